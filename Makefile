@@ -8,9 +8,10 @@ SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the explorations of pure Python code run once, on the main one.
 SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
 	tests/trace/test_stories.py
-# How many processes share the tests, which wait half of the time; a file's are all in one, and the
-# files come in the order of tests/conftest.py. 0: none but pytest's own.
+# How many processes share the tests; a file's are all in one, and the files come in the order of
+# tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 3
+test: JOBS = 5
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons, each of which would compile everything anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -39,7 +40,8 @@ PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/pyt
 BIN := .venv/bin
 # One stamp per interpreter: `make PYTHON=python3.13 test` makes the environment anew.
 STAMP := .venv/.made-by-$(subst /,-,$(PYTHON))
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check
+# Compiling all that is installed would take as long as the rest: the first import does it.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
@@ -53,12 +55,12 @@ help: ## show these targets
 demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
 
-# pytest is the recipe, the rest are prerequisites: its summary comes last, also with -j.
-test: lint types ## set up, then lint, types and tests (6 minutes)
+# One of the tests runs mypy. pytest is the recipe, lint a prerequisite: its summary comes last.
+test: lint ## set up, then lint, types and tests (6 minutes)
 	$(BIN)/pytest $(PARALLEL) -m "not long and not slow"
 	@echo "make test-all also runs the long ones: explorations, mutants, and every fault on every base."
 
-test-all: lint types ## the same, with the long tests
+test-all: lint ## the same, with the long tests
 	$(BIN)/pytest $(PARALLEL)
 
 lint: $(STAMP) ## ruff: rules and formatting
@@ -79,21 +81,26 @@ docs-serve: $(STAMP) ## the same at http://127.0.0.1:8000, while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
 		--watch src --watch actors --watch protocol --watch tests/traces
 
+# All Pythons at once, as each waits for itself most of the time. The output of each is shown whole.
 smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 	@rm -rf .smoke
 	@$(BIN)/python -P -m hatchling build -t wheel -d .smoke/dist
-	@set -e; seen=" $$($(BIN)/python -c '$(MINOR_VERSION)') "; \
+	@seen=" $$($(BIN)/python -c '$(MINOR_VERSION)') "; started=; failed=0; \
 	for python in $(PYTHONS); do \
 		version=$$($$python -c 'import ensurepip, venv; $(MINOR_VERSION)' 2>/dev/null) || continue; \
 		case "$$seen" in *" $$version "*) continue ;; esac; \
 		seen="$$seen$$version "; venv=.smoke/$$version; \
-		echo "== smoke: Python $$version"; \
-		$$python -m venv $$venv; \
+		( set -e; $$python -m venv $$venv; \
 		$$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
 		$$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
-		$$venv/bin/pytest $(PARALLEL) $(SMOKE_TESTS); \
+		$$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
+		started="$$started $$!:$$version"; \
 	done; \
-	echo "== smoke: done, Pythons seen:$$seen"
+	for each in $$started; do \
+		wait $${each%:*} || failed=1; \
+		echo "== smoke: Python $${each#*:}"; cat .smoke/$${each#*:}.log; \
+	done; \
+	echo "== smoke: done, Pythons seen:$$seen"; exit $$failed
 
 test-bases: $(STAMP) ## tests that name no base, on Thespian's (5 minutes)
 	$(BIN)/pytest $(PARALLEL) --base multiprocTCPBase $(ON_TCP_TOO)
@@ -128,21 +135,21 @@ bench-scale: $(STAMP) ## a million references, 200 workers: is it flat?
 bench-base: $(STAMP) ## raw messages on our base, beside Thespian's TCP base
 	$(BIN)/python -m bench call one-way values start-worker --peers base,base-no-spin,thespian
 
-bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch; a plot
-	$(BIN)/python -m bench.rendezvous --plot docs/rendezvous.svg $(BENCH_OPTIONS)
+bench-rendezvous: $(STAMP) ## a round beside torch's handler, if there is torch
+	$(BIN)/python -m bench rendezvous --peers farref,torch-rendezvous $(BENCH_OPTIONS)
 
 bench-pipeline: $(STAMP) ## calls at once beside calls that wait; aliases
-	$(BIN)/python -m bench.pipeline
+	$(BIN)/python -m bench chain chain-stepwise alias-again --peers farref,late $(BENCH_OPTIONS)
 
 bench-values: $(STAMP) ## arrays fetched, frozen or not, beside torch and Ray
 	$(BIN)/python -m bench values values-read frozen frozen-read frozen-again \
 		--peers farref,torch,torch-tensor,ray $(BENCH_OPTIONS)
 
 bench-sites: $(STAMP) ## what noting where references are created costs
-	$(BIN)/python -m bench.sites
+	$(BIN)/python -m bench remote-fetch create-drop --peers farref,sites $(BENCH_OPTIONS)
 
 bench-tracing: $(STAMP) ## what recording a trace costs, beside not recording one
-	$(BIN)/python -m bench.tracing
+	$(BIN)/python -m bench call share create-drop --peers farref,traced $(BENCH_OPTIONS)
 
 release-check: $(STAMP) ## whether this tree can be released; uploads nothing
 	$(BIN)/python tools/release_check.py

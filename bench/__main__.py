@@ -26,7 +26,7 @@ from .rounds import Plan, Row, Stage, measure
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-DEFAULT_PEERS = [name for name in PEERS if name != "base-no-spin"]
+DEFAULT_PEERS = [name for name, spec in PEERS.items() if not spec.asked]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -81,19 +81,19 @@ def _parser() -> argparse.ArgumentParser:
         description="Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages.",
     )
     add = parser.add_argument
-    add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="which; all without it")
+    add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="benchmarks; default: all")
     add(
         "--peers",
         type=_peers,
         default=DEFAULT_PEERS,
         metavar="NAME,...",
-        help=f"beside which of {', '.join(PEERS)}; without it, all but base-no-spin",
+        help=f"compare with these of {', '.join(PEERS)}; the default is {', '.join(DEFAULT_PEERS)}",
     )
-    add("--rounds", type=int, default=7, help="how often each peer has its turn")
-    add("--minutes", type=float, help="about how long all of it may take")
-    add("--quick", action="store_true", help="a glance: two rounds of little work, small sizes")
-    add("--json", type=Path, metavar="FILE", help="save every figure")
-    add("--plots", type=Path, metavar="FOLDER", help="draw PNGs, by matplotlib")
+    add("--rounds", type=int, default=7, help="the number of turns of each peer")
+    add("--minutes", type=float, help="the time for all benchmarks, roughly")
+    add("--quick", action="store_true", help="a quick look: two rounds, little work, small sizes")
+    add("--json", type=Path, metavar="FILE", help="write all figures to FILE")
+    add("--plots", type=Path, metavar="FOLDER", help="draw PNGs (needs matplotlib)")
     add("--list", action="store_true", help="list the benchmarks and peers")
     return parser
 

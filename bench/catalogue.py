@@ -5,12 +5,12 @@ They are in groups; each group is a table. The targets are in `targets`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 Unit = Literal["seconds", "per second", "bytes"]
 """A figure's unit: seconds or bytes for each (less is better), or how many a second (more is)."""
-Group = Literal["calls", "references", "values", "frozen values", "memory", "growth"]
+Group = Literal["calls", "chains", "references", "values", "frozen values", "memory", "growth"]
 
 KB, MB, GB = 10**3, 10**6, 10**9
 
@@ -29,7 +29,7 @@ class Benchmark:
     points: tuple[int, ...] = (0,)
     quick: tuple[int, ...] = (0,)
     """The points of a quick run."""
-    point: Literal["", "bytes", "references", "links", "workers"] = ""
+    point: Literal["", "bytes", "references", "links", "workers", "calls", "nodes"] = ""
     amount: int | None = None
     """Repetitions in a round, if time does not decide them."""
     most: int = 100_000
@@ -63,7 +63,30 @@ def size(number: int) -> str:
 
 SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
 READ = (MB, 100 * MB)
+STEPS = (1, 2, 5, 10, 50)
 
+_CHAIN = Benchmark(
+    name="chain",
+    title="{} dependent calls, sent at once",
+    group="chains",
+    work="chained",
+    points=STEPS,
+    quick=(2,),
+    point="calls",
+    what="Each call to B is on the result of the last, which may not be there yet.",
+)
+_VALUES = Benchmark(
+    name="values",
+    title="{} array, fetched",
+    group="values",
+    work="value",
+    points=SIZES,
+    quick=(1_000,),
+    point="bytes",
+    most=200,
+    bulk=GB // 2,
+    what="The program fetches an array of B's that it has not fetched before.",
+)
 BENCHMARKS = (
     Benchmark(
         name="call",
@@ -79,7 +102,7 @@ BENCHMARKS = (
         work="in_flight",
         unit="per second",
         amount=1_000,
-        what="1,000 calls to B are sent before the first answer is waited for.",
+        what="The program sends 1,000 calls to B before it waits for the first answer.",
     ),
     Benchmark(
         name="one-way",
@@ -89,6 +112,24 @@ BENCHMARKS = (
         unit="per second",
         amount=5_000,
         what="5,000 messages to an actor, until it has handled the last.",
+    ),
+    _CHAIN,
+    replace(
+        _CHAIN,
+        name="chain-stepwise",
+        title="{} dependent calls, one by one",
+        work="stepwise",
+        what="The same, but each result is fetched before the call on it.",
+    ),
+    Benchmark(
+        name="alias-again",
+        title="a second fetch, through {} aliases",
+        group="chains",
+        work="alias_again",
+        points=(0, 10),
+        quick=(2,),
+        point="links",
+        what="The program fetches the value behind aliases that it has fetched before.",
     ),
     Benchmark(
         name="remote-fetch",
@@ -129,7 +170,7 @@ BENCHMARKS = (
         work="create_drop",
         unit="per second",
         amount=1_000,
-        what="1,000 objects are made at B and let go of at once, until the last is freed.",
+        what="The program makes 1,000 objects at B, and drops them, until the last is freed.",
     ),
     Benchmark(
         name="alias-chain",
@@ -142,64 +183,41 @@ BENCHMARKS = (
         most=200,
         what="Each task returns the reference to a task on another worker; the value at the end.",
     ),
-    Benchmark(
-        name="values",
-        title="{} array, fetched",
-        group="values",
-        work="value",
-        points=SIZES,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
-        what="The program fetches an array of B's that it has not fetched before.",
-    ),
-    Benchmark(
+    _VALUES,
+    replace(
+        _VALUES,
         name="values-read",
         title="{} array, fetched and read",
-        group="values",
         work="value_read",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
         what="The same, and adds up every byte, so mapped memory is paid for.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen",
         title="{} frozen array, fetched",
         group="frozen values",
         work="frozen",
-        points=SIZES,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
-        what="As values, of an array that nobody may change any more, where a peer knows such.",
+        what="As values, of an array that nobody may change any more, at peers with such arrays.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen-read",
         title="{} frozen array, fetched and read",
         group="frozen values",
         work="frozen_read",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
-        bulk=GB // 2,
         what="The same, and adds up every byte.",
     ),
-    Benchmark(
+    replace(
+        _VALUES,
         name="frozen-again",
         title="{} frozen array, fetched again",
         group="frozen values",
         work="frozen_again",
         points=READ,
-        quick=(1_000,),
-        point="bytes",
-        most=200,
         what="The same reference, which the program has fetched before.",
+        bulk=0,
     ),
     Benchmark(
         name="memory-holder",
@@ -209,7 +227,7 @@ BENCHMARKS = (
         unit="bytes",
         amount=20_000,
         fresh=True,
-        what="By how much the program grows by 20,000 references to objects of B's.",
+        what="The growth of the program by 20,000 references to objects of B's.",
     ),
     Benchmark(
         name="memory-owner",
@@ -219,7 +237,7 @@ BENCHMARKS = (
         unit="bytes",
         amount=20_000,
         fresh=True,
-        what="By how much B grows by 20,000 small objects that the program holds.",
+        what="The growth of B by 20,000 small objects that the program holds.",
     ),
     Benchmark(
         name="held",
@@ -229,7 +247,7 @@ BENCHMARKS = (
         points=(0, 1_000, 10_000, 50_000),
         quick=(0, 10),
         point="references",
-        what="As share, while the program holds as many other references.",
+        what="The same as share, while the program holds so many other references.",
     ),
     Benchmark(
         name="holders",
@@ -250,6 +268,17 @@ BENCHMARKS = (
         quick=(2,),
         point="workers",
         what="One call to each worker is in flight, until all have answered.",
+    ),
+    Benchmark(
+        name="rendezvous",
+        title="a round of {} nodes",
+        group="growth",
+        work="rendezvous",
+        points=(10, 30, 100, 300, 1_000),
+        quick=(2,),
+        point="nodes",
+        most=20,
+        what="Nodes of one process meet, until each has the list of all.",
     ),
     Benchmark(
         name="start-worker",

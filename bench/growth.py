@@ -14,6 +14,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import psutil
@@ -24,8 +25,8 @@ from farref.actors.core.current import frame
 
 from .peer import resident, until
 from .peers.ours import make
-from .peers.rpc import keep, let_go, touch
-from .peers.rpc import kept as all_kept
+from .peers.references import keep, let_go, touch
+from .peers.references import kept as all_kept
 from .things import Thing, echo, live
 
 PATIENCE = 600.0
@@ -122,7 +123,7 @@ def references(most: int) -> Part:
         held: list[Any] = [*farref.rpc_sync("B", make, (100,))]
 
         def share() -> None:
-            farref.rpc_sync("C", touch, (other,))
+            farref.rpc_sync("C", touch, ([other],))
 
         def grow(wanted: int) -> None:
             while len(held) < wanted:
@@ -132,7 +133,7 @@ def references(most: int) -> Part:
         start: tuple[float, float] = memory(), farref.rpc_sync("B", memory)
         for number in decades(most, 1_000):
             new = number - len(held)
-            each = crew.spent(lambda wanted=number: grow(wanted)) / new  # type: ignore[misc]  # mypy cannot infer it
+            each = crew.spent(partial(grow, number)) / new
             size = memory() - start[0], farref.rpc_sync("B", memory) - start[1]
             part.step(
                 number,
@@ -159,7 +160,7 @@ def forks(most: int) -> Part:
         for name in ("B", *holders):
             system.worker(name)
         crew, before = Crew(system), farref.rpc_sync("B", live)
-        farref.rpc_sync("B", keep, (farref.remote("B", Thing),))
+        farref.rpc_sync("B", keep, ([farref.remote("B", Thing)],))
         size, number = farref.rpc_sync("B", memory), 0
 
         def grow(wanted: int) -> None:
@@ -169,7 +170,7 @@ def forks(most: int) -> Part:
                     future.result()
 
         for wanted in decades(most, 300):
-            each = crew.spent(lambda wanted=wanted: grow(wanted)) / (wanted - number)  # type: ignore[misc]  # mypy cannot infer it
+            each = crew.spent(partial(grow, wanted)) / (wanted - number)
             number = wanted
             if farref.rpc_sync("B", counted) < number:
                 raise AssertionError("some forks are not counted")
@@ -187,7 +188,7 @@ def forks(most: int) -> Part:
 
 def ask() -> None:
     """Have B send one more reference, and keep it."""
-    keep(farref.rpc_sync("B", first))
+    keep([farref.rpc_sync("B", first)])
 
 
 def first() -> RRef[Any]:
@@ -211,7 +212,7 @@ def workers(most: int, base: str | None = None) -> Part:
     with System(base, timeout=PATIENCE) as system:
         start, number = Crew(system).weight(), 0
         names: list[str] = []
-        ref: RRef[Any] = RRef(Thing())
+        refs = [RRef(Thing())]
 
         def to_each(work: Any, *args: Any) -> None:
             for future in [farref.rpc_async(name, work, args) for name in names]:
@@ -229,7 +230,8 @@ def workers(most: int, base: str | None = None) -> Part:
                 number,
                 {
                     "a call to each, each": crew.spent(lambda: to_each(echo, 1), times) / number,
-                    "a loan to each, each": crew.spent(lambda: to_each(touch, ref), times) / number,
+                    "a loan to each, each": crew.spent(lambda: to_each(touch, refs), times)
+                    / number,
                     "starting one (by the clock)": each,
                 },
                 {"of one": (crew.weight() - start) / number},

@@ -85,14 +85,14 @@ def written(page: str) -> str:
 def main() -> None:
     """Write or check the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="write nothing")
+    parser.add_argument("--check", action="store_true", help="only compare; write nothing")
     options = parser.parse_args()
     page = PAGE.read_text(encoding="utf-8")
     wanted = written(page)
     if not options.check:
         PAGE.write_text(wanted, encoding="utf-8")
     elif wanted != page:
-        sys.exit(f"{PAGE.name} has other figures than were measured: run `python -m bench.page`")
+        sys.exit(f"{PAGE.name} differs from the measured figures: run `python -m bench.page`")
 
 
 if __name__ == "__main__":

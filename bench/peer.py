@@ -15,7 +15,6 @@ import os
 import sys
 import time
 import traceback
-from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -48,24 +47,8 @@ class Peer:
         """Do *work*. Raises `NotOffered` if there is no such method."""
         method: Callable[[int, int], float] | None = getattr(self, work, None)
         if method is None:
-            raise NotOffered("it has nothing like that")
+            raise NotOffered("it has no such operation")
         return method(amount, point)
-
-
-class WeighedPeer(Peer, ABC):
-    """A peer whose processes' memory can be measured."""
-
-    def memory_holder(self, amount: int, _: int) -> float:
-        """The growth in bytes of the program, which holds *amount* references."""
-        return self.grown(amount)[0]
-
-    def memory_owner(self, amount: int, _: int) -> float:
-        """The growth in bytes of B, which has the objects."""
-        return self.grown(amount)[1]
-
-    @abstractmethod
-    def grown(self, amount: int) -> tuple[int, int]:
-        """Both, of the same *amount*."""
 
 
 class Clock:
@@ -81,6 +64,14 @@ class Clock:
         self.seconds = time.perf_counter() - self._started
 
 
+def timed(amount: int, once: Callable[[int], object]) -> float:
+    """The seconds of *amount* repetitions of *once*, each with its number."""
+    with Clock() as clock:
+        for number in range(amount):
+            once(number)
+    return clock.seconds
+
+
 PATIENCE = 240.0
 """The longest wait in seconds."""
 
@@ -90,7 +81,7 @@ def until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
     while not condition():
         if time.monotonic() > end:
-            raise TimeoutError(f"it did not come in {PATIENCE:g} s")
+            raise TimeoutError(f"no answer in {PATIENCE:g} s")
         time.sleep(0.0005)
 
 

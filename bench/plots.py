@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 COLOURS = {
     "farref": "#1f5fa8",
     "no-spin": "#7fb0e0",
+    "late": "#123a66",
+    "sites": "#4c8fd8",
+    "traced": "#a9c8ea",
     "base": "#8a8a8a",
     "base-no-spin": "#bbbbbb",
     "least": "#5c5c5c",
     "thespian": "#c2a24a",
     "torch": "#d8572a",
     "torch-tensor": "#eb9d80",
+    "torch-rendezvous": "#a8431f",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
 }
@@ -53,18 +57,20 @@ def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
     return written
 
 
-def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
-    columns = 3
+def _grid(plt: Any, number: int, columns: int, height: float) -> tuple[Any, list[Any]]:
+    """A figure with *number* axes."""
+    rows = -(-number // columns)
     figure, all_axes = plt.subplots(
-        -(-len(rows) // columns),
-        columns,
-        figsize=(11, 1.9 * -(-len(rows) // columns)),
-        layout="constrained",
-        squeeze=False,
+        rows, columns, figsize=(11, height * rows), layout="constrained", squeeze=False
     )
-    for axes in all_axes.flat[len(rows) :]:
+    for axes in all_axes.flat[number:]:
         axes.set_axis_off()
-    for axes, row in zip(all_axes.flat, rows, strict=False):
+    return figure, list(all_axes.flat[:number])
+
+
+def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
+    figure, all_axes = _grid(plt, len(rows), columns=3, height=1.9)
+    for axes, row in zip(all_axes, rows, strict=True):
         names = list(row.figures)
         medians = [row.median(name) for name in names]
         errors = list(zip(*(row.quartiles(name) for name in names), strict=True))
@@ -87,17 +93,8 @@ def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
 
 
 def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
-    columns = 2
-    figure, all_axes = plt.subplots(
-        -(-len(groups) // columns),
-        columns,
-        figsize=(11, 3 * -(-len(groups) // columns)),
-        layout="constrained",
-        squeeze=False,
-    )
-    for axes in all_axes.flat[len(groups) :]:
-        axes.set_axis_off()
-    for axes, rows in zip(all_axes.flat, groups, strict=False):
+    figure, all_axes = _grid(plt, len(groups), columns=2, height=3)
+    for axes, rows in zip(all_axes, groups, strict=True):
         names = dict.fromkeys(name for row in rows for name in row.figures)
         for name in names:
             points = [
@@ -111,7 +108,7 @@ def _lines(plt: Any, groups: Sequence[Sequence[Row]], path: Path) -> Path:
             axes.fill_between(at, low, high, color=COLOURS[name], alpha=0.15, linewidth=0)
         label_axes(axes, rows)
     handles: dict[str, Any] = {}
-    for axes in all_axes.flat:
+    for axes in all_axes:
         handles |= {
             label: line for line, label in zip(*axes.get_legend_handles_labels(), strict=True)
         }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from rich.text import Text
 
 from .catalogue import GROUPS
 from .machine import about, versions
-from .peers import OURS, PEERS, RAW
+from .peers import OURS, PEERS, RAW, VARIANTS
 from .targets import verdicts
 
 if TYPE_CHECKING:
@@ -74,7 +75,12 @@ def _table(
     if OURS in names and any(not PEERS[name].ours for name in names):
         compared.append(("ours : best peer", _to_best))
     if OURS in names and RAW in names:
-        compared.append(("ours : raw", _to_raw))
+        compared.append(("ours : raw", functools.partial(_ratio, one=OURS, other=RAW)))
+    compared += [
+        (f"{name} : ours", functools.partial(_ratio, one=name, other=OURS))
+        for name in VARIANTS
+        if name in names and OURS in names
+    ]
     if any(map(verdicts, rows)):
         compared.append(("targets", _aims))
     for head, _ in compared:
@@ -117,8 +123,8 @@ def _to_best(row: Row) -> Text:
     return Text(digits(ratio))
 
 
-def _to_raw(row: Row) -> Text:
-    ratio = row.ratio(OURS, RAW)
+def _ratio(row: Row, one: str, other: str) -> Text:
+    ratio = row.ratio(one, other)
     return Text("-", style="dim") if ratio is None else Text(digits(ratio))
 
 
@@ -191,7 +197,7 @@ def _lacked(row: Row, name: str, rows: Sequence[Row]) -> str:
 def heading(run: dict[str, Any]) -> str:
     """How *run* (by `as_json`) was measured, in two lines."""
     said = ", ".join(f"{name} {version}" for name, version in run["versions"].items())
-    quick = "a glance, and no figures to quote: " if run["quick"] else ""
+    quick = "a quick look, no figures to quote: " if run["quick"] else ""
     how = f"median of up to {run['rounds']} interleaved rounds, ± half the interquartile range"
     return f"{quick}{how}; {said}\n{about(run['machine'])}"
 

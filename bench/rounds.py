@@ -11,6 +11,7 @@ import contextlib
 import statistics
 import time
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import BY_NAME, Benchmark
@@ -201,7 +202,7 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
     sessions = stage.cast(benchmark, point, row.without)
     end = time.monotonic() + plan.patience  # starting them is not this row's time
     for session in sessions:
-        amount = _attempt(row, session, stage, lambda s=session: _warm_up(s, row, plan))  # type: ignore[misc]
+        amount = _attempt(row, session, stage, partial(_warm_up, session, row, plan))
         if amount is not None:
             amounts[session.spec.name] = int(amount)
     took = 0.0
@@ -213,14 +214,10 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         first = turn % len(sessions) if sessions else 0
         for session in sessions[first:] + sessions[:first]:
             amount = amounts[session.spec.name]
-            figure = _attempt(
-                row,
-                session,
-                stage,
-                lambda s=session, n=amount: s.do(benchmark.work, n, point) / n,  # type: ignore[misc]
-            )
+            do = partial(session.do, benchmark.work, amount, point)
+            figure = _attempt(row, session, stage, do)
             if figure is not None:
-                each = 1 / figure if row.more_is_better else figure
+                each = amount / figure if row.more_is_better else figure / amount
                 row.figures.setdefault(session.spec.name, []).append(each)
         took = time.monotonic() - began
     for name in row.without:  # ratios need pairs: figures in all rounds, or in none

@@ -56,9 +56,9 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
-    parser.add_argument("--most", type=int, help="instead of a million, 100,000 and 200")
+    parser.add_argument("--most", type=int, help="largest number, not a million, 100,000, 200")
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--plot", type=Path, help="draw a PNG, by matplotlib")
+    parser.add_argument("--plot", type=Path, help="draw a PNG (needs matplotlib)")
     options = parser.parse_args()
     if options.most is not None and options.most < 1:
         parser.error("--most must be 1 or more")

@@ -170,7 +170,7 @@ class Session:
     def _last_words(self) -> str:
         self._said.seek(0)
         lines = [line.strip() for line in self._said if line.strip()]
-        return lines[-1] if lines else "without a word"
+        return lines[-1] if lines else "it printed nothing"
 
     def __enter__(self) -> Session:
         return self

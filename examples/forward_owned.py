@@ -18,18 +18,22 @@ from farref.commands.stage import run_alone
 SHARING = "borrow"
 STEPS = """
 1  F submits g(y)                          <= F calls g on G
+1a F: x.contained_in.append(y)             <= F lends F/1 to G
 1b F: y.contains.append(x)                 <= F lends F/1 to G
+1c F: y.task_refs.append(g)                <= F calls g on G
 2  G submits h(x)                          <= G calls h on H
 2a G: x.task_refs.append(h)                <= G lends F/1 to H
 3  G returns to F, and H still runs        <= G replies to F
 3a G tells F that its count of x is > 0    <= G tells F that it holds F/1
 3b F: x.borrowers.append(g)                <= F learns that G holds F/1
-3c F: y.task_refs.remove(g), 3d delete y   <= F has the reply of G
+3c F: y.task_refs.remove(g)                <= F has the reply of G
+3d F: delete y, x.contained_in.remove(y)   <= F has the reply of G
 [borrow] 4  F asks G to notify F           <= F asks G for word of the end of F/1
 [borrow] 4a G: x.on_delete = notify F      <= G is asked by F for word of the end of F/1
 5  H returns to G                          <= G has the reply of H
 5a G: x.task_refs.remove(h)                <= G has F/1 back from H
 5b G: delete x, call on_delete             <= G tells F that it let go of F/1
+6  G replies to F                          <= G tells F that it let go of F/1
 6a F: x.borrowers.remove(g)                <= F learns that G let go of F/1
 6b F: delete x                             <= F frees F/1
 """

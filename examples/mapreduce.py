@@ -145,7 +145,7 @@ def total(_pair: Pair, numbers: list[int]) -> int:
 
 class CountPairs(Program[Counter[Pair]]):
     def __init__(self) -> None:
-        from pydoc_data.topics import topics  # noqa: PLC0415
+        from pydoc_data.topics import topics  # noqa: PLC0415 - as above
 
         self.topics = sorted(topics)
 

@@ -23,7 +23,6 @@ from rich.table import Table
 import farref
 from farref import RRef, System
 from farref.commands.program import (
-    BaseOption,
     InputError,
     JsonOption,
     Program,
@@ -33,7 +32,7 @@ from farref.commands.program import (
     run,
     told,
 )
-from farref.commands.stage import SharingOption, chosen
+from farref.commands.stage import BaseOption, SharingOption
 from farref.plurals import plural
 
 if TYPE_CHECKING:
@@ -198,8 +197,8 @@ def main(
     The exit code is 1 if the ranks differ, 2 if the file is not a list of edges.
     """
     with told("pagerank"):
-        how = chosen(sharing) or "lend"
-        right = run(PageRank(file), workers, as_json=as_json, base=base, sharing=how)
+        made = PageRank(file)
+        right = run(made, workers, as_json=as_json, base=base, sharing=sharing or "lend")
     raise typer.Exit(0 if right else 1)
 
 

@@ -18,6 +18,8 @@ STEPS = """
 1  F submits g()                            <= F calls g on G
 2  G returns [x] to F                       <= G replies to F
 2a G: x.borrowers.append(f)                 <= G shares G/1 with F
+3  G asks F to notify G                     <= left out: G, the owner, made the fork of F itself
+3a F: x = Reference(contained_in=[outer])   <= F gets G/1 from G
 3a F: outer.contains = [x]                  <= F gets G/1 from G
 3b F: x.on_delete = notify G                <= F is counted for G/1
 4  F submits h(outer)                       <= F calls h on H
@@ -26,6 +28,7 @@ STEPS = """
 5a F: outer.task_refs.remove(h)             <= F has G/1 back from H
 5b F: delete outer                          <= F frees F/1
 5b F: delete x, call x.on_delete            <= F tells G that it let go of G/1
+6  F replies to G                           <= F tells G that it let go of G/1
 6a G: x.borrowers.remove(f)                 <= G learns that F let go of G/1
 6b G: delete x                              <= G frees G/1
 """

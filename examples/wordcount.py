@@ -24,7 +24,6 @@ from rich.table import Table
 import farref
 from farref import Future, RRef, System
 from farref.commands.program import (
-    BaseOption,
     InputError,
     JsonOption,
     Program,
@@ -33,7 +32,7 @@ from farref.commands.program import (
     run,
     told,
 )
-from farref.commands.stage import SharingOption, chosen
+from farref.commands.stage import BaseOption, SharingOption
 from farref.plurals import plural
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -207,8 +206,8 @@ def main(
     The exit code is 1 if the results differ, 2 if a file cannot be read or there is none.
     """
     with told("wordcount"):
-        how = chosen(sharing) or "lend"
-        right = run(WordCount(paths, top), workers, as_json=as_json, base=base, sharing=how)
+        made = WordCount(paths, top)
+        right = run(made, workers, as_json=as_json, base=base, sharing=sharing or "lend")
     raise typer.Exit(0 if right else 1)
 
 

@@ -33,6 +33,7 @@ and a test reads the list::
     requests    an endpoint's requests to others, and its answers
     aliases     objects that stand for other objects
     hosting     the requests of others on the objects here
+    death       the consequences of another endpoint's death
     rings       finds requests that wait for each other
     context     composes all of them, and gives each message to its machine
     rendezvous  agrees on the members of a group

@@ -172,7 +172,7 @@ class Aliases:
         about = alias.asked.get(message.call) if alias is not None else None
         home = self.entries.home(self.entries.entry(about)) if about is not None else None
         if alias is None or about != message.rref or home != sender:
-            raise ProtocolError(f"{sender} answers {message.call}, which it was not asked")
+            raise ProtocolError(f"{sender} answers {message.call}, but got no such question")
         moved = message.moved
         if moved is not None and moved.fork.rref == alias.rref and not alias.gone:
             raise ProtocolError(f"{sender} says that {alias.rref} stands for itself")

@@ -30,7 +30,7 @@ The note's text leaves six points open. These answers keep the protocol right:
    no lender its table: the table may list that very lender.
 6. **An announcement is a `ForkRequest`** with a fork of its own. It is acknowledged even after the
    object is gone: the `RefLostError` takes the object's place, and every use of the object gets
-   that error (see `Context`).
+   that error (see `death`).
 
 If a notice finds no entry, the borrower answers at once that it holds nothing. So a table may reach
 the owner twice without harm. If a notice finds an entry that a newer loan made, the owner counts

@@ -19,12 +19,7 @@ So a reference is held without a gap, from the sender's handle over the pin to t
 (G4). Nothing depends on the receiver's ability to unpickle (G5). References in the arguments of a
 call are lent instead, by the system's discipline (see `sharing`).
 
-Death reaches a context in two steps. ``died(worker)`` at once fails everything that waits for the
-worker (G6). ``bury(worker)``, an `orphan_grace` later, releases the worker's holds. In between, the
-endpoints that got references from the worker, and are unknown to the owner, announce themselves. If
-one comes too late, the owner puts a placeholder in the place of the object, has it resolved to a
-`RefLostError` (`Lose`), and counts the endpoint as usual. So the late endpoint gets an answer like
-any other, and learns of the loss when it uses the reference (G6).
+Death reaches a context in two steps, ``died`` and ``bury`` (see `death`).
 
 A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
@@ -38,7 +33,8 @@ from typing import TYPE_CHECKING, assert_never
 
 from .aliases import Aliases
 from .borrowing import batched
-from .effects import Effect, Fail, Hand, Lose, Refusal, Refuse, Run, Send, Stop
+from .death import Death
+from .effects import Effect, Hand, Run, Send, Stop
 from .entries import Entries
 from .errors import ProtocolError
 from .hosting import Hosting
@@ -100,6 +96,7 @@ class Context:
         requests = self._requests = Requests(state, entries, loans, names, references)
         aliases = self.aliases = Aliases(state, entries, loans, names, references, requests)
         self._hosting = Hosting(state, entries, references, requests, aliases)
+        self._death = Death(state, entries, loans, aliases)
         self.rings = Rings(state, entries)
 
     # ---- questions
@@ -358,50 +355,9 @@ class Context:
             dead.merge(spans)
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
-        """*worker* is dead: all waits for it fail now (G6), and it is fenced off.
-
-        *unacknowledged* are the messages of this endpoint that *worker* may not have received.
-        """
-        if worker in self.dead or worker == self.me:
-            return []
-        self.dead.add(worker)
-        self.state.asked.pop(worker, None)
-        effects: list[Effect] = []
-        for call, waiting in list(self.waiting.items()):
-            if waiting.to == worker:
-                del self.waiting[call]
-                relay = waiting.relay
-                effects.append(
-                    Fail(call, worker, waiting.rref)
-                    if relay is None
-                    else Refuse(relay.sender, relay.request, Refusal.LOST)
-                )
-        for user in list(self.users.values()):
-            if user.owner == worker:
-                user.lose()
-                self.state.creating.pop(user.rref, None)
-                effects += self.entries.after(user, [])
-            else:
-                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
-        effects += self.aliases.died(worker)
-        for message in unacknowledged:
-            effects += self.loans.take_back(message)
-        return self._finish(effects)
+        """*worker* is dead; it may not have received the *unacknowledged* messages."""
+        return self._finish(self._death.died(worker, unacknowledged))
 
     def bury(self, worker: WorkerId) -> list[Effect]:
-        """Release everything that the dead *worker* held, was sent, or was owed (G4 and G5)."""
-        self.state.buried.add(worker)
-        effects: list[Effect] = []
-        for owner in list(self.owners.values()):
-            effects += self.entries.after(owner, owner.forget(worker))
-            if not owner.created and owner.rref.creator == worker:
-                # Its creation can not arrive any more, so neither can its value.
-                effects.append(Lose(owner.rref))
-        for user in list(self.users.values()):
-            effects += self.entries.after(user, user.forget(worker))
-        self.state.seen.pop(worker, None)
-        missed = {user.owner for user in self.users.values()}
-        causes = self.state.causes
-        for dead in [dead for dead in causes if dead in self.state.buried and dead not in missed]:
-            del causes[dead]
-        return self._finish(effects)
+        """The grace of the dead *worker* is over."""
+        return self._finish(self._death.bury(worker))

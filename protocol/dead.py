@@ -71,6 +71,6 @@ class Dead:
             end = bisect_right(self._firsts, last + 1)
             if begin < end:
                 first = min(first, self._firsts[begin])  # noqa: PLW2901 - they become one
-                last = max(last, self._lasts[end - 1])  # noqa: PLW2901
+                last = max(last, self._lasts[end - 1])  # noqa: PLW2901 - the same
             self._firsts[begin:end] = [first]
             self._lasts[begin:end] = [last]

@@ -283,9 +283,9 @@ class Channel:
 
     def _check(self, packet: Packet) -> None:
         if packet.first < 0:
-            raise ProtocolError(f"a packet whose first message is number {packet.first}")
+            raise ProtocolError(f"a packet begins with message number {packet.first}")
         if not 0 <= packet.expects <= self._next:
-            raise ProtocolError(f"a packet acknowledges {packet.expects}, of {self._next} sent")
+            raise ProtocolError(f"a packet acknowledges {packet.expects} of {self._next} messages")
         if packet.first + len(packet.messages) > self._expects + WINDOW:
             raise ProtocolError(
                 f"a packet brings messages up to {packet.first + len(packet.messages)}, "

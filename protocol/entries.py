@@ -52,8 +52,8 @@ class Entries:
         entry = self.entry(rref)
         if isinstance(entry, User) and entry.lost:
             raise OwnerDiedError(
-                f"the owner of {rref}, {entry.owner}, died{self.how(entry.owner)}, and the value "
-                "with it; drop this reference and create the object again"
+                f"the owner of {rref}, {entry.owner}, died{self.how(entry.owner)}; the value is "
+                "lost: drop this reference and create the object again"
             )
         return entry
 

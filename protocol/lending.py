@@ -130,7 +130,7 @@ class LendingUser(User):
         if fork not in self.lent:
             return super().child_ack(sender, message)
         if self.children.get(fork) != sender or self.lent[fork]:
-            raise ProtocolError(f"{sender} acknowledged loan {fork} of {self.rref} out of turn")
+            raise ProtocolError(f"{sender} acknowledged loan {fork} of {self.rref} wrongly")
         self.lent[fork] = True
         return []
 

@@ -23,7 +23,7 @@ class Liveness:
     def __init__(self, patience: int) -> None:
         """Give an endpoint up after *patience* silent turns in a row (1 or more)."""
         if patience < 1:
-            raise ValueError(f"nobody can be heard of within {patience} turns")
+            raise ValueError(f"patience must be at least 1 turn, not {patience}")
         self._patience = patience
         self._silent: dict[WorkerId, int] = {}
 

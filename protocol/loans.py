@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from .borrowing import BorrowingUser, removal
 from .effects import Send
 from .errors import ProtocolError
-from .messages import Passing, Reply, Report, Returned
+from .messages import Passing, Report, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .effects import Effect
     from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Delete, Descriptor, Message
+    from .messages import Delete, Descriptor
     from .state import Tables
 
 
@@ -103,7 +103,7 @@ class Loans:
         if entry is None:
             return []  # its owner died
         if report is not None:
-            report = replace(report, borrowers=self._unburied(report.borrowers))
+            report = replace(report, borrowers=self.unburied(report.borrowers))
         return self.entries.after(entry, entry.loan_ended(sender, fork, report))
 
     # ---- between the owner and the borrowers
@@ -114,7 +114,7 @@ class Loans:
         if alias is not None:
             alias.told.discard(sender)
         owner = self.entries.owner(message.rref)
-        message = replace(message, borrowers=self._unburied(message.borrowers))
+        message = replace(message, borrowers=self.unburied(message.borrowers))
         return self.entries.after(owner, owner.delete(sender, message))
 
     def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
@@ -143,19 +143,7 @@ class Loans:
             return [removal(rref, sender, fork)]
         return self.entries.after(user, user.notified(fork))
 
-    def take_back(self, message: Message) -> list[Effect]:
-        """The receiver of *message* died; nobody knows whether it had passed the tables on."""
-        effects: list[Effect] = []
-        for report in message.loans if isinstance(message, Reply | Returned) else ():
-            borrowers = self._unburied(report.borrowers)
-            if borrowers and report.owner not in self.state.dead:
-                user = self.entries.use(report.rref, report.owner)
-                if isinstance(user, BorrowingUser):
-                    back = user.take_back(borrowers, self.entries.mint_fork)
-                    effects += self.entries.after(user, back)
-        return effects
-
-    def _unburied(
+    def unburied(
         self, borrowers: tuple[tuple[ForkId, WorkerId], ...]
     ) -> tuple[tuple[ForkId, WorkerId], ...]:
         """The borrowers that count: a dead one until its orphans had time to announce (G4)."""

@@ -44,7 +44,7 @@ calls that wait for each other along several chains.
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, get_args
 
 import msgspec
 
@@ -69,6 +69,22 @@ class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknow
 
 class Said(Part, frozen=True, tag=True):
     """A message; on the wire its row begins with the name of its class."""
+
+    words: ClassVar[tuple[str, ...]] = ()
+    """If people do not call it by its class name: its usual name first, then its forms in a trace,
+    the longest first, with its fields in braces."""
+    hue: ClassVar[int] = 244
+    """Its colour in a trace, of the 256-colour palette."""
+
+    @classmethod
+    def word(cls) -> str:
+        """Its usual name."""
+        return cls.words[0] if cls.words else cls.__name__.lower()
+
+    @classmethod
+    def ways(cls) -> tuple[str, ...]:
+        """Its forms in a trace, the longest first."""
+        return cls.words[1:] or (cls.word(),)
 
 
 class Passing(Enum):
@@ -135,6 +151,8 @@ class Moved(Part, frozen=True, kw_only=True):
 class ForkRequest(Said, frozen=True, kw_only=True):
     """Child user -> owner: *fork* of *rref* lives here; count it and confirm."""
 
+    words = ("fork request", "fork request {fork}", "fork req {fork}", "fork {fork}")
+    hue = 166
     rref: RRefId
     fork: ForkId
 
@@ -142,6 +160,8 @@ class ForkRequest(Said, frozen=True, kw_only=True):
 class Ack(Said, frozen=True, kw_only=True):
     """Owner -> user: *fork* is counted. It answers a `ForkRequest` or a `Create`."""
 
+    words = ("ACK", "ACK {fork}", "ACK")
+    hue = 136
     rref: RRefId
     fork: ForkId
 
@@ -149,6 +169,8 @@ class Ack(Said, frozen=True, kw_only=True):
 class ChildAck(Said, frozen=True, kw_only=True):
     """Child -> parent: the owner counts me, so *fork* no longer needs your pin (G2)."""
 
+    words = ("child ACK", "child ACK {fork}", "cACK {fork}", "cACK")
+    hue = 101
     rref: RRefId
     fork: ForkId
 
@@ -156,6 +178,7 @@ class ChildAck(Said, frozen=True, kw_only=True):
 class Delete(Said, frozen=True, kw_only=True):
     """User -> owner: these forks of *rref*, all that I had, are gone (G1)."""
 
+    hue = 167
     rref: RRefId
     forks: tuple[ForkId, ...]
     borrowers: tuple[tuple[ForkId, WorkerId], ...] = ()
@@ -169,18 +192,29 @@ class Returned(Said, frozen=True, kw_only=True):
     Only a creation needs this message: the reports of other calls ride on their replies.
     """
 
+    hue = 71
     loans: tuple[Report, ...]
 
 
 class NotifyRefRemoved(Said, frozen=True, kw_only=True):
     """Owner -> borrower: I count these loans of yours; tell me when you let go of each."""
 
+    words = (
+        "notify",
+        "notify at the end of {loans}",
+        "notify of {loans}",
+        "notify {loans}",
+        "notify",
+    )
+    hue = 166
     loans: tuple[tuple[RRefId, ForkId], ...]
 
 
 class RefRemoved(Said, frozen=True, kw_only=True):
     """Borrower -> owner: these forks are gone; you asked me to report it."""
 
+    words = ("removed",)
+    hue = 167
     removed: tuple[Delete, ...]
 
 
@@ -191,6 +225,8 @@ class AliasRef(Said, frozen=True, kw_only=True):
     of an alias on a way to this one. When a greater one becomes known, the message is sent again.
     """
 
+    words = ("alias", "{alias} aliases {rref}", "{alias}->{rref}", "aliases {rref}", "alias")
+    hue = 168
     call: CallId
     rref: RRefId
     alias: RRefId
@@ -200,6 +236,8 @@ class AliasRef(Said, frozen=True, kw_only=True):
 class Canonical(Said, frozen=True, kw_only=True):
     """Owner of a target -> owner of its alias: the target has a value, or stands for its holder."""
 
+    words = ("canonical", "{rref} is canonical", "canonical")
+    hue = 35
     call: CallId
     rref: RRefId
     moved: Moved | None = None
@@ -209,6 +247,8 @@ class Canonical(Said, frozen=True, kw_only=True):
 class AliasGone(Said, frozen=True, kw_only=True):
     """Owner of an alias -> owner of its target: *alias* does not stand for *rref* any more."""
 
+    words = ("no alias", "{alias} no alias of {rref}", "no alias of {rref}", "no alias", "gone")
+    hue = 131
     rref: RRefId
     alias: RRefId
 
@@ -231,6 +271,8 @@ class Probe(Said, frozen=True, kw_only=True):
     In the second lap of a ring, *before* is the way of the first lap.
     """
 
+    words = ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe")
+    hue = 180
     start: RRefId
     call: CallId | None = None
     rref: RRefId | None = None
@@ -267,12 +309,14 @@ class RoomGiven(Said, frozen=True, kw_only=True):
 class Tell(Said, frozen=True, kw_only=True):
     """Actor -> actor: a one-way message of the user."""
 
+    hue = 134
     cargo: Cargo
 
 
 class Call(Said, frozen=True, kw_only=True):
     """Caller -> callee: run this function and reply with its result."""
 
+    hue = 37
     call: CallId
     cargo: Cargo
     chain: tuple[RRefId, ...] = ()
@@ -287,6 +331,8 @@ class Create(Said, frozen=True, kw_only=True):
     yet.
     """
 
+    words = ("remote",)
+    hue = 33
     call: CallId
     rref: RRefId
     fork: ForkId
@@ -302,6 +348,8 @@ class Invoke(Said, frozen=True, kw_only=True):
     sent.
     """
 
+    words = ("method call",)
+    hue = 73
     call: CallId
     rref: RRefId
     cargo: Cargo
@@ -317,6 +365,8 @@ class Fetch(Said, frozen=True, kw_only=True):
     value, so a value travels only once and without a detour. *cancelled* is as in `Invoke`.
     """
 
+    words = ("to_here",)
+    hue = 98
     call: CallId
     rref: RRefId
     copy: bool = True
@@ -331,6 +381,7 @@ class Reply(Said, frozen=True, kw_only=True):
     A loan of the call that *loans* does not name was simply returned.
     """
 
+    hue = 71
     call: CallId
     cargo: Cargo
     loans: tuple[Report, ...] = ()
@@ -369,39 +420,6 @@ Message = Control | UserMessage
 KINDS: tuple[type[Message], ...] = get_args(Message)
 """All kinds of messages."""
 BY_NAME: dict[str, type[Message]] = {kind.__name__: kind for kind in KINDS}
-
-WORDS: dict[type[Message], tuple[str, ...]] = {
-    ForkRequest: ("fork request", "fork request {fork}", "fork req {fork}", "fork {fork}"),
-    Ack: ("ACK", "ACK {fork}", "ACK"),
-    ChildAck: ("child ACK", "child ACK {fork}", "cACK {fork}", "cACK"),
-    NotifyRefRemoved: (
-        "notify",
-        "notify at the end of {loans}",
-        "notify of {loans}",
-        "notify {loans}",
-        "notify",
-    ),
-    RefRemoved: ("removed",),
-    AliasRef: ("alias", "{alias} aliases {rref}", "{alias}->{rref}", "aliases {rref}", "alias"),
-    Canonical: ("canonical", "{rref} is canonical", "canonical"),
-    AliasGone: ("no alias", "{alias} no alias of {rref}", "no alias of {rref}", "no alias", "gone"),
-    Probe: ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe"),
-    Create: ("remote",),
-    Invoke: ("method call",),
-    Fetch: ("to_here",),
-}
-"""For a message that people do not call by its class name: its usual name first, then its forms in
-a trace, the longest first, with its fields in braces."""
-
-
-def word_for(kind: type[Message]) -> str:
-    """The usual name of a message of *kind*."""
-    return WORDS.get(kind, (kind.__name__.lower(),))[0]
-
-
-def ways_for(kind: type[Message]) -> tuple[str, ...]:
-    """The forms of a message of *kind* in a trace, the longest first."""
-    return WORDS.get(kind, ())[1:] or (word_for(kind),)
 
 
 def check_message(message: object) -> None:

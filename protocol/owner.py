@@ -280,11 +280,12 @@ class Owner:
 
     def done(self, call: CallId) -> list[Effect]:
         """Request *call*, which has begun, ended: the next one may start."""
-        if not self.has_begun(call):
-            raise AssertionError(f"{call} does not run on {self.rref}")
-        self.aside.discard(call)
         if self.running == call:
             self.running = None
+        elif call in self.aside:
+            self.aside.discard(call)
+        else:
+            raise AssertionError(f"{call} does not run on {self.rref}")
         return self._next() or self.settle()
 
     def _step_aside(self, call: CallId) -> None:

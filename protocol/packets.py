@@ -94,7 +94,7 @@ def decode(
 
     def load(number: object) -> object:
         if type(number) is not int or not 0 <= number < len(payloads):
-            raise ProtocolError(f"its payload is not among the {len(payloads)} that came with it")
+            raise ProtocolError(f"it names a payload that is not among its {len(payloads)}")
         check(payloads[number])
         return payloads[number]
 
@@ -132,7 +132,7 @@ def _one_by_one(data: bytes | msgspec.Raw) -> tuple[int, int, tuple[Message, ...
     try:
         first, expects, rows = _loose.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"no packet: {error!s:.{LONGEST}}") from None
+        raise ProtocolError(f"it is no packet: {error!s:.{LONGEST}}") from None
     return first, expects, tuple(map(_message, rows))
 
 
@@ -146,4 +146,4 @@ def _message(row: msgspec.Raw) -> Message:
 
 def _malformed(why: str) -> Message:
     # It passes through a `Channel` in the message's place: a `Channel` looks at no message.
-    return Malformed(why[:LONGEST])  # type: ignore[return-value]
+    return Malformed(why[:LONGEST])  # type: ignore[return-value]  # no message, but in the place of one

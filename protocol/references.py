@@ -167,7 +167,7 @@ class References:
             if descriptor.parent != parent or descriptor.fork.parent != parent:
                 raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
             if back and lent.get(descriptor.fork) != descriptor.rref:
-                raise ProtocolError(f"{sender} gives {descriptor.rref} back, which it was not lent")
+                raise ProtocolError(f"{sender} gives {descriptor.rref} back without a loan of it")
             if descriptor.passing is Passing.LOAN and not lendable:
                 raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
             if descriptor.passing is Passing.LOAN and not self.state.discipline.lends:

@@ -179,10 +179,10 @@ class Requests:
         """The call that *message* answers. Raises `ProtocolError` if *sender* was not asked it."""
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
-            raise ProtocolError(f"{sender} replied to {message.call}, which it was not asked")
+            raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
         lent = {loan.fork: loan.rref for loan in waiting.loans}
         if any(lent.get(report.fork) != report.rref for report in message.loans):
-            raise ProtocolError(f"{sender} reports of a loan that {message.call} did not have")
+            raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
         if message.moved is not None and waiting.rref in {None, message.moved.fork.rref}:
             raise ProtocolError(f"{sender} says that {message.call} was on an alias, and it is not")
         return waiting

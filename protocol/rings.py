@@ -9,6 +9,10 @@ that its code is blocked in, which only the shell knows (`Look`). A queued reque
 request that *blocks* its object: the one that runs there, or the one that makes the object. A
 request on an alias waits for the answer to the `AliasRef` of the alias's owner, or for the request
 that this owner passed on. So each request has one way out, and two rings have nothing in common.
+
+A request that awaits has no turn on its object, so nobody waits for it there. If it can go on, it
+waits in the queue for a new turn, and so for the request that has the turn now. It has begun, so it
+is never refused. If a probe comes to a queue in this way, the queue is not part of the ring.
 Two situations are no waits: a call by ``rpc_async`` before somebody asks for its result, and a wait
 that any one of several answers ends.
 
@@ -43,7 +47,8 @@ it: when a probe comes to the queue of a greater object than its start, it begin
 the request has been refused, the run that made it goes on, and the ring is gone.
 
 **Eventually.** A ring is found if code in it waits for a queued request. (Other rings are possible:
-they consist only of waits for requests that are held back, or for functions that run.) The shell
+they consist only of waits for requests that are held back, for functions that run, or for methods
+that have begun and want a new turn.) The shell
 suspects each object with a queue again and again. A ring stays until something breaks it. A probe
 in it begins anew at each greater object, so at last it begins at the greatest one. From there it
 comes round twice, unless the ring is longer than `MAX_HOPS`.

@@ -32,7 +32,7 @@ from .lending import LendingOwner, LendingUser
 from .owner import Owner
 from .user import User
 
-Sharing = Literal["lend", "fork", "borrow"]
+Sharing = Literal["lend", "borrow", "fork"]
 
 
 class Discipline(NamedTuple):
@@ -47,7 +47,7 @@ class Discipline(NamedTuple):
         return self.user is not User
 
 
-DISCIPLINES: dict[str, Discipline] = {
+DISCIPLINES: dict[Sharing, Discipline] = {
     "lend": Discipline(LendingOwner, LendingUser),
     "fork": Discipline(Owner, User),
     "borrow": Discipline(BorrowingOwner, BorrowingUser),

@@ -77,7 +77,7 @@ class Tables:
     """The calls of this endpoint that are not answered yet."""
     dead: Dead = field(default_factory=Dead)
     buried: Dead = field(default_factory=Dead)
-    """The dead whose grace is over: they hold nothing any more."""
+    """The dead that hold nothing any more: the grace after their deaths is over."""
     causes: dict[WorkerId, str] = field(default_factory=dict)
     """How workers died, for errors: those that died lately, and those that owned an object that is
     used here."""

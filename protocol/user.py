@@ -184,7 +184,7 @@ class User:
         """The owner counts the child: its pin ends (G2)."""
         if self.children.get(message.fork) != sender:
             raise ProtocolError(
-                f"{sender} acknowledged child {message.fork} of {self.rref}, which it has not got"
+                f"{sender} acknowledged child {message.fork} of {self.rref}, which it did not get"
             )
         del self.children[message.fork]
         return self.settle()

@@ -41,7 +41,7 @@ def check(thing: object, family: Collection[type], what: str, but: str = "") -> 
         raise ProtocolError(f"a {kind.__name__:.80} is no {what}")
     for name, right in _fields(kind):
         if name != but and not right(getattr(thing, name, _NONE)):
-            raise ProtocolError(f"a {kind.__name__} whose {name!r} is not what belongs there")
+            raise ProtocolError(f"a {kind.__name__} with a wrong {name!r}")
 
 
 @cache
@@ -121,7 +121,7 @@ def _row_of(args: tuple[Any, ...], kind: Any = tuple) -> Check:
     def row(value: Any) -> bool:
         if type(value) is not kind or len(value) != size:
             return False
-        for place, right in checks:  # noqa: SIM110
+        for place, right in checks:  # noqa: SIM110 - see above
             if not right(value[place]):
                 return False
         return True
@@ -135,7 +135,7 @@ def _record(kind: Any) -> Check:
     def whole(value: Any) -> bool:
         if type(value) is not kind:
             return False
-        for name, right in checks:  # noqa: SIM110
+        for name, right in checks:  # noqa: SIM110 - see above
             if not right(getattr(value, name, _NONE)):
                 return False
         return True

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _DESCRIPTORS = frozenset({GetSetDescriptorType, MemberDescriptorType})
 _CODE = (FunctionType, classmethod, staticmethod, property)
-_lock = threading.Lock()
+_lock = threading.RLock()
 _numbers = itertools.count(1)
 _own: weakref.WeakKeyDictionary[type, tuple[Version, dict[str, Any]]] = weakref.WeakKeyDictionary()
 """The classes that come from this process: the last version, and the attributes that it had."""
@@ -39,7 +39,7 @@ _here = ""
 def _renew() -> None:
     """This process is another one than its parent: it has not defined the classes it inherited."""
     global _here, _lock
-    _here, _lock = uuid.uuid4().hex, threading.Lock()  # a thread of the parent may have held it
+    _here, _lock = uuid.uuid4().hex, threading.RLock()  # a thread of the parent may have held it
     _own.clear()
 
 

@@ -16,6 +16,7 @@ caller gets a `RemoteError` with the same information instead
 
 from __future__ import annotations
 
+import io
 import pickle
 import traceback
 from dataclasses import dataclass, replace
@@ -118,7 +119,9 @@ def _pickled(error: BaseException) -> bytes | None:
             return pickled
         # Many constructors want other arguments than `BaseException` was given, and so cannot be
         # called with those: then the object is made without its constructor.
-        bare: bytes = cloudpickle.dumps(_Bare(error), protocol=5)
+        with io.BytesIO() as file:
+            _Bare(file, protocol=5).dump(error)
+            bare = file.getvalue()
         return bare if _comes_back(bare, error) else None
     except BaseException:  # code of its class may raise anything
         return None
@@ -132,18 +135,29 @@ def _comes_back(pickled: bytes, error: BaseException) -> bool:
         return False
 
 
-class _Bare:
-    """Pickles as an exception that is made without its constructor."""
+class _Bare(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+    """Pickles exceptions so that they are made without their constructors.
 
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
+    Inside a group, only the members whose constructors cannot be called with their arguments.
+    """
 
-    def __reduce__(self) -> Any:
-        return _bare, (type(self._error), self._error.args, vars(self._error))
+    _within = False
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Pickle's hook. Exceptions inside *obj* come here too."""
+        if isinstance(obj, BaseException):
+            inner, self._within = self._within, True
+            if not inner or not _comes_back(cloudpickle.dumps(obj, protocol=5), obj):
+                return _bare, (type(obj), obj.args, vars(obj))
+        return super().reducer_override(obj)
 
 
 def _bare(kind: type[BaseException], args: tuple[Any, ...], state: dict[str, Any]) -> BaseException:
-    error = BaseException.__new__(kind)
+    error: BaseException
+    if issubclass(kind, BaseExceptionGroup):  # it has its members from its arguments
+        error = BaseExceptionGroup.__new__(kind, *args)
+    else:
+        error = BaseException.__new__(kind)
     error.args = args
     vars(error).update(state)
     return error

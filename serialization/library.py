@@ -60,7 +60,7 @@ class Library:
         """Objects of the *special* types, references and addresses, cannot be in a definition."""
         self._me = me
         self._special = special
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a finalizer of the user's may call something meanwhile
         self._numbers = itertools.count(1)
         self._known: OrderedDict[int, tuple[weakref.ref[Any], Ingredients]] = OrderedDict()
         self._by_code: OrderedDict[tuple[int, int], Ingredients] = OrderedDict()
@@ -85,6 +85,8 @@ class Library:
             if ingredients is not None and known and ingredients.holds():
                 return ingredients.definition
         ingredients = self._pickled(thing)
+        if ingredients is None:
+            return None
         with self._lock:
             if key is not None and ingredients.functions:
                 self._by_code[key] = ingredients
@@ -98,7 +100,8 @@ class Library:
             bounded(self._known, MOST_KNOWN)
         return ingredients.definition
 
-    def _pickled(self, thing: Any) -> Ingredients:
+    def _pickled(self, thing: Any) -> Ingredients | None:
+        """*thing*, pickled as far as possible; None if something in it cannot be pickled."""
         file = io.BytesIO()
         pickler = _Definer(file, self._special, self.space)
         ingredients = pickler.ingredients
@@ -109,7 +112,7 @@ class Library:
             pass
         except CAUGHT as error:
             self._blame_variables(ingredients, error)
-            return Ingredients(None)  # the attempt to pickle it otherwise will explain the error
+            return None  # the attempt to pickle it in the message will explain the error
         if not ingredients.functions and not ingredients.classes:
             return ingredients  # it goes by its name
         free = pickler.globals_too()
@@ -180,7 +183,7 @@ class _NoDefinitionError(Exception):
     """The thing contains a reference or an address."""
 
 
-class _Definer(cloudpickle.Pickler):  # type: ignore[misc]
+class _Definer(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no types
     """Pickles one definition: the thing itself, then its globals, name by name."""
 
     dispatch_table = REDUCERS

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
-from . import shared
+from . import plain, shared
 from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
@@ -123,7 +123,7 @@ class Pickled:
         return len(self.data) + sum(map(len, self.buffers))
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle with four kinds of persistent ids.
 
     They are references, inert objects, large bytes, and definitions. The third kind is needed
@@ -171,6 +171,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
+            if type(obj) in NAMED and obj in plain.BY_NAME:  # nearly always
+                return None
             return self._function_id(obj, self._library)
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
@@ -232,7 +234,7 @@ class _Unpickler(pickle.Unpickler):
             known = self._inert if kind == INERT else self._functions
         if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
             raise pickle.UnpicklingError(
-                f"it names one more than the {len(known)} that came with it"
+                f"it names an object that is not among the {len(known)} that came with it"
             )
         return self._make(known[number]) if kind == FUNCTION else known[number]
 
@@ -304,8 +306,8 @@ def pickle_value(
     references = pickler.references
     if len(references) > MAX_REFERENCES:
         raise SerializationError(
-            f"a message with {len(references)} references; one may have {MAX_REFERENCES}: "
-            "send them in several, or put them into one object and pass an RRef to it"
+            f"this message has {len(references)} references, but the limit is {MAX_REFERENCES}: "
+            "send several messages, or put them into one object and pass an RRef to it"
         )
     return Pickled(
         file.getvalue(),

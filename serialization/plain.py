@@ -26,8 +26,9 @@ MOST_NAMES = 10_000
 
 _main_is_shared = False
 
-_by_name: dict[Any, bool] = {}
-"""Whether cloudpickle pickles each by its name. Its module keeps it alive anyway."""
+BY_NAME: dict[Any, bool] = {}
+"""Functions and classes that cloudpickle pickles by their names. Their modules keep them alive
+anyway."""
 
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
@@ -128,8 +129,9 @@ def is_by_name(thing: Any) -> bool:
     if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False
     if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
+        BY_NAME.clear()
         return False
-    known = _by_name.get(thing)
+    known = BY_NAME.get(thing)
     if known is None:
         try:
             # In this order: pickle refuses a nameless object at once, whatever its contents.
@@ -137,6 +139,6 @@ def is_by_name(thing: Any) -> bool:
             known = cloudpickle.dumps(thing, 5) == named
         except Exception:  # cloudpickle will report the error
             return False
-        if known and len(_by_name) < MOST_NAMES:
-            _by_name[thing] = known
+        if known and len(BY_NAME) < MOST_NAMES:
+            BY_NAME[thing] = known
     return known

@@ -275,7 +275,7 @@ class Segment:
             return mapped(self._descriptor, self.size, writable=self.writable)
         except (OSError, OverflowError, MemoryError) as error:  # vm.max_map_count, or RLIMIT_AS
             if not copy:
-                raise MemoryError(f"no mapping of {self.size} bytes is to be had") from error
+                raise MemoryError(f"cannot map {self.size} bytes of memory") from error
             recycler.empty()  # the kept segments have mappings too
             return memoryview(self.content())
         finally:
@@ -320,15 +320,15 @@ class Segment:
 
     def _gone(self) -> SenderDiedError:
         return SenderDiedError(
-            f"process {self._source[0]} ended, or gave this one up, when a message of its was on "
-            f"the way, and {self.size} bytes that it had left in shared memory are gone; create "
-            "the value again, or call another one if doing it twice does no harm"
+            f"{self.size} bytes of a message are lost: process {self._source[0]} had put them into "
+            "shared memory, and ended, or gave this process up for dead, before they were read; "
+            "create the value again, or call again if a second run does no harm"
         )
 
     def _refused(self, error: OSError) -> SerializationError:
         return SerializationError(
-            f"{self.size} bytes that process {self._source[0]} left in shared memory cannot be "
-            f"opened here: {error}; raise `ulimit -n` if descriptors are short, or set "
+            f"cannot open {self.size} bytes of shared memory from process {self._source[0]}: "
+            f"{error}; raise `ulimit -n` if file descriptors are short, or set "
             "farref.serialization.shared.THRESHOLD so high that nothing is shared"
         )
 
@@ -365,9 +365,9 @@ def check_room(size: int) -> None:
 
 def _no_room(size: int) -> str:
     return (
-        f"{size} bytes are to go into shared memory, and of this machine's, or of the control "
-        f"group's, {available()} bytes are left; nothing was sent: free some, send it in parts, or "
-        "pass an RRef to it"
+        f"this message needs {size} bytes of shared memory, but this machine, or the control "
+        f"group, has only {available()} bytes left; nothing was sent: free memory, send the value "
+        "in parts, or pass an RRef to it"
     )
 
 

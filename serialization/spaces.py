@@ -71,7 +71,7 @@ class Spaces:
     """The namespaces of one endpoint, which makes the functions in them. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # as in `Library`
         self._latest: OrderedDict[tuple[WorkerId, int], Generation] = OrderedDict()
 
     def make(self, definition: Definition) -> Any:

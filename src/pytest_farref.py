@@ -51,5 +51,7 @@ def farref_system(request: pytest.FixtureRequest) -> Iterator[System]:
     marker = request.node.get_closest_marker("farref")
     with System(**({} if marker is None else marker.kwargs)) as system:
         yield system
-        if not request.node.stash.get(_FAILED, False):
+        if request.node.stash.get(_FAILED, False):
+            system.shutdown(timeout=0)  # nobody wants to wait for the work of a test that failed
+        else:
             assert_nothing_held(system)

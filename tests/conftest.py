@@ -37,6 +37,8 @@ TASTE = (
 LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
 """All tests in these folders are marked long: `make test` leaves them to `make test-all`."""
 FIRST = (
+    "packaging/test_types.py",
+    "wear/test_wear.py",
     "model/test_explorer.py",
     "simulation/test_simulation.py",
     "model/test_random_programs.py",
@@ -46,7 +48,10 @@ FIRST = (
     "model/test_delivery.py",
     "hosts/test_deaths.py",
     "docs/test_blocks.py",
+    "actors/looking/test_snapshot.py",
+    "actors/rendezvous/test_rendezvous.py",
     "commands/test_demo.py",
+    "commands/test_refs.py",
 )
 """The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
 

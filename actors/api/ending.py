@@ -46,7 +46,7 @@ class Ending:
         """*last*: the system ends with this program."""
         self._endpoint = endpoint
         self._core = endpoint.core
-        self._outcomes = endpoint.outcomes
+        self._unasked = endpoint.unasked
         self._last = last
 
     def wait(self, seconds: float) -> list[str]:
@@ -56,8 +56,8 @@ class Ending:
         calls: set[Future[Any]] = set()
         with Progress() as progress:
             while not self._core.closed:
-                self._outcomes.log_dropped()
-                unanswered = self._outcomes.unanswered()
+                self._unasked.log_dropped()
+                unanswered = self._unasked.unanswered()
                 calls.update(unanswered)
                 left = end - time.monotonic()
                 # Calls that end may make objects: ask for the objects after that.
@@ -75,8 +75,8 @@ class Ending:
 
     def _making(self, seconds: float) -> list[Made]:
         """The objects that are being made for this program. Owners have *seconds* to answer."""
-        core, outcomes = self._core, self._outcomes
-        owners = outcomes.owners()
+        core, unasked = self._core, self._unasked
+        owners = unasked.owners()
         making: list[Made] = []
         answers: list[tuple[WorkerInfo, StillMaking | None]] = []
         with contextlib.ExitStack() as asking:
@@ -92,15 +92,15 @@ class Ending:
                 if there and answer.exception(0) is not None:
                     continue  # it has died, and the object with it
                 answers.append((to, answer.result(0) if there else None))
-        here = outcomes.making(0, core.me, last=self._last)
+        here = unasked.making(0, core.me, last=self._last)
         answers += [(to, here) for to in owners if to.id == core.me]
         for to, said in answers:
             if said is None:
                 making.append((None, to))
             else:
-                outcomes.log_creations(said.errors)
+                unasked.log_creations(said.errors)
                 making += [(rref, to) for rref in said.rrefs]
-        if not making and outcomes.arriving() and owners:
+        if not making and unasked.arriving() and owners:
             making.append((None, owners[-1]))
         return making
 
@@ -110,7 +110,7 @@ class Ending:
             for each in calls
             if not each.done()
         ]
-        words += [self._outcomes.words(rref, to) for rref, to in making]
+        words += [self._unasked.words(rref, to) for rref, to in making]
         if self._core.callbacks:
             words.append(f"{len(self._core.callbacks)} callbacks of futures")
         return words
@@ -141,7 +141,7 @@ class Progress:
         if time.monotonic() < self._begun + LATE or not sys.stderr or not sys.stderr.isatty():
             return
         from rich.console import Console  # noqa: PLC0415 - most programs end in time
-        from rich.markup import escape  # noqa: PLC0415
+        from rich.markup import escape  # noqa: PLC0415 - the same
 
         text = escape(f"farref waits for {named(words())} (Ctrl-C ends the system now)")
         if self._status is None:

@@ -6,14 +6,16 @@ import concurrent.futures
 import itertools
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ...protocol.errors import ReferenceLostError
 from ..core import sites
 from ..core.current import chain_in, frame
+from ..handles.parts import parts_of
 from ..handles.rref import RRef
-from ..serving.resolving import ByValue
-from ..values.making import Making
+from ..values.making import made_as
+from ..values.several import Several, check_number
+from ..values.wrapper import ByValue
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -27,10 +29,41 @@ if TYPE_CHECKING:
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
 
-To: TypeAlias = "str | WorkerInfo | ActorAddress"
-"""A worker's name, its `WorkerInfo`, or the address of a `RefActor`."""
+To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
+"""A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
+ANY = None
+"""In place of a worker: the least loaded one. See `remote`."""
 MOST_KEPT = 1000
 """Frozen values that one wait maps at most: a process has a limited number of mappings."""
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[Any]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Any],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+    num_returns: int,
+) -> Any: ...
 
 
 def remote(
@@ -43,13 +76,17 @@ def remote(
     resolve: bool = False,
     frozen: bool = False,
     serial: bool = True,
-) -> RRef[Any]:
+    num_returns: int = 1,
+) -> Any:
     """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
 
     An exception in *fn* takes the place of the value and is raised by every fetch.
 
     Args:
-        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`.
+        to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`. `farref.ANY` (or
+            None) is the least loaded worker: that with the fewest unfinished requests which this
+            endpoint has placed in this way. Programs and `RefActor`s do not count as workers, and a
+            worker that another endpoint creates counts after a second at the latest.
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
@@ -64,19 +101,28 @@ def remote(
             the same host copy no large buffer. Ignored if *fn* returns an `RRef`.
         serial: false lets the methods of the result run in several threads at once, as
             ``RRef(value, serial=False)`` does. Ignored if *fn* returns an `RRef`.
+        num_returns: if more than 1, *fn* returns a tuple or list of that many values, or is a
+            generator of them. Then `remote` returns a list with a reference to each, as in Ray.
+            *fn* runs once; *to* owns each value, and frees each by itself. If *fn* raises, or
+            returns another number of values, every one of the references has that error.
 
     Raises:
-        ValueError: the timeout is 0 or less.
+        ValueError: the timeout is 0 or less, or *num_returns* less than 1.
         WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
         SerializationError: the function or an argument cannot be pickled.
     """
     front: Front = frame().core.front
     check_timeout(timeout, front.core.settings.timeout)
-    what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
-    ref: RRef[Any] = front.calls.remote(front.registry.find(to), what)
-    ref._expect(timeout)
-    front.outcomes.asked(ref.id, fn, sites.caller(1))
-    return ref
+    if check_number(num_returns) == 1:
+        what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
+        ref = _create(front, to, what)
+        ref._asked(fn, timeout, sites.caller(1))
+        return ref
+    fn, args, kwargs = _invocation(fn, args, kwargs, resolve=False)
+    what = _invocation(Several(fn, num_returns), args, kwargs, resolve=resolve)
+    name, run = str(getattr(fn, "__name__", fn)), _create(front, to, what)
+    place = sites.caller(1)
+    return parts_of(run, name, num_returns, timeout, place, frozen=frozen, serial=serial)
 
 
 def rpc_async(
@@ -129,11 +175,27 @@ def rpc_sync(
     return _call(here.core.front, to, what, timeout, here.chain).result()
 
 
+def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
+    if to is not None:
+        made: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+        return made
+    with front.placing.place() as placed:
+        made = front.calls.remote(placed.to, what)
+        placed.future = front.calls.fetch(made.id, None, (), copy=False)
+        placed.future.overlooked = True  # the program did not ask for it
+        placed.future.on_answer(keep=False)
+    return made
+
+
 def _call(
     front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
     check_timeout(timeout, front.core.settings.timeout)
-    return front.calls.call(front.registry.find(to), call, timeout, chain)
+    if to is not None:
+        return front.calls.call(front.registry.find(to), call, timeout, chain)
+    with front.placing.place() as placed:
+        placed.future = future = front.calls.call(placed.to, call, timeout, chain)
+    return future
 
 
 def _invocation(
@@ -146,8 +208,8 @@ def _invocation(
     serial: bool = True,
 ) -> Invocation:
     if not callable(fn):
-        raise TypeError(f"a function is needed to call, not {fn!r}")
-    fn = Making(fn, frozen, serial) if frozen or not serial else fn
+        raise TypeError(f"a call needs a function, not {fn!r}")
+    fn = made_as(fn, frozen=frozen, serial=serial)
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 
@@ -208,7 +270,7 @@ def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
     found = list(refs)
     for each in found:
         if not isinstance(each, RRef):
-            raise TypeError(f"references are needed, not {each!r}")
+            raise TypeError(f"`refs` must hold only RRefs, not {each!r}")
     return found
 
 

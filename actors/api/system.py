@@ -15,12 +15,11 @@ import time
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-import cloudpickle
 import psutil
-from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
-from ...protocol.ids import WorkerId, is_name
+from ...protocol.ids import WorkerId
 from ...protocol.sharing import DISCIPLINES
 from ..calls.futures import Future
 from ..cluster import hosts
@@ -37,7 +36,6 @@ from ..shells.endpoint import Endpoint
 from ..shells.own_port import OwnPort
 from ..shells.plain import refuse_references
 from ..shells.program import CallInPort, PumpPort, port_of
-from ..shells.worker import Worker
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
 from ..wire.messages import (
@@ -53,14 +51,18 @@ from ..wire.messages import (
 )
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
 from . import sessions
+from .creating import create_actor, create_worker
 from .ending import Ending, named
 
 if TYPE_CHECKING:
+    import concurrent.futures
     from collections.abc import AsyncIterator, Callable, Iterator
+    from datetime import timedelta
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
     from ..core.counters import Counters
+    from ..handles.front import Front
     from ..handles.rref import RRef
     from ..looking.snapshot import Snapshot
     from ..looking.why import Reason
@@ -69,6 +71,8 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+MOST_NAMES = 8
+"""Workers that the `repr` of a system names."""
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
@@ -95,7 +99,7 @@ class System:
             per actor. ``"simpleSystemBase"`` runs actors in this process, during the program's
             calls. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches
             its ports can run code in them. Or a base object, made with its capabilities; such a
-            system cannot be attached to by name.
+            system cannot be attached to by name. Thespian's other bases are refused.
         name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
         sharing: the cost of references in the arguments of calls. ``"lend"``: nothing, unless
@@ -124,7 +128,8 @@ class System:
         threads: functions that others run in this program at once, as for `worker`.
 
     Raises:
-        ValueError: an argument is out of range.
+        ValueError: an argument is out of range, or farref does not run on *base*.
+        TypeError: *base* is a running `ActorSystem`, which no system can take over.
         ModuleNotFoundError: spans are asked for, and OpenTelemetry is not installed.
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
@@ -151,7 +156,7 @@ class System:
     ) -> None:
         sessions.warn_of_another()
         if faults is not None and not isinstance(faults, Faults):
-            raise TypeError(f"faults are a farref.testing.Faults or None, not {faults!r}")
+            raise TypeError(f"faults must be a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
         self._choose(program, threads)
@@ -174,8 +179,9 @@ class System:
             faults=faults,
         )
         base = base or bases.default()
+        bases.check(base)
         if host is None and (port is not None or key is not None):
-            raise ValueError("a port or key is for other hosts: say host=, the address they dial")
+            raise ValueError("port= and key= need host= too, the address for other hosts to dial")
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
@@ -188,6 +194,7 @@ class System:
                 reach = hosts.reach_of(base, host, port, key) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
+            self._base = entry["base"]
             self._enter(asys, settings, attached=False)
             self._prepare(settings, telemetry)
         except BaseException:
@@ -221,6 +228,7 @@ class System:
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
         self._choose(program, threads)
+        self._base = entry["base"]
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
 
@@ -263,11 +271,13 @@ class System:
         """
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
+        bases.check(base)
         directory.sweep()
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
         self._choose(program, threads)
+        self._base = base
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
@@ -392,60 +402,77 @@ class System:
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        return self._spawn(Worker, name, None, threads, on)
+        self._check_up()
+        return create_worker(self._front, name, threads, on)
 
     def create(
         self,
         actor_class: type,
         name: str | None = None,
         *,
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
         requirements: dict[str, Any] | None = None,
         on: str | dict[str, Any] | None = None,
     ) -> ActorAddress:
         """Create an actor of a `RefActor` class and wait until it runs. Returns its address.
+
+        A plain Thespian actor class is taken too. It has no name here, holds no references, and
+        must be importable, as in Thespian; *requirements* and *on* are for `RefActor` classes.
 
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
         are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
         None, the actor is created on this program's host if that passes the class's check, else
         on another host that does.
 
+        *args* and *kwargs* are for ``__init__``, and may contain references. Then ``__init__``
+        runs on the actor's loop, before its first handler: it may send messages and use
+        references. Without arguments Thespian itself runs it, before the actor is an endpoint.
+
         Raises:
-            TypeError: it is no `RefActor`.
+            TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
+                is given that a plain one has not.
+            Exception: the error of ``__init__``, with the remote traceback. The actor is ended.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
-            raise TypeError(f"system.create makes RefActors; {actor_class!r} is none")
-        if name is None:
-            name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
-        return self._spawn(actor_class, name, requirements, None, on).address
-
-    def _spawn(
-        self,
-        actor_class: type,
-        name: str,
-        requirements: dict[str, Any] | None,
-        threads: int | None,
-        on: str | dict[str, Any] | None,
-    ) -> WorkerInfo:
+            if name is not None or args or kwargs or requirements is not None or on is not None:
+                raise TypeError(
+                    f"{actor_class!r} is no class of RefActors: only these take name=, args=, "
+                    "kwargs=, requirements= and on="
+                )
+            return self._create_plain(actor_class)
         self._check_up()
-        if not is_name(name):
-            raise ValueError(f"a worker's name is a non-empty string of characters, not {name!r}")
-        if threads is not None and threads < 1:
-            raise ValueError(f"a worker needs at least 1 thread, not {threads}")
-        registry, seconds = self.endpoint.registry, self.endpoint.core.settings.timeout
-        if on is not None:
-            on = hosts.wait_for(registry, on, self.name, seconds)
-        return registry.spawn(
-            actor_class=cloudpickle.dumps(actor_class),
-            name=name,
+        return create_actor(
+            self._front,
+            actor_class,
+            name,
+            args=args,
+            kwargs=kwargs or {},
             requirements=requirements,
-            threads=threads,
             on=on,
-            near=self._place,
         )
+
+    def _create_plain(self, actor_class: object) -> ActorAddress:
+        if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
+            raise TypeError(f"system.create needs a class of actors, not {actor_class!r}")
+        self._check_up()
+        address: ActorAddress
+        if isinstance(self._port, CallInPort):
+            address = self._asys.createActor(actor_class)
+        else:
+            with self._asys.private() as context:
+                address = context.createActor(actor_class)
+        return address
+
+    @property
+    def _front(self) -> Front:
+        """The services of this program's endpoint."""
+        front: Front = self.endpoint.core.front
+        return front
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""
@@ -461,6 +488,18 @@ class System:
         return self.endpoint.registry.workers()
 
     # ---- looking at it
+
+    def __repr__(self) -> str:
+        """The name, the base, the state, and the workers that this program has used so far."""
+        where, down = f"{self.name!r} on {self._base}", self._down
+        endpoint = self._port.endpoint
+        if down or endpoint is None:
+            return f"<System {where}: {'shut down' if down else 'starting'}>"
+        state = "ended" if endpoint.core.closed else "attached" if self._attached else "running"
+        known = sorted(endpoint.core.peers.named.copy())
+        more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
+        workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
+        return f"<System {where}: {state}{workers}>"
 
     @property
     def is_attached(self) -> bool:
@@ -531,14 +570,17 @@ class System:
             self._port.post(info, message)
 
     def ask(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None = None,
     ) -> Any:
         """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
         Args:
             to: a worker's name, its info, or any actor's address.
             message: may contain references unless the actor is a plain one.
-            timeout: seconds; the system's default for None.
+            timeout: seconds, or a `timedelta` as in Thespian; the system's default for None.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
@@ -597,13 +639,14 @@ class System:
             raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
         return answer
 
-    def listen(self, timeout: float | None = None) -> Any:
+    def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.
 
         Blocks. Messages that are not listened for keep holding their references.
 
         Raises:
-            FetchTimeoutError: none came within *timeout* seconds (default: the system's).
+            FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
+                default: the system's).
         """
         self._check_up()
         self.endpoint.core.check_may_block("listen", "`async for message in system.messages()`")
@@ -734,7 +777,7 @@ class System:
         endpoint = self._port.endpoint
         if graceful and endpoint is not None and not endpoint.core.closed:
             with contextlib.suppress(Exception):
-                endpoint.outcomes.log_dropped()
+                endpoint.unasked.log_dropped()
                 endpoint.turn()
                 # Or the news of our end may overtake our messages.
                 endpoint.delivery.drain(DRAIN)

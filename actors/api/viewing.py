@@ -97,5 +97,5 @@ class Watching:
     def _me(self) -> WorkerInfo:
         address = self._core.address
         if address is None:
-            raise SystemDownError(f"{self._core.me} has not joined a system that could be watched")
+            raise SystemDownError(f"{self._core.me} has joined no system, so it can watch none")
         return WorkerInfo(self._core.me, address)

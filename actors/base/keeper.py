@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 
 import psutil
 
-from . import lives, places
+from . import lives, places, titles
 from .settings import SystemSettings
 
 GRACE: Final = 2.0  # seconds between SIGTERM and SIGKILL
@@ -53,6 +53,7 @@ def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
     gc.freeze()
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
     places.declare_alive(settings.directory, settings.system_id)
+    titles.name_process("keeper")
     lives.wait_for_one([admin, program] if settings.die_with_parent else [admin])
     if admin not in {member.pid for member in lives.members(session)}:
         _wait_for_none(session, NATURAL)

@@ -55,9 +55,23 @@ class Starting:
     logger: Callable[[Replicator], None]
 
 
+def forget_child(manager: Any, address: ActorAddress) -> None:
+    """The child of *manager* at *address* has exited.
+
+    Thespian's version forgets every child that is dead by now. If two die at once and the last
+    message of the second is lost, it never learns of the second, and waits for it at its own end.
+    """
+    manager._child_procs = [
+        child
+        for child in manager._child_procs
+        if getattr(child, "childRealAddr", None) != address or child.childProc.is_alive()
+    ]
+
+
 class Replicator(MultiProcReplicator):
     """Starts child processes, and sends; the common part of admin and actors."""
 
+    _childExited = forget_child  # noqa: N815 (Thespian's)
     transport: Transport
     starting: Starting  # set by the maker: those functions make managers themselves
 
@@ -244,18 +258,6 @@ class Replicator(MultiProcReplicator):
                 Received(self.myAddress, ChildActorExited(child.childRealAddr))
             )
         return True
-
-    def _childExited(self, childAddr: ActorAddress) -> None:
-        """The child with *childAddr* has exited.
-
-        Thespian's version forgets every child that is dead by now. If two die at once, it would
-        never learn of the second.
-        """
-        self._child_procs = [
-            child
-            for child in self._child_procs
-            if child.childRealAddr != childAddr or child.childProc.is_alive()
-        ]
 
     def _leaving(self) -> bool:
         return hasattr(self, "_exiting")

@@ -273,7 +273,7 @@ class OutConnection:
             if self.state is ConnectionState.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
                 if code:
-                    raise OSError(code, "cannot connect")  # noqa: TRY301 (the same fate)
+                    raise OSError(code, "cannot connect")  # noqa: TRY301 (handled below)
                 if not events & WRITABLE:
                     return
                 self._connected()

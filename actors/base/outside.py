@@ -153,7 +153,7 @@ class Outside:
             self.transport.write_all_out()
             self._complete()
             return 0
-        return super()._run_transport(maximumDuration, False, incomingHandler)  # type: ignore[misc]
+        return super()._run_transport(maximumDuration, False, incomingHandler)  # type: ignore[misc]  # Thespian's mixins have no types
 
 
 def _deadline(timeout: Duration | None) -> float | None:

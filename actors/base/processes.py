@@ -15,7 +15,7 @@ import os
 import signal
 from typing import Any
 
-from . import keeper, places, signals
+from . import keeper, places, signals, titles
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -27,7 +27,6 @@ from ._thespian import (
     child_exit_signals,
     exit_signals,
     get_min_log_level,
-    setProcName,
     shutdown_signal_detector,
     signal_admin_sts,
     signal_detector,
@@ -64,7 +63,7 @@ def start_admin(
         admin.starting = STARTING
         # Confirmed by h_LoggerConnected, when the logger is up.
         admin.addrOfStarter = starter
-        setProcName("MultiProcAdmin", transport.myAddress)
+        titles.name_process("admin")
         for number in child_exit_signals:
             signal.signal(number, admin.signalChildDied)
         signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
@@ -113,6 +112,7 @@ def run_logger(
 ) -> None:
     """Write the log until told to exit."""
     signals.die_of_faults()
+    titles.name_process("logger")
     made: list[Transport] = []
 
     def make_transport(init: Berth) -> Transport:
@@ -176,7 +176,7 @@ def start_actor(
             None, TransmitIntent(notify, EndpointConnected(endpoint.addrInst), onError=orphaned)
         )
         name = actor_class.rpartition(".")[2]
-        setProcName(name, transport.myAddress)
+        titles.name_process(name)
         _catch_signals(name, manager)
         manager.run()
     finally:

@@ -129,7 +129,7 @@ class Transport:
 
     # -- children ---------------------------------------------------------------------
 
-    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002 - contract
         """Bind the sockets of a child that is about to be started."""
         details = address.addressDetails
         if not isinstance(details, ActorLocalAddress):
@@ -290,7 +290,7 @@ class Transport:
         """An admin never waits for one peer: all others depend on it."""
         self._flow_control = enable
 
-    def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002
+    def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002 - contract
         """A child has exited.
 
         Its connection ends by itself, after its acknowledgements; if it was killed, its socket

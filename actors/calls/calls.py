@@ -91,8 +91,7 @@ class Calls(Internal):
         """The futures that the program is to set."""
         self._unfetched = delivery.intakes["results"]
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
-        """By thread: the peer and flow whose next message goes ahead although there is no room for
-        it."""
+        """For each thread: a peer and a flow. Its next message there is sent even without room."""
 
     # ---- made by the user
 
@@ -121,10 +120,7 @@ class Calls(Internal):
             return core.handle(made[0])
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
-        """Run a method of the object, whose owner owns the result too.
-
-        Returns the result's reference.
-        """
+        """Run a method of the object at its owner, which owns the result. Returns its reference."""
         self._core.check_open()
         while True:
             try:
@@ -148,7 +144,7 @@ class Calls(Internal):
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = f"the reply of {what[0]}() of {rref}"
+        label = f"the reply of {_label(what)}() of {rref}"
         future = self._future(label, timeout, rref)
         while True:
             to = self._core.owner(rref)
@@ -363,15 +359,15 @@ class Calls(Internal):
             return
         if handler:  # a handler may not block
             raise OverloadedError(
-                f"{to} has not taken {messages} messages of handlers of {core.me}, and "
-                f"{size} bytes of {flow}; make the handler `async`, and `await` something now "
+                f"{to} has not taken {messages} messages and {size} bytes of {flow} from handlers "
+                f"of {core.me} yet; make the handler `async`, and let it `await` something now "
                 "and then while it sends, or send less"
             )
         if not self.wait_for_room(to.id, flow):
             messages, size = delivery.load(to.id, flow)
             raise OverloadedError(
-                f"{to} has not taken {messages} messages, and {size} bytes of {flow}, for "
-                f"{core.settings.timeout:g} s; it is stopped, cut off, or slower than you: "
+                f"{messages} messages and {size} bytes of {flow} have waited for {to} for "
+                f"{core.settings.timeout:g} s; {to} is stopped, cut off, or slower than {core.me}: "
                 "wait, or end it"
             )
 
@@ -384,9 +380,9 @@ class Calls(Internal):
 
         if not core.in_loop() and not self._wait(ready, core.settings.timeout):
             raise OverloadedError(
-                f"{self._unfetched.bytes} bytes of results lie in futures of {core.me}, and "
-                f"nobody has asked for them for {core.settings.timeout:g} s; ask for them, or "
-                "drop the futures, before you call again"
+                f"futures of {core.me} hold {self._unfetched.bytes} bytes of results, and no code "
+                f"has asked for them for {core.settings.timeout:g} s; get the results, or drop the "
+                "futures, before you call again"
             )
 
     def wait_for_room(self, to: WorkerId, flow: Flow) -> bool:
@@ -442,9 +438,9 @@ def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:
     """The error for a wait on *worker*, or on its object *rref*; *how*: see `Tables.how`."""
     if rref is not None:
         return OwnerDiedError(
-            f"{worker}, the owner of {rref}, died{how}, and the value with it; create it again"
+            f"{worker}, the owner of {rref}, died{how}; the value is lost: create the object again"
         )
     return WorkerDiedError(
-        f"worker {worker} died before it replied{how}; whether the call took effect is unknown: "
-        "call another one if doing it twice does no harm"
+        f"worker {worker} died before it replied{how}; the call may have run or not: call another "
+        "worker if a second run does no harm"
     )

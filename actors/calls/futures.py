@@ -62,7 +62,7 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
         del chained
 
 
-class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
+class Future(concurrent.futures.Future[Any], Generic[T]):
     """The outcome of a call on another endpoint, or of the program's own work. Thread-safe.
 
     `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
@@ -231,6 +231,16 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
             )
 
+    def __repr__(self) -> str:
+        error = self._exception if self.done() else None
+        if self.cancelled():
+            state = "cancelled"
+        elif error is not None:
+            state = f"failed with {type(error).__name__}"
+        else:
+            state = "done" if self.done() else "pending"
+        return f"<Future of {self.what}: {state}>"
+
     def done(self) -> bool:
         """Whether the outcome is there, or the future was cancelled. Does not block."""
         return self._state in _OVER  # reading one attribute needs no lock
@@ -248,7 +258,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         try:
             self._block(timeout)
             self._take()
-            return super().result(0)  # type: ignore[no-any-return]
+            value: T = super().result(0)
+            return value
         finally:
             del self  # the error's traceback holds this frame, and the future holds the error
 
@@ -335,7 +346,8 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
             if not self.done():
                 yield from self._until_done()
             self._take()
-            return super().result(0)  # type: ignore[no-any-return]
+            value: T = super().result(0)
+            return value
         finally:
             del self  # as in `result`
 
@@ -355,7 +367,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
                 loop.call_soon_threadsafe(wake)
 
         super().add_done_callback(done)
-        left = max(0.0, self._left())
+        left = max(0.0, self.left())
         run = self._waits.suspend(self)
         try:
             yield from self._come(waiter, left).__await__()
@@ -377,7 +389,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if self.done():
             return
         self._core.check_process()
-        left = check_timeout(timeout, max(1e-3, self._left()), poll=True)
+        left = check_timeout(timeout, max(1e-3, self.left()), poll=True)
         self._core.check_may_block(self.what)
         self._check_self_wait()
         run = self._waits.block(self)
@@ -389,7 +401,7 @@ class Future(concurrent.futures.Future, Generic[T]):  # type: ignore[type-arg]
         if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
-    def _left(self) -> float:
+    def left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""
         return self._timeout if self.deadline is None else self.deadline - time.monotonic()
 

@@ -14,6 +14,7 @@ import asyncio
 import itertools
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...protocol.effects import Look
@@ -123,7 +124,7 @@ class Waits(Internal):
         with self._core.lock:
             suspected = self._queues.look(now)
         for rref in suspected:
-            self._core.step(lambda rref=rref: self._core.context.suspect(rref))  # type: ignore[misc]  # mypy infers no default
+            self._core.step(partial(self._core.context.suspect, rref))
 
 
 def _needed(future: Any) -> Awaited | None:

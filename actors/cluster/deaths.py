@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import GivenUpError, SystemDownError
@@ -86,7 +87,7 @@ class Deaths:
         for worker in news:
             if cause:
                 core.context.state.causes[worker] = cause
-            core.step(lambda worker=worker: self._died(worker))  # type: ignore[misc]
+            core.step(partial(self._died, worker))
             self._calls.died(worker)
             with core.lock:
                 self._delivery.forget(worker)
@@ -99,11 +100,11 @@ class Deaths:
         core.wake()
 
     def bury(self, now: float) -> None:
-        """Release the references of the dead endpoints whose grace is over at *now*."""
+        """Release the references of dead endpoints. Their grace is over at *now*."""
         core = self._core
         for worker in [w for w, due in self._graves.items() if due <= now]:
             del self._graves[worker]
-            core.step(lambda worker=worker: core.context.bury(worker))  # type: ignore[misc]
+            core.step(partial(core.context.bury, worker))
 
     def begin_to_beat(self) -> None:
         """Begin to beat."""

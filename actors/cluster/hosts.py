@@ -15,7 +15,7 @@ from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
 from ..base.system import shared_key
-from ..hosting.bases import FARREF, TCP, Reach, enter
+from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
     from ..core.registry import Registry
@@ -34,12 +34,14 @@ def reach_of(
         ValueError: hosts cannot be joined on this base.
         BaseError: see `base.errors`.
     """
-    if base not in {FARREF, TCP}:
-        raise ValueError(f"several hosts work on {FARREF} and {TCP}, not on {base}")
-    if base == TCP and key is not None:
-        raise ValueError(f"{TCP} knows no keys: whoever reaches its ports may run code there")
+    about = BASES.get(base) if isinstance(base, str) else None
+    if about is None or not about.hosts:
+        fit = " or ".join(each.name for each in BASES.values() if each.hosts)
+        raise ValueError(f"a system of several hosts needs base {fit}, not {base}")
+    if not about.own and key is not None:
+        raise ValueError(f"{base} takes no key=: use {DEFAULT}, or protect its ports by a firewall")
     numeric = addresses.numeric(host)
-    secret = shared_key(key, numeric) if base == FARREF else b""
+    secret = shared_key(key, numeric) if about.own else b""
     return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
 
 
@@ -57,7 +59,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
     mine = reach_of(base, **reach)
     if mine.host == leader[0]:
         raise SystemDownError(
-            f"{mine.host} is the first host itself; attach to its system by name there"
+            f"{mine.host} is the first host itself; attach to the system by its name there"
         )
     return enter(base, capabilities, mine, leader), mine.host
 
@@ -75,9 +77,9 @@ def wait_for(
         try:
             on = addresses.numeric(on)
         except InvalidAddress as error:
-            raise ValueError(f"{on!r} is no address of a host: {error}") from error
+            raise ValueError(f"`on` is {on!r}, which is no address of a host: {error}") from error
     elif not isinstance(on, dict):
-        raise TypeError(f"`on` is a host's address or a dict of capabilities, not {on!r}")
+        raise TypeError(f"`on` must be a host's address or a dict of capabilities, not {on!r}")
     end = time.monotonic() + seconds
     while True:
         hosts: list[HostInfo] = registry.hosts()
@@ -85,7 +87,7 @@ def wait_for(
             return on
         if time.monotonic() > end:
             raise FetchTimeoutError(
-                f"no host that is {on} joined system {system!r} within {seconds:g} s; "
-                f"there are: {', '.join(map(str, hosts))}"
+                f"no host with {on} joined system {system!r} within {seconds:g} s; "
+                f"its hosts are: {', '.join(map(str, hosts))}"
             )
         time.sleep(LOOK)

@@ -1,4 +1,4 @@
-"""Creating an actor of a class that arrived as a pickle, for the registrar and the stewards."""
+"""Creating actors of classes that arrive as pickles, for the registrar and the stewards."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from thespian.system.utilis import checkActorCapabilities
 from ...serialization.failures import text_of
 from ..base import descriptors
 from ..hosting import bases
+from ..hosting.children import Children
 from ..hosting.classes import make_findable
+from ..hosting.modules import Modules
 
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
-
-    from ..hosting.modules import Modules
 
 
 class UnmadeError(Exception):
@@ -26,38 +26,45 @@ class UnfitError(UnmadeError):
     """This host lacks a capability that the class or its requirements ask for."""
 
 
-def make(
-    parent: Actor,
-    pickled: bytes,
-    requirements: dict[str, Any] | None,
-    *,
-    here: bool,
-    modules: Modules,
-) -> ActorAddress:
-    """Create a child of *parent*, of the class in *pickled*: *here*, or where Thespian chooses.
+class Maker:
+    """Creates the children of one actor, and knows the end of each."""
 
-    *modules* are those of this process; the child gets them as they are on disk now.
+    def __init__(self, parent: Actor) -> None:
+        self._parent = parent
+        self._modules = Modules()
+        self._children = Children(parent)
+        self.cause = self._children.cause
 
-    Raises:
-        UnfitError: the actor must be here, and does not fit.
-        UnmadeError: the actor could not be unpickled, or not be created.
-    """
-    try:
-        if _forks(parent):
-            modules.renew()
-        actor_class = make_findable(cloudpickle.loads(pickled))
-        modules.note()
-        capabilities = bases.capabilities_of(parent)
-        if here and not checkActorCapabilities(actor_class, capabilities, requirements):
-            raise UnfitError(  # noqa: TRY301 - passed on as it is
-                f"no host that could be chosen is what {actor_class.__name__} needs"
-            )
-        return _created(parent, actor_class, requirements)
-    except UnmadeError:
-        raise
-    except BaseException as error:  # unpickled code may do anything
-        why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
-        raise UnmadeError(why) from None
+    def make(
+        self, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
+    ) -> ActorAddress:
+        """Create a child of the class in *pickled*: *here*, or where Thespian chooses.
+
+        It gets the modules of this process as they are on disk now.
+
+        Raises:
+            UnfitError: the actor must be here, and does not fit.
+            UnmadeError: the actor could not be unpickled, or not be created.
+        """
+        parent = self._parent
+        try:
+            if _forks(parent):
+                self._modules.renew()
+            actor_class = make_findable(cloudpickle.loads(pickled))
+            self._modules.note()
+            capabilities = bases.capabilities_of(parent)
+            if here and not checkActorCapabilities(actor_class, capabilities, requirements):
+                raise UnfitError(  # noqa: TRY301 - passed on as it is
+                    f"no possible host meets the requirements of {actor_class.__name__}"
+                )
+            address = _created(parent, actor_class, requirements)
+        except UnmadeError:
+            raise
+        except BaseException as error:  # unpickled code may do anything
+            why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
+            raise UnmadeError(why) from None
+        self._children.made(address)
+        return address
 
 
 def _forks(parent: Actor) -> bool:

@@ -26,6 +26,8 @@ class RegisteredEndpoint:
     program: bool
     host: str
     """Members with equal values can see each other's processes."""
+    worker: bool = False
+    """Whether it was created as a worker, and so runs any function of anybody."""
 
 
 @dataclass(slots=True)

@@ -45,8 +45,7 @@ from ...protocol.liveness import Liveness
 from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, directory, events, processes, simple, versions
-from ..hosting.children import LEFT, ORDERLY, Children
-from ..hosting.modules import Modules
+from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
     TO_REGISTRAR,
     CheckProcess,
@@ -76,7 +75,7 @@ from ..wire.messages import (
     check_wire,
 )
 from ..wire.settings import Settings
-from .making import UnfitError, UnmadeError, make
+from .making import Maker, UnfitError, UnmadeError
 from .members import Creating, Host, RegisteredEndpoint
 
 log = logging.getLogger(__name__)
@@ -99,10 +98,11 @@ class Registrar(Actor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules = Modules()
         self._settings = Settings()
         self._owner: processes.Watched | None = None
         self._opened = False
+        self._early: list[tuple[EndpointJoin, ActorAddress]] = []
+        """The joins that came before `Open`."""
         self._ending = False
         """The system is orphaned, and the others have been told."""
         self._members: dict[WorkerId, RegisteredEndpoint] = {}
@@ -125,7 +125,7 @@ class Registrar(Actor):
         """The time when every endpoint will have buried the dying."""
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
-        self._children = Children(self)
+        self._maker = Maker(self)
         self._watching = False
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
@@ -142,7 +142,7 @@ class Registrar(Actor):
             events.refused(log, "the registrar", "a message", error, system=self._settings.system)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("the registrar failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+            log.error("the registrar failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -151,7 +151,7 @@ class Registrar(Actor):
             case EndpointJoin():
                 self._join(message, sender)
             case (versions.ASK, theirs):
-                reason = versions.conflict(theirs, "a host that would join")
+                reason = versions.conflict(theirs, "the joining host")
                 if reason:
                     log.warning("%s", reason)
                 self.send(sender, (versions.TELL, versions.mine()))
@@ -180,7 +180,7 @@ class Registrar(Actor):
             case Exited(address=address, me=child, cause=cause):
                 self._exited(address, cause, child)
             case ChildActorExited(childAddress=address):
-                self._exited(address, self._children.cause(address))
+                self._exited(address, self._maker.cause(address))
             case ActorSystemConventionUpdate():
                 self._convention(message)
             case WakeupMessage(payload=WorkerId(name=place) as worker):
@@ -197,7 +197,7 @@ class Registrar(Actor):
 
     def _open(self, message: Open) -> None:
         if self._opened:
-            raise ProtocolError("an Open of a system that its program opened already")
+            raise ProtocolError("a second Open of the same system")
         self._opened = True
         self._settings = message.settings
         if self._settings.silence is not None:
@@ -211,6 +211,9 @@ class Registrar(Actor):
         if self._here.address:
             self.notifyOnSystemRegistrationChanges(True)
         self._watch()
+        early, self._early = self._early, []
+        for join, sender in early:
+            self._join(join, sender)
 
     def _exit(self) -> None:
         if self._orphaned():
@@ -235,10 +238,13 @@ class Registrar(Actor):
     # ---- who is there
 
     def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
+        if not self._opened:  # a program attaches to a system that is just being started
+            self._early.append((message, sender))
+            return
         me = message.me if message.me.incarnation else self._mint(message.me.name)
         known = self._members.get(me)
         if known is not None and known.address != sender:
-            raise ProtocolError(f"an EndpointJoin of {me}, which lives at another address")
+            raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
         if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
@@ -267,6 +273,7 @@ class Registrar(Actor):
         created = self._creating.pop(me, None)
         if created is not None:
             info = WorkerInfo(me, sender)
+            self._members[me].worker = created.order.threads is not None
             self.send(created.asker, Spawned(created.order.token, info))
 
     def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
@@ -300,6 +307,8 @@ class Registrar(Actor):
         elif message.address is not None:
             infos = [info for info in infos if info.address == message.address]
             dead = not infos and any(a == message.address for _, a in self._remembered)
+        elif message.workers:
+            infos = [info for info in infos if self._members[info.id].worker]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
         return Found(message.token, tuple(infos), dead, host=host)
 
@@ -327,10 +336,10 @@ class Registrar(Actor):
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
         me = self._mint(message.name)
-        self._creating[me] = Creating(message, sender, self._places(message))
-        self._create(me, "no such host is in the system (any more)")
+        self._creating[me] = Creating(message, sender, self._places(message, sender))
+        self._create(me, "the chosen host is not in the system, or not any more")
 
-    def _places(self, message: Spawn) -> list[str]:
+    def _places(self, message: Spawn, asker: ActorAddress) -> list[str]:
         """The hosts to try, best first: the asker's, this one, then the least busy."""
         infos = [self._here, *(host.info for host in self._hosts.values())]
         if message.on is not None:
@@ -338,11 +347,13 @@ class Registrar(Actor):
         busy = [member.place for member in self._members.values()]
         busy += [creating.place for creating in self._creating.values()]
 
+        near = {m.place for m in self._members.values() if m.address == asker}
+
         def rank(info: HostInfo) -> tuple[bool, bool, int]:
             place = info.address
             if message.on is not None:
                 return False, False, busy.count(place)
-            return place != message.near, info is not self._here, busy.count(place)
+            return place not in near, info is not self._here, busy.count(place)
 
         return [info.address for info in sorted(infos, key=rank)]
 
@@ -361,20 +372,13 @@ class Registrar(Actor):
                 # With one host, a system of the convention that is not farref's may fit, too.
                 here = bool(self._hosts) or order.on is not None
                 try:
-                    address = make(
-                        self,
-                        order.actor_class,
-                        order.requirements,
-                        here=here,
-                        modules=self._modules,
-                    )
+                    address = self._maker.make(order.actor_class, order.requirements, here=here)
                 except UnmadeError as error:
                     otherwise = str(error)
                     if isinstance(error, UnfitError):
                         continue
                     break
                 creating.address = address
-                self._children.made(address)
                 welcome = Welcome(me, self.myAddress, self._settings, order.threads)
                 self.send(address, welcome)
                 return
@@ -399,7 +403,7 @@ class Registrar(Actor):
     def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
         for worker, creating in list(self._creating.items()):
             if creating.address is not None and creating.address == address:
-                how = cause or "or no system fits it"
+                how = cause or "or no host meets its requirements"
                 self._not_created(worker, f"it exited before it had started (see the log), {how}")
         gone = [w for w, member in self._members.items() if member.address == address]
         self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)

@@ -29,8 +29,7 @@ from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
 from ..base import signals
 from ..hosting import bases, events, processes, versions
-from ..hosting.children import EXITED, Children
-from ..hosting.modules import Modules
+from ..hosting.children import EXITED
 from ..wire.messages import (
     TO_STEWARD,
     CheckProcess,
@@ -51,7 +50,7 @@ from ..wire.messages import (
     check_wire,
 )
 from ..wire.settings import Settings
-from .making import UnfitError, UnmadeError, make
+from .making import Maker, UnfitError, UnmadeError
 from .registrar import REGISTRAR, Registrar
 
 log = logging.getLogger(__name__)
@@ -73,7 +72,6 @@ class Steward(Actor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._modules = Modules()
         self._registrar: ActorAddress | None = None
         self._tries = 0
         self._settings = Settings()
@@ -94,7 +92,7 @@ class Steward(Actor):
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
         self._made: dict[WorkerId, ActorAddress] = {}
-        self._children = Children(self)
+        self._maker = Maker(self)
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message. Raises nothing, or the framework would repeat the message."""
@@ -107,7 +105,7 @@ class Steward(Actor):
             events.refused(log, by, "a message", error, system=self._settings.system)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("the steward failed on %s:\n%s", name, text)  # noqa: TRY400 - as text
+            log.error("the steward failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -133,7 +131,7 @@ class Steward(Actor):
                 for worker, known in list(self._made.items()):
                     if known == address:
                         del self._made[worker]
-                        self._say(Unmade(worker, self._children.cause(address) or EXITED))
+                        self._say(Unmade(worker, self._maker.cause(address) or EXITED))
             case CheckProcess(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
                 self._say(ProcessChecked(worker, process is not None and process.running()))
@@ -176,18 +174,11 @@ class Steward(Actor):
 
     def _make(self, message: Make) -> None:
         try:
-            address = make(
-                self,
-                message.actor_class,
-                message.requirements,
-                here=True,
-                modules=self._modules,
-            )
+            address = self._maker.make(message.actor_class, message.requirements, here=True)
         except UnmadeError as error:
             self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
             return
         self._made[message.me] = address
-        self._children.made(address)
         self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
 
     def _say(self, message: object) -> None:

@@ -137,8 +137,8 @@ class Core(Internal):
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
         self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
-        """Calls whose futures were dropped before any code had looked at their errors: each call
-        in words, its line, and its error. The next turn logs them."""
+        """Failed calls with a dropped future; no code had looked at the error. Each has the call in
+        words, its line, and its error. The next turn logs them."""
         self.callbacks: set[object] = set()
         """Callbacks of futures that are to run, or run."""
         self.refused = 0
@@ -262,7 +262,7 @@ class Core(Internal):
 
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
-            raise ProtocolError(f"a message that is malformed: {message.why}")
+            raise ProtocolError(f"the message is malformed: {message.why}")
         payload = payload_of(message)
         if payload is not None:
             if payload.functions and sender != self.me:  # first: a refused message counts, too
@@ -331,8 +331,13 @@ class Core(Internal):
             owner = self.context.owner_of(rref)
             address = self.address_of(owner)
         if address is None:
-            raise ProtocolError(f"nobody introduced {owner}, the owner of {rref}")
+            raise ProtocolError(f"{self.me} has no address of {owner}, the owner of {rref}")
         return WorkerInfo(owner, address)
+
+    def owner_id(self, rref: RRefId) -> WorkerId:
+        """The id of the owner of *rref*."""
+        with self.lock:
+            return self.context.owner_of(rref)
 
     def is_owner(self, rref: RRefId) -> bool:
         """Whether the object lives here."""
@@ -385,7 +390,7 @@ class Core(Internal):
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
         if os.getpid() != self.pid:
             raise SystemDownError(
-                f"this process was forked from the one of {self.me} and is no endpoint itself; "
+                f"this process was forked from that of {self.me}, and is no endpoint itself; "
                 "start the system after the fork, or attach to it by name"
             )
 

@@ -281,7 +281,7 @@ class Delivery(Internal):
         if to != core.me or sender.id == core.me:
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
         if not is_name(sender.id.name):  # the name would go on to others
-            raise ProtocolError("a packet of an endpoint whose name is no text")
+            raise ProtocolError("the name of the packet's sender is no text in UTF-8")
         later: Later = []
         packets: Outgoing = []
         try:
@@ -311,7 +311,7 @@ class Delivery(Internal):
         self.intakes[_flow_of(message, payload)].add(sender, payload)
 
     def unshelve(self, sender: WorkerId, message: Message) -> Message:
-        """*message*, whose payload names functions, with their definitions. Under the lock.
+        """*message* with the definitions of the functions that its payload names. Under the lock.
 
         Raises `ProtocolError`.
         """
@@ -351,7 +351,7 @@ class Delivery(Internal):
         return counts
 
     def meddled(self, order: Meddle) -> None:
-        """Carry out an order of another endpoint's test."""
+        """Carry out an order from a test at another endpoint."""
         self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
     def meddle(self, order: Meddle) -> Counts:

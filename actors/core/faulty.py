@@ -140,7 +140,7 @@ class FaultyPort:
     def _die(self, to: str) -> random.Random:
         if to not in self._dice:
             # The dice must repeat their throws; they are no secret.
-            self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311
+            self._dice[to] = random.Random(f"{self._seed} {self._me.name} {to}")  # noqa: S311 - faults must repeat, not be secret
         return self._dice[to]
 
     # ---- late packets; in the clock's thread

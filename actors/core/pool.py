@@ -167,7 +167,7 @@ class Pool:
             job(*args)
         except BaseException as error:
             with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
-                log.error("a job of %s failed:\n%s", self._name, details_of(error))  # noqa: TRY400 - as text
+                log.error("a job of %s failed:\n%s", self._name, details_of(error))
         if self._closed:
             with self._ready:
                 self._ending.discard(threading.get_ident())

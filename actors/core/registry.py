@@ -96,7 +96,7 @@ class Registry:
         if isinstance(to, str):
             return self._named(to)
         if not isinstance(to, ActorAddress):
-            raise TypeError(f"`to` is a worker's name, WorkerInfo or ActorAddress, not {to!r}")
+            raise TypeError(f"`to` must be a worker's name, WorkerInfo or ActorAddress, not {to!r}")
         found = self.at(to)
         if found is None:
             raise NotAnEndpointError(
@@ -148,9 +148,13 @@ class Registry:
         """Whether `near` is already known to be true. Does not block."""
         return not self._port.runs_by_itself or bool(self._core.peers.near(worker))
 
-    def workers(self) -> list[WorkerInfo]:
-        """Every living endpoint of the system, programs included, sorted by name."""
-        return sorted(self.ask(Lookup, PATIENCE).workers, key=lambda info: info.name)
+    def workers(self, *, only: bool = False) -> list[WorkerInfo]:
+        """Every living endpoint of the system, programs included, sorted by name.
+
+        With *only*: only the workers, not programs nor other actors.
+        """
+        found = self.ask(Lookup, PATIENCE, workers=only).workers
+        return sorted(found, key=lambda info: info.name)
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system, the first one first."""

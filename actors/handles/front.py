@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..calls.calls import Calls
-    from ..calls.outcomes import Outcomes
+    from ..calls.placing import Placing
+    from ..calls.unasked import Unasked
     from ..calls.waits import Waits
     from ..core.core import Core
     from ..core.counters import Counters
@@ -29,7 +30,8 @@ class Front(Internal):
         objects: Objects,
         waits: Waits,
         calls: Calls,
-        outcomes: Outcomes,
+        placing: Placing,
+        unasked: Unasked,
         count: Callable[[], Counters],
     ) -> None:
         self.core = core
@@ -37,7 +39,8 @@ class Front(Internal):
         self.objects = objects
         self.waits = waits
         self.calls = calls
-        self.outcomes = outcomes
+        self.placing = placing
+        self.unasked = unasked
         self.count = count
         """Reads the counters of the endpoint."""
         core.front = self

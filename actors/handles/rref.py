@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from thespian.actors import ActorAddress
 
+from ...protocol.errors import OwnerDiedError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.current import chain_in, frame
+from ..values.several import check_number
 from ..wire.settings import check_timeout
-from .proxies import Proxy
+from .proxies import Proxy, SyncProxy, Way
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
     from ..core.discards import Hold
+    from ..core.sites import Place
     from ..values.objects import Stored
     from ..wire.messages import WorkerInfo
     from .front import Front
@@ -250,11 +253,12 @@ class RRef(Reference, Generic[T]):
         future.asker = weakref.ref(self)
         return future
 
-    def _expect(self, timeout: float | None) -> None:
-        """The value is to be made within *timeout* seconds from now."""
+    def _asked(self, function: object, timeout: float | None, place: Place) -> None:
+        """The user's code at *place* has asked for it, by *function*, within *timeout* seconds."""
         if timeout is not None:
             seconds = check_timeout(timeout, self._front.core.settings.timeout)
             self._due = time.monotonic() + seconds
+        self._front.unasked.asked(self._id, function, place)
 
     def _seconds(self, timeout: float | None) -> float | None:
         """The seconds that a wait for the value may take; None for the system's default."""
@@ -268,7 +272,7 @@ class RRef(Reference, Generic[T]):
 
     # ---- methods of the value
 
-    def rpc_sync(self, timeout: float | None = None) -> Any:
+    def rpc_sync(self, timeout: float | None = None, *, resolve: bool = False) -> Any:
         """``rref.rpc_sync().method(*args)``: run the method at the owner, return its value. Blocks.
 
         Calls on one object start in the order in which this endpoint made them, and take turns: the
@@ -278,28 +282,41 @@ class RRef(Reference, Generic[T]):
         `OwnerDiedError` or `RefLostError` if the object is gone, and `SelfWaitError` if the call
         would wait for itself.
 
-        Besides methods: ``rref.rpc_sync()(*args)``, ``rref.rpc_sync()[key]`` and
-        ``rref.rpc_sync().attribute.get()``. The same with `rpc_async` and `remote`.
-        """
-        return Proxy(self, "sync", timeout)
+        With *resolve* the method gets the values of those references that are themselves arguments.
+        The owner fetches them when the call's turn has come. Until they are there, later calls on
+        the object wait, and the call counts as started: no `Future.cancel` takes it back.
 
-    def rpc_async(self, timeout: float | None = None) -> Any:
+        Besides methods: ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to set or delete
+        it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``. The same with
+        `rpc_async` and `remote`. Only with `rpc_sync`: ``len``, ``in``, ``bool`` and iterations,
+        which fetch all items at once. A change of a frozen object is a `TypeError`.
+        """
+        return SyncProxy(Way(self, "sync", timeout, resolve))
+
+    def rpc_async(self, timeout: float | None = None, *, resolve: bool = False) -> Any:
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`. Does not block.
 
-        *timeout* is in seconds, for every wait on the future.
+        *timeout* is in seconds, for every wait on the future. *resolve* is as in `rpc_sync`.
         """
-        return Proxy(self, "async", timeout)
+        return Proxy(Way(self, "async", timeout, resolve))
 
     def remote(
-        self, timeout: float | None = None, *, frozen: bool = False, serial: bool = True
+        self,
+        timeout: float | None = None,
+        *,
+        resolve: bool = False,
+        frozen: bool = False,
+        serial: bool = True,
+        num_returns: int = 1,
     ) -> Any:
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
         Does not block, and does not wait for the value of this reference. *timeout* (in seconds),
-        *frozen* and *serial* are as in `farref.remote`.
+        *frozen*, *serial* and *num_returns* are as in `farref.remote`, *resolve* as in `rpc_sync`.
         """
         check_timeout(timeout, self._front.core.settings.timeout)
-        return Proxy(self, "remote", timeout, frozen=frozen, serial=serial)
+        check_number(num_returns)
+        return Proxy(Way(self, "remote", timeout, resolve, frozen, serial, num_returns))
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
@@ -308,4 +325,9 @@ class RRef(Reference, Generic[T]):
         return hash(self._id)
 
     def __repr__(self) -> str:
-        return f"RRef({self._id})"
+        if getattr(self, "_hold", None) is None:
+            return "RRef(not made)"  # the constructor has failed
+        try:
+            return f"RRef({self._id} at {self._front.core.owner_id(self._id)})"
+        except OwnerDiedError:
+            return f"RRef({self._id}, whose owner is dead)"

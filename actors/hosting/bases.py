@@ -13,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pickle
 import secrets
 import socket
 import sys
@@ -25,11 +24,10 @@ from thespian.system.addressManager import CannotPickleAddress
 from thespian.system.messages.admin import PendingActor
 from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
-from thespian.system.transport.UDPTransport import UDPTransport
 from thespian.system.utilis import thesplog_control
 
 from ...features import knows_peers
-from ...protocol.errors import OverloadedError, SerializationError, SystemDownError
+from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import places, system_base, tcp
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
@@ -38,16 +36,39 @@ from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
 
-FARREF = "farrefBase"
-TCP = "multiprocTCPBase"
-SIMPLE = "simpleSystemBase"
 OBJECT = "(an object)"
-DEFAULT = FARREF
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The abilities of a base. Those that are not in `BASES` are Thespian's, for one host."""
+
+    name: str
+    own: bool = False
+    """It is ours: it knows keys, and any thread may send."""
+    processes: bool = True
+    """Each actor has a process: it can be killed, and goes on while the program does not call."""
+    hosts: bool = False
+    """Several hosts can share a system."""
+
+
+BASES = {
+    base.name: base
+    for base in (
+        Base("farrefBase", own=True, hosts=True),
+        Base("multiprocTCPBase", hosts=True),
+        Base("simpleSystemBase", processes=False),
+    )
+}
+DEFAULT = "farrefBase"
+REFUSED = {
+    "multiprocUDPBase": "a datagram may be lost, and holds no message of more than 65,507 bytes",
+    "multiprocQueueBase": "a thread of an actor cannot wake its queues",
+}
+"""Bases of Thespian's on which farref does not run, and the reason for each."""
 
 MOST_BYTES = Limits().max_message_bytes
 """The most bytes of one message, on a base that sets no limit of its own."""
-UDP_BYTES = 65_000
-"""The same on Thespian's UDP base: a datagram's 65,507 bytes, less Thespian's own."""
 
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
@@ -99,13 +120,36 @@ def default() -> str:
     """
     if not knows_peers():
         raise SystemDownError(
-            f"{FARREF} does not run here, as there are no Unix sockets that tell which user is at "
-            f"their other end. Ask for another base by its name. System({SIMPLE!r}) runs all "
-            f"actors in this process. System({TCP!r}) starts a process for each, but listens on "
-            "every interface, and anybody who reaches it can run code here: keep others away with "
-            "a firewall"
+            f"The base {DEFAULT} does not run here: this operating system does not report the user "
+            "at the other end of a Unix socket. Choose another base by its name. "
+            "System('simpleSystemBase') runs all actors in this process. "
+            "System('multiprocTCPBase') starts a process for each actor, but listens on every "
+            "network interface, and lets every machine that reaches it run code here: protect it "
+            "by a firewall"
         )
     return DEFAULT
+
+
+def check(base: object) -> None:
+    """Refuse a *base* on which no system can run, before anything starts.
+
+    Raises:
+        ValueError: farref does not run on it.
+        TypeError: it is a running `ActorSystem`.
+    """
+    fit = ", ".join(BASES)
+    if isinstance(base, ActorSystem):
+        raise TypeError(
+            "System starts an actor system of its own, and cannot take over a running "
+            "ActorSystem. Call System('multiprocTCPBase', capabilities=...) in the place of "
+            f"ActorSystem(...); base is one of {fit}. Its `create`, `tell`, `ask` and `listen` "
+            "take plain Thespian actors too"
+        )
+    # Thespian loads a base by the name of its module.
+    name = base if isinstance(base, str) else type(base).__module__
+    name = name.rpartition(".")[2]
+    if name in REFUSED:
+        raise ValueError(f"farref does not run on {name}: {REFUSED[name]}. Choose one of {fit}")
 
 
 def start(
@@ -118,9 +162,10 @@ def start(
     """
     if not isinstance(base, str):
         return _open(base), {}
-    if base == SIMPLE:
+    about = BASES.get(base, Base(base))
+    if not about.processes:
         return _open(base, capabilities, log_definitions=False), {}
-    if base == FARREF:
+    if about.own:
         made, door = _farref(_short(name), capabilities, "start", reach)
         return made, door
     if reach is not None:
@@ -132,8 +177,8 @@ def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[st
     """Start this host's part of the system at *first*, or join it if it runs."""
     host, port = first
     mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
-    tcp.knock(host, port, reach.key if base == FARREF else None, KNOCKING)
-    if base == FARREF:
+    tcp.knock(host, port, reach.key if BASES[base].own else None, KNOCKING)
+    if BASES[base].own:
         name = _short(f"{host}:{port} {reach.host}:{reach.port}")
         return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
     return _reachable(base, mine, reach, f"{host}:{port}")[0]
@@ -191,11 +236,12 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     """
     if base == OBJECT:
         raise SystemDownError(
-            f"system {name!r} runs on a base object that its program made; only that knows the way"
+            f"system {name!r} runs on a base object of its program; only that program can use it"
         )
-    if base == SIMPLE:
-        raise SystemDownError(f"system {name!r} runs inside another program; it has no door")
-    if base == FARREF:
+    about = BASES.get(base, Base(base))
+    if not about.processes:
+        raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
+    if about.own:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())
@@ -231,25 +277,20 @@ def largest(transport: object) -> int:
     """The most bytes of a message on *transport*; a stock transport drops a larger one."""
     if isinstance(transport, Transport):
         return transport.settings.limits.max_message_bytes
-    return UDP_BYTES if isinstance(transport, UDPTransport) else MOST_BYTES
+    return MOST_BYTES
 
 
-def check_plain(transport: object, address: ActorAddress, message: object) -> None:
-    """Raise an error if a stock *transport* would silently drop a plain *message*.
+def check_plain(transport: object, address: ActorAddress) -> None:
+    """Raise an error if a stock *transport* would silently drop a plain message.
 
     Messages between endpoints are not plain: they are numbered, and sent again.
     """
     queue = getattr(transport, "_aTB_queuedPendingTransmits", ())
     if len(queue) >= DROP_TRANSMITS_LEVEL:
         raise OverloadedError(
-            f"{len(queue)} messages wait to be sent, and Thespian drops what comes after "
-            f"{DROP_TRANSMITS_LEVEL}, such as this one to {address}; let the handler end before it "
-            "sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
-        )
-    if isinstance(transport, UDPTransport) and len(pickle.dumps(message)) > UDP_BYTES:
-        raise SerializationError(
-            f"a message for {address} of more than the {UDP_BYTES} bytes that one UDP datagram "
-            "takes; use another base, or send it in parts"
+            f"this message to {address} was not sent: {len(queue)} messages wait already, and "
+            f"Thespian drops all others after {DROP_TRANSMITS_LEVEL}; let the handler end before "
+            "it sends more, or raise THESPIAN_DROP_TRANSMITS_LEVEL"
         )
 
 
@@ -325,11 +366,11 @@ def _quiet_logging() -> dict[str, Any]:
     level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
     if level not in logging.getLevelNamesMapping():
         names = ", ".join(logging.getLevelNamesMapping())
-        raise SystemDownError(f"{LOG_LEVEL}={level} is no level of logging; there are {names}")
+        raise SystemDownError(f"{LOG_LEVEL}={level} is no logging level; give one of {names}")
     form = os.environ.get(LOG_FORMAT, "").lower() or "text"
     if form not in FORMATTERS:
         raise SystemDownError(
-            f"{LOG_FORMAT}={form} is no format; there are {', '.join(FORMATTERS)}"
+            f"{LOG_FORMAT}={form} is no log format; give one of {', '.join(FORMATTERS)}"
         )
     return {
         "version": 1,

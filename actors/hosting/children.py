@@ -10,8 +10,11 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+from functools import partial
 from multiprocessing.util import register_after_fork
 from typing import TYPE_CHECKING, Any
+
+from ..base.managers import forget_child
 
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
@@ -20,7 +23,7 @@ EXITED = "it exited"
 """The end of a child about which nothing else is known: it handled an exit request."""
 LEFT = "it left"
 """The end of an endpoint that reported its end itself."""
-HINTS = {signal.SIGKILL: ", by somebody or for want of memory: see `dmesg`"}
+HINTS = {signal.SIGKILL: ", by a user, or for lack of memory: see `dmesg`"}
 """Possible reasons for a signal."""
 
 
@@ -33,8 +36,10 @@ class Children:
 
     def made(self, address: ActorAddress) -> None:
         """Remember the process of the child that was just created at *address*."""
-        for child in getattr(self._actor._myRef, "_child_procs", ()):
+        manager = self._actor._myRef
+        for child in getattr(manager, "_child_procs", ()):
             if child.childAddr is address:
+                manager._childExited = partial(forget_child, manager)  # also on Thespian's base
                 self._processes.append((address, child.childProc))
                 register_after_fork(child.childProc._popen, _let_go)
 

@@ -83,12 +83,12 @@ def find(name: str) -> dict[str, Any]:
     path = _path(name)
     if name not in (running := names()):
         others = ", ".join(running) or "none"
-        raise SystemDownError(f"no system named {name!r} runs; of yours there are: {others}")
+        raise SystemDownError(f"no system named {name!r} runs; your running systems: {others}")
     end = time.monotonic() + START_PATIENCE
     try:
         while "door" not in (entry := _whole(path)):
             if time.monotonic() > end:
-                raise SystemDownError(f"system {name!r} has been starting for {START_PATIENCE:g} s")
+                raise SystemDownError(f"system {name!r} did not start in {START_PATIENCE:g} s")
             time.sleep(0.02)
     except FileNotFoundError:
         raise SystemDownError(f"system {name!r} has just ended") from None
@@ -112,10 +112,10 @@ def _whole(path: Path) -> dict[str, Any]:
         door = entry.get("door", {})
         right = isinstance(entry["base"], str) and isinstance(door, dict)
         if not right or not any(set(door) <= doors for doors in DOORS):
-            raise ValueError("no entry of a system")  # noqa: TRY301 - the same fate
+            raise ValueError("it is no entry of a system")  # noqa: TRY301 - handled below
     except (ValueError, KeyError, TypeError) as error:
         raise SystemDownError(
-            f"{path} is damaged, and does not say how to join {path.stem!r}; start it again"
+            f"the file {path} is damaged, so nobody can join system {path.stem!r}; start it again"
         ) from error
     return entry
 
@@ -141,7 +141,7 @@ def _draft(path: Path, entry: dict[str, Any]) -> Path:
 def _path(name: str) -> Path:
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,64}", name):
         raise ValueError(
-            f"a system's name is 1 to 64 letters, digits, '.', '_' or '-', not {name!r}"
+            f"a system's name must be 1 to 64 letters, digits, '.', '_' or '-', not {name!r}"
         )
     return folder() / f"{name}.json"
 

@@ -52,7 +52,7 @@ def conflict(theirs: object, who: str) -> str:
     there = ", ".join(f"{name} {told.get(name, '(unknown)')}" for name in mine())
     here = ", ".join(f"{name} {version}" for name, version in mine().items())
     return (
-        f"{who} runs on {there}; this program on {here}: they could not read each other's "
+        f"{who} runs on {there}, and this program on {here}: they cannot read each other's "
         f"messages; install the same {' and '.join(differ)} on both"
     )
 

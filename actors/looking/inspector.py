@@ -116,5 +116,5 @@ class Inspector(Internal):
             reply(self._found(question))
         except BaseException as error:  # also an error of the port: the answer may be too long
             text = f"{type(error).__name__}: {text_of(error)}"
-            log.warning("%s could not say what it holds: %s", self.core.me, text)
+            log.warning("%s could not list its references: %s", self.core.me, text)
             reply(Inspected(question.token, error=text))

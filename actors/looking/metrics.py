@@ -57,16 +57,16 @@ def _references(counters: Counters) -> dict[str, int]:
 
 
 METRICS = (
-    Metric("references", "References that are there now.", _references, "role"),
-    Metric("loans_given", "Loans in the calls that it waits for now.", lambda c: c.lent),
+    Metric("references", "References that exist now.", _references, "role"),
+    Metric("loans_given", "Loans in its calls that are not answered now.", lambda c: c.lent),
     Metric("loans_taken", "Loans in the calls that wait or run here now.", lambda c: c.borrowed),
-    Metric("calls_in_flight", "Its requests that are not answered now.", lambda c: c.in_flight),
-    Metric("requests_served", "Requests that it took up.", lambda c: c.served, grows=True),
-    Metric("request_errors", "Those that ended with an exception.", lambda c: c.errors, grows=True),
+    Metric("calls_in_flight", "Requests that wait for an answer now.", lambda c: c.in_flight),
+    Metric("requests_served", "Requests that it began to serve.", lambda c: c.served, grows=True),
+    Metric("request_errors", "Requests that raised exceptions.", lambda c: c.errors, grows=True),
     Metric("pool_queue", "Requests that wait for a thread now.", lambda c: c.waiting),
     Metric("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
     Metric("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
-    Metric("timers", "Wakeups asked for that have not come.", lambda c: c.timers),
+    Metric("timers", "Wakeups that were asked for and have not come.", lambda c: c.timers),
     Metric(
         "messages_sent",
         "Messages sent, by kind.",
@@ -91,23 +91,23 @@ METRICS = (
     Metric("packets_received", "Packets received.", lambda c: c.packets_received, grows=True),
     Metric(
         "retransmissions",
-        "Messages sent again, not acknowledged in time.",
+        "Messages sent again, because no acknowledgement came in time.",
         lambda c: c.retransmissions,
         grows=True,
     ),
     Metric(
         "duplicates",
-        "Messages that came again, and were dropped.",
+        "Messages that came a second time, and were dropped.",
         lambda c: c.duplicates,
         grows=True,
     ),
     Metric(
         "refused",
-        "Messages that came malformed, or from nobody of the system.",
+        "Messages that were malformed, or came from a stranger.",
         lambda c: c.refused,
         grows=True,
     ),
-    Metric("deaths", "Endpoints that died, and did not leave.", lambda c: c.deaths, grows=True),
+    Metric("deaths", "Endpoints that died without leaving.", lambda c: c.deaths, grows=True),
 )
 
 

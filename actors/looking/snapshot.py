@@ -42,7 +42,7 @@ Key = tuple[str, str]
 """An endpoint and a reference: one row."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Snapshot:
     """All rows. The rows of one reference are together, its owner's first. Iterates over them.
 
@@ -66,6 +66,19 @@ class Snapshot:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+    def __repr__(self) -> str:
+        """How many of each: the rows themselves would fill screens."""
+        counts = {
+            "references": len({row.rref for row in self.rows}),
+            "rows": len(self.rows),
+            "endpoints": len(self.counters),
+            "silent": len(self.silent),
+            "cycles": len(self.cycles),
+            "leaks": len({row.rref for row in self.rows if "leak" in row.marks}),
+        }
+        said = "".join(f", {name}={number}" for name, number in counts.items())
+        return f"Snapshot(system={self.system!r}{said})"
 
     def of(self, rref: str) -> list[ReferenceInfo]:
         """The rows of the reference *rref*; its owner's row first, if there is one."""
@@ -94,7 +107,7 @@ def look(
 ) -> Snapshot:
     """Ask every endpoint of *inspector*'s system. *attached*: its own may only be a viewer."""
     if not leak_age >= 0:
-        raise ValueError(f"an age is 0 seconds or more, not {leak_age}")
+        raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
     answers, silent = _ask(inspector, seconds, attached=attached)
     rows = [row for answer in answers.values() for row in answer.rows]
     names = ShortNames()
@@ -307,40 +320,29 @@ def _roots(rows: Iterable[ReferenceInfo], silent: set[str]) -> Iterator[str]:
 
 
 def _strong(edges: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components (Tarjan's algorithm, without recursion)."""
-    number: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    on_stack: set[str] = set()
-    found: list[list[str]] = []
+    """The strongly connected components (Kosaraju's algorithm, without recursion)."""
+    ended: dict[str, None] = {}
+    seen: set[str] = set()
+    back: dict[str, set[str]] = defaultdict(set)
     for start, after in edges.items():
-        if start in number:
-            continue
-        work: list[tuple[str, Iterator[str]]] = [(start, iter(after))]
-        number[start] = lowest[start] = len(number)
-        stack.append(start)
-        on_stack.add(start)
-        while work:
-            one, ahead = work[-1]
-            for each in ahead:
-                if each not in edges:
-                    continue
-                if each not in number:
-                    number[each] = lowest[each] = len(number)
-                    stack.append(each)
-                    on_stack.add(each)
-                    work.append((each, iter(edges[each])))
-                    break
-                if each in on_stack:
-                    lowest[one] = min(lowest[one], number[each])
-            else:
-                work.pop()
-                if work:
-                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[one])
-                if lowest[one] == number[one]:
-                    part: list[str] = []
-                    while not part or part[-1] != one:
-                        part.append(stack.pop())
-                        on_stack.discard(part[-1])
-                    found.append(sorted(part))
-    return found
+        for each in after:
+            back[each].add(start)
+        ahead = [(start, False)]
+        while ahead:
+            one, done = ahead.pop()
+            if done:
+                ended[one] = None
+            elif one not in seen:
+                seen.add(one)
+                ahead += [(one, True), *((each, False) for each in edges[one] if each in edges)]
+    found: list[list[str]] = []
+    while ended:
+        part, behind = [], [ended.popitem()[0]]
+        while behind:
+            one = behind.pop()
+            part.append(one)
+            for each in back[one] & ended.keys():
+                del ended[each]
+                behind.append(each)
+        found.append(sorted(part))
+    return found[::-1]

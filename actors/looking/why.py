@@ -153,9 +153,9 @@ class _Explanation:
         rows = {row.worker: row for row in self._snapshot.of(rref)}
         title = self._title(rref, rows)
         if rref in self._path:
-            return Reason("note", f"{title}: a cycle, it is {rref} that this explains", rref=rref)
+            return Reason("note", f"{title}: a cycle, explained above at {rref}", rref=rref)
         if rref in self._explained or len(self._explained) >= MOST:
-            return Reason("note", f"{title}: see above", rref=rref)
+            return Reason("note", f"{title}: explained above", rref=rref)
         self._explained.add(rref)
         self._path.append(rref)
         found = _Object(rref, rows, self._ask(rref))
@@ -263,7 +263,7 @@ class _Explanation:
     def _endpoint(self, worker: str, found: _Object, how: str) -> Reason:
         """The reasons for which *worker* holds it."""
         if worker in found.shown:
-            return Reason("endpoint", f"{worker} {how}: see above", worker=worker)
+            return Reason("endpoint", f"{worker} {how}: explained above", worker=worker)
         found.shown.add(worker)
         row = found.rows.get(worker)
         children = list(self._at(worker, found))
@@ -283,7 +283,7 @@ class _Explanation:
         flights = list(self._flights(found, to=worker)) + list(self._flights(found, by=worker))
         yield from flights
         if not flights:
-            yield Reason("note", "it has not got it, or not any more; look again")
+            yield Reason("note", "it does not have it yet, or not any more; look again")
 
     def _flights(self, found: _Object, to: str = "", by: str = "") -> Iterator[Reason]:
         for sender, held in found.held.items():
@@ -314,14 +314,14 @@ class _Explanation:
                 text = f"{holding.rref} is an alias of it"
                 children = (self.of(holding.rref),)
             case "garbage":
-                what = holding.text or "by something unknown"
+                what = holding.text or "in an unknown place"
                 text = (
                     f"a handle {what} to which no variable leads: garbage that the collector has "
                     "not taken yet (gc.collect() does), or held by C code"
                 )
             case "unfound":
                 more = f": {holding.text}" if holding.text else ""
-                text = f"{holding.count} handle(s) to which no way was found{more}"
+                text = f"{holding.count} handle(s) in places that were not found{more}"
             case "message":
                 text = f"{holding.count} message(s) that {worker} has not handled"
             case "serving":

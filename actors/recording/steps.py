@@ -1,7 +1,7 @@
 """The rows that an endpoint records: one kind for each kind of step.
 
 A row is a JSON array: the kind, the time in seconds (for people: clocks of several hosts order
-nothing), the endpoint that took the step, and then the fields of the class below, in their order.
+nothing), the endpoint that took the step, and then the fields below, in their order.
 An endpoint is ``[name, incarnation]``, so that two lives of one name stay two, and an id
 ``[creator, number]``. A message is the row that it is on the wire (see `packets`), except that its
 payload, which is the user's, is replaced by a label::
@@ -17,7 +17,7 @@ name of the `Context`'s method, and its arguments. A machine gets no other input
 `receive`, `died`, `buried`, and those in the `by` of a sent message. So a reader can run the
 shipped machines again, and has their tables at each step.
 
-The classes are for the reader, which checks rows against them. The tracer writes tuples, which are
+The kinds are for the reader, which checks rows against them. The tracer writes tuples, which are
 faster to make.
 """
 
@@ -140,129 +140,51 @@ class Input(Step, frozen=True):
     """The user's code, or the shell, did something with references."""
 
 
-class OwnStep(Input, frozen=True, tag="own"):
-    rref: RRefId
-    serial: bool = True
+_RREF = {"rref": RRefId}
+_CARRIES = {"carries": tuple[Descriptor, ...]}
+_CHAIN = {"chain": tuple[RRefId, ...]}
+_TO = {"to": WorkerId}
+_CALL = {"call": CallId}
+_SERIAL = {"serial": (bool, True)}
+INPUTS: dict[str, dict[str, Any]] = {
+    "own": _RREF | _SERIAL,
+    "hold": _RREF,
+    "take_up": _CARRIES,
+    "drop": {"rrefs": tuple[RRefId, ...]},
+    "fork": _RREF | _TO,
+    "lend": _RREF | _TO | {"replies": bool},
+    "abandon": _CARRIES,
+    "release": _CARRIES,
+    "create": _TO | _CARRIES | {"target": RRefId | None},
+    "call": _TO | _CARRIES | _CHAIN,
+    "invoke": _RREF | _CARRIES | _CHAIN | {"to": WorkerId | None},
+    "fetch": _RREF | _CHAIN | {"copy": bool, "direct": bool, "follow": bool},
+    "cancel": _CALL,
+    "tell": _TO | _CARRIES,
+    "reply": _CALL | _CARRIES,
+    "refuse": _CALL | _CARRIES,
+    "resolve": _RREF | _SERIAL,
+    "stand_for": _RREF | {"target": RRefId},
+    "pause": _RREF | _CALL,
+    "resume": _RREF | _CALL,
+    "done": _RREF | {"call": (CallId | None, None)},
+    "suspect": _RREF,
+    "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
+}
+"""The inputs, and the fields of each: a type, or a type and a default.
 
-
-class HoldStep(Input, frozen=True, tag="hold"):
-    rref: RRefId
-
-
-class TakeUpStep(Input, frozen=True, tag="take_up"):
-    carries: tuple[Descriptor, ...]
-
-
-class DropStep(Input, frozen=True, tag="drop"):
-    rrefs: tuple[RRefId, ...]
-
-
-class ForkStep(Input, frozen=True, tag="fork"):
-    rref: RRefId
-    to: WorkerId
-
-
-class LendStep(Input, frozen=True, tag="lend"):
-    rref: RRefId
-    to: WorkerId
-    replies: bool
-
-
-class AbandonStep(Input, frozen=True, tag="abandon"):
-    carries: tuple[Descriptor, ...]
-
-
-class ReleaseStep(Input, frozen=True, tag="release"):
-    carries: tuple[Descriptor, ...]
-
-
-class CreateStep(Input, frozen=True, tag="create"):
-    to: WorkerId
-    carries: tuple[Descriptor, ...]
-    target: RRefId | None
-
-
-class CallStep(Input, frozen=True, tag="call"):
-    to: WorkerId
-    carries: tuple[Descriptor, ...]
-    chain: tuple[RRefId, ...]
-
-
-class InvokeStep(Input, frozen=True, tag="invoke"):
-    rref: RRefId
-    carries: tuple[Descriptor, ...]
-    chain: tuple[RRefId, ...]
-    to: WorkerId | None
-
-
-class FetchStep(Input, frozen=True, tag="fetch"):
-    rref: RRefId
-    chain: tuple[RRefId, ...]
-    copy: bool
-    direct: bool
-    follow: bool
-
-
-class CancelStep(Input, frozen=True, tag="cancel"):
-    call: CallId
-
-
-class TellStep(Input, frozen=True, tag="tell"):
-    to: WorkerId
-    carries: tuple[Descriptor, ...]
-
-
-class ReplyStep(Input, frozen=True, tag="reply"):
-    call: CallId
-    carries: tuple[Descriptor, ...]
-
-
-class RefuseStep(Input, frozen=True, tag="refuse"):
-    call: CallId
-    carries: tuple[Descriptor, ...]
-
-
-class ResolveStep(Input, frozen=True, tag="resolve"):
-    rref: RRefId
-    serial: bool = True
-
-
-class StandForStep(Input, frozen=True, tag="stand_for"):
-    rref: RRefId
-    target: RRefId
-
-
-class PauseStep(Input, frozen=True, tag="pause"):
-    rref: RRefId
-    call: CallId
-
-
-class ResumeStep(Input, frozen=True, tag="resume"):
-    rref: RRefId
-    call: CallId
-
-
-class DoneStep(Input, frozen=True, tag="done"):
-    """Up to format 6 without *call*: it was the one that ran."""
-
-    rref: RRefId
-    call: CallId | None = None
-
-
-class SuspectStep(Input, frozen=True, tag="suspect"):
-    rref: RRefId
-
-
-class WaitsStep(Input, frozen=True, tag="waits"):
-    run: CallId
-    call: CallId | None
-    nth: Number
-    what: str
-
-
+Up to format 6 "done" had no *call*: it was the one that ran."""
 KINDS: tuple[type[Step], ...] = (
     *(kind for kind in Step.__subclasses__() if kind is not Input),
-    *Input.__subclasses__(),
+    *(  # type: ignore[arg-type] # defstruct does not tell that they are `Input`s
+        msgspec.defstruct(
+            name,
+            [(each, *(of if type(of) is tuple else (of,))) for each, of in fields.items()],
+            bases=(Input,),
+            tag=name,
+        )
+        for name, fields in INPUTS.items()
+    ),
 )
 """All kinds of steps."""
 encode = msgspec.json.Encoder().encode

@@ -77,17 +77,17 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     Raises `SnapshotError`.
     """
     if sharing not in DISCIPLINES:
-        raise SnapshotError(f"{sharing!r} is no discipline")
+        raise SnapshotError(f"{sharing!r} is no way of sharing")
     state = Tables(me, DISCIPLINES[sharing])
     if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
-        raise SnapshotError("they do not have the fields that tables have")
+        raise SnapshotError("they lack fields of tables, or have others")
     read = _Reader(worker)
     for name, value in tables.items():
         found = read.value(value)
         if type(found) is set and name in _DEAD:  # up to format 5
             found = Dead((each.incarnation, each.incarnation) for each in found)
         if type(found) is not type(getattr(state, _TABLES[name])):
-            raise SnapshotError(f"their {name!r} is not what belongs there")
+            raise SnapshotError(f"their field {name!r} has the wrong type")
         setattr(state, _TABLES[name], found)
     return Context(me, state=state)
 
@@ -114,7 +114,7 @@ class _TablesWriter:
         if kind is Cargo:
             return ["Cargo", ["descriptors", self.plain(value.descriptors)]]
         if kind.__name__ not in _CLASSES:
-            raise AssertionError(f"a {kind.__name__} is in the tables, and nobody can write it")
+            raise AssertionError(f"the tables hold a {kind.__name__}, and no code can write one")
         if kind is Alias:
             if id(value) in self._seen:
                 return ["again", self._seen[id(value)]]
@@ -134,7 +134,7 @@ class _Reader:
         try:
             return self._value(plain)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
-            raise SnapshotError(f"they hold what no table holds ({error})") from error
+            raise SnapshotError(f"they hold a value that no table can hold ({error})") from error
 
     def _value(self, plain: Any) -> Any:
         if plain is None or isinstance(plain, bool | int):
@@ -149,7 +149,7 @@ class _Reader:
             return {self._value(key): self._value(value) for key, value in items}
         if name == "enum":
             if items[0] != "Passing":
-                raise ValueError(f"{items[0]} is no enum of theirs")
+                raise ValueError(f"tables hold no enum {items[0]}")
             return Passing[items[1]]
         if name == "again":
             return self._seen[items[0]]
@@ -163,7 +163,7 @@ class _Reader:
         if issubclass(kind, Owner):  # up to format 6
             given = {"aside": set(), "serial": True, **given}
         if set(given) != set(_fields(kind)):
-            raise ValueError(f"a {name} has other fields")
+            raise ValueError(f"a {name} with wrong fields")
         if made is None:
             return kind(**given)
         if kind in _MACHINES:

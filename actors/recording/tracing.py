@@ -173,10 +173,9 @@ class Tracer:
         self._write((what, self._clock(), self._me, *arguments))
 
     def told(self, effects: list[Effect], whole: bool, what: str, *arguments: Any) -> None:
-        """The machines got the input *what*, which has the effects *effects*.
+        """Record the input *what* to the machines, and its *effects*.
 
-        If its only effect is one message, from which the input can be read (it is *whole*), it has
-        no row.
+        An input needs no row if its only effect is one message that shows all of it (*whole*).
         """
         if self._by is not None:
             self._settle()
@@ -234,7 +233,7 @@ class Tracer:
         try:
             sink.store(lines)
         except OSError as error:
-            log.error("%s is not recorded any more: %s", self._me, error)  # noqa: TRY400 - no fault of ours
+            log.error("the recording of %s ends: %s", self._me, error)
             self.remove(sink)
 
 

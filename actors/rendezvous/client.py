@@ -19,8 +19,10 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import (
+    CreationError,
     FarrefError,
     FetchTimeoutError,
+    NameTakenError,
     RendezvousConnectionError,
     SystemDownError,
     WorkerDiedError,
@@ -235,6 +237,7 @@ class Client:
 
     async def _call(self, to: WorkerInfo, seconds: float, function: Any, *args: Any) -> Any:
         future = self.front.calls.call(to, (function, args, {}), LONGEST, ())
+        future.overlooked = True  # the end of a program does not wait for it
         limit = asyncio.timeout(seconds)
         try:
             async with limit:
@@ -262,8 +265,8 @@ class Client:
                 else:
                     if time.monotonic() >= end:
                         raise RendezvousConnectionError(
-                            "the rendezvous service does not answer, and nobody has seen its "
-                            "process end, so no other takes its place: it is stopped, or cut off"
+                            "the rendezvous service does not answer: it is stopped, or cut off. "
+                            "Its process may still run, so no other takes its place"
                         )
                     await asyncio.sleep(LOOK)
             return self._leader
@@ -278,10 +281,10 @@ class Client:
                 found = [await asyncio.to_thread(self._start)]
         except WorkerDiedError:
             raise RendezvousConnectionError(
-                "the rendezvous service died, alone or with its standby: who is in a round is "
-                "known to nobody. End the members, and start them in a new system"
+                "the rendezvous service died, and any standby too, so the lists of members are "
+                "lost. End the members, and start them in a new system"
             ) from None
-        except (SystemDownError, FetchTimeoutError) as error:
+        except (SystemDownError, CreationError, FetchTimeoutError) as error:
             raise RendezvousConnectionError(f"no rendezvous service: {error}") from None
         return sorted(found, key=lambda info: (len(info.name), info.name))
 
@@ -291,7 +294,7 @@ class Client:
             return registry.find(NAME)
         try:
             return start_service(registry, NAME)
-        except SystemDownError:  # another endpoint starts it at this moment
+        except NameTakenError:  # another endpoint starts it at this moment
             end = time.monotonic() + TAKEOVER
             while time.monotonic() < end:
                 with contextlib.suppress(WorkerNotFoundError):

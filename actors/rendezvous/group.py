@@ -362,7 +362,7 @@ def rendezvous(
             come last.
         timeouts: the limits for waits. Two of them concern the whole run: the length of its last
             call, and the time until a silent node is given up. For these the first node of the run
-            decides.
+            decides, or the first one after everybody has left.
         standby: whether the service has a second process that takes over when the first is
             killed. The first node of any run of the system decides.
 
@@ -371,7 +371,7 @@ def rendezvous(
         SystemDownError: outside any system.
     """
     if not run_id:
-        raise ValueError("the run has no id: it must be a non-empty text")
+        raise ValueError("run_id must be a non-empty text")
     limits = RoundLimits(min_nodes, min_nodes if max_nodes is None else max_nodes)
     client = client_of(frame().core.front)
     node = WorkerId(name or client.core.me.name, secrets.randbits(63))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from ...protocol.rendezvous import RoundLimits, Timeouts
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 _TIMES = {
@@ -92,9 +90,9 @@ class RendezvousParameters:
         **config: Any,
     ) -> None:
         if not backend:
-            raise ValueError("the rendezvous backend has no name: it must be a non-empty text")
+            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
         if not run_id:
-            raise ValueError("the run has no id: it must be a non-empty text")
+            raise ValueError("run_id must be a non-empty text")
         self.limits = RoundLimits(min_nodes, max_nodes)
         self.backend = backend
         self.endpoint = endpoint
@@ -125,7 +123,7 @@ class RendezvousParameters:
             value = str(value)
         if isinstance(value, str) and value.lower() in (*_TRUE, *_FALSE):
             return value.lower() in _TRUE
-        raise ValueError(f"the rendezvous option {key!r} is yes or no, not {value!r}")
+        raise ValueError(f"rendezvous option {key!r} must be yes or no, not {value!r}")
 
     def get_as_int(self, key: str, default: int | None = None) -> int | None:
         """The option *key*, converted by `int`. Raises `ValueError` if that fails."""
@@ -140,7 +138,7 @@ class RendezvousParameters:
         try:
             return None if value is None else kind(value)
         except (ValueError, TypeError):
-            raise ValueError(f"the rendezvous option {key!r} is {what}, not {value!r}") from None
+            raise ValueError(f"rendezvous option {key!r} must be {what}, not {value!r}") from None
 
     def timeouts(self) -> Timeouts:
         """The timeouts in *config*.
@@ -157,43 +155,63 @@ class RendezvousParameters:
         return Timeouts(**known)  # type: ignore[arg-type] # mypy cannot tell them apart
 
 
+RendezvousHandlerCreator = Callable[[RendezvousParameters], RendezvousHandler]
+"""Makes the handlers of one backend."""
+
+_BY_HAND = (
+    "make the handler by farref.elastic.DynamicRendezvousHandler.from_backend(run_id, store, "
+    "farref.elastic.{backend}, min_nodes, max_nodes)"
+)
+_NAMES_OF_TORCH = {
+    "c10d": _BY_HAND.format(backend="c10d.C10dRendezvousBackend(store, run_id)"),
+    "etcd": _BY_HAND.format(backend="etcd.EtcdRendezvousBackend(client, run_id)"),
+    "etcd-v2": _BY_HAND.format(backend="etcd.EtcdRendezvousBackend(client, run_id)"),
+    "static": "for fixed ranks call farref.rendezvous(run_id, min_nodes=n, order=rank)",
+}
+"""For each name that torch's registry has and this one has not, the replacement."""
+
+
 class RendezvousHandlerRegistry:
     """Makes handlers by the name of their backend."""
 
     def __init__(self) -> None:
-        self._creators: dict[str, Callable[[RendezvousParameters], RendezvousHandler]] = {}
+        self._creators: dict[str, RendezvousHandlerCreator] = {}
 
-    def register(
-        self, backend: str, creator: Callable[[RendezvousParameters], RendezvousHandler]
-    ) -> None:
+    def register(self, backend: str, creator: RendezvousHandlerCreator) -> None:
         """Have *creator* make the handlers of *backend*.
 
         Raises:
             ValueError: *backend* is empty, or has another creator already.
         """
         if not backend:
-            raise ValueError("a rendezvous backend needs a name: a non-empty text")
+            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
         known = self._creators.setdefault(backend, creator)
         if known is not creator:
-            raise ValueError(f"the handlers of backend {backend!r} are made by {known!r} already")
+            raise ValueError(f"backend {backend!r} is registered already, with {known!r}")
 
     def create_handler(self, params: RendezvousParameters) -> RendezvousHandler:
         """A handler for *params*.
 
         Raises:
             ValueError: that backend is not registered.
+            NotImplementedError: the same, for a name of torch's: the text has the replacement.
             RuntimeError: its creator made a handler of another backend.
         """
         creator = self._creators.get(params.backend)
         if creator is None:
             known = ", ".join(sorted(self._creators)) or "none"
+            if params.backend in _NAMES_OF_TORCH:
+                raise NotImplementedError(
+                    f"this registry makes no handlers of {params.backend!r} (it has: {known}); "
+                    f"{_NAMES_OF_TORCH[params.backend]}, or register a creator of your own"
+                )
             raise ValueError(
-                f"there is no rendezvous backend {params.backend!r}; registered are: {known}"
+                f"no rendezvous backend {params.backend!r} is registered; there are: {known}"
             )
         handler = creator(params)
         if handler.get_backend() != params.backend:
             raise RuntimeError(
-                f"a handler of backend {params.backend!r} was wanted, and one of "
-                f"{handler.get_backend()!r} made"
+                f"the creator for backend {params.backend!r} made a handler of backend "
+                f"{handler.get_backend()!r}"
             )
         return handler

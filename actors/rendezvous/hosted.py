@@ -28,7 +28,7 @@ class Home:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """A new run."""
+    """A new run, or one that begins again with other timeouts after everybody has left."""
 
     run: str
     state: State
@@ -229,7 +229,7 @@ class Hosted:
                 + (
                     f"round {number} is over"
                     if state.round != number or not state.complete
-                    else "it is no member of it, or has left it; join, and use the store you get"
+                    else "it is no member, or has left; join, and use the store of your own round"
                 )
             )
 
@@ -260,9 +260,10 @@ class Hosted:
         self.homes, self.table = copy.homes, copy.table
         return self
 
-    def begin_anew(self) -> None:
-        """Restart the clock: the standby takes over."""
-        self.run = RendezvousRun(self.state, self.timeouts, time.monotonic())
+    def begin_anew(self, timeouts: Timeouts) -> None:
+        """Restart the clock: the standby takes over, or the first node of an empty run comes."""
+        self.timeouts = timeouts
+        self.run = RendezvousRun(self.state, timeouts, time.monotonic())
 
 
 def _count(state: State) -> int:

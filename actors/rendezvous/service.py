@@ -65,15 +65,15 @@ class Service:
         hosted = self._hosted(run, timeouts, join)
         known = hosted.homes.setdefault(join.node, home)
         if known != home:
-            raise RendezvousStateError(f"{join.node} takes part in run {run!r} from elsewhere")
+            raise RendezvousStateError(f"another endpoint takes part in run {run!r} as {join.node}")
         try:
             self.do(hosted, join)
             while (formed := hosted.formed(join)) is None:
                 await hosted.changes()
                 if hosted.state.seat(join.node) is None:
                     raise RendezvousStateError(
-                        f"{join.node} was waiting for a round of run {run!r} and is not in it any "
-                        "more: it left, or counts as dead; join again"
+                        f"{join.node} waited for a round of run {run!r}, and is no longer in it: "
+                        "it left, or counts as dead; join again"
                     )
                 self.do(hosted, join)  # changes nothing, but raises if the run was closed
         except RendezvousError:
@@ -141,8 +141,8 @@ class Service:
         except TimeoutError:
             missing = [key for key in keys if key not in hosted.table.values]
             raise FetchTimeoutError(
-                f"the store of round {number} of run {run!r} had no value of {missing[:5]} within "
-                f"{seconds:g} s; wait again, or with a longer timeout"
+                f"nobody stored {missing[:5]} in round {number} of run {run!r} within {seconds:g} "
+                "s; wait again, or set a longer timeout"
             ) from None
         found = [hosted.table.values[key] for key in keys]
         await self.standby.committed()
@@ -179,10 +179,15 @@ class Service:
     # ---- inside
 
     def _hosted(self, run: str, timeouts: Timeouts, join: Join) -> Hosted:
-        if run not in self.runs:
-            self.runs[run] = Hosted(run, State(join.limits), timeouts)
-            self.standby.note(Begun(run, State(join.limits), timeouts))
-        return self.runs[run]
+        hosted = self.runs.get(run)
+        if hosted is None:
+            hosted = self.runs[run] = Hosted(run, State(join.limits), timeouts)
+            self.standby.note(Begun(run, hosted.state, timeouts))
+        elif hosted.state.empty and hosted.timeouts != timeouts:
+            # Everybody has left: the run begins again, and its first node decides.
+            hosted.begin_anew(timeouts)
+            self.standby.note(Begun(run, hosted.state, timeouts))
+        return hosted
 
     def _known(self, run: str) -> Hosted:
         if run not in self.runs:
@@ -232,11 +237,13 @@ class Service:
     def repeat(self, entry: Entry) -> None:
         """At a standby: repeat *entry*, which the leader has done."""
         match entry:
+            case Begun(run, _, timeouts) if run in self.runs:
+                self.runs[run].begin_anew(timeouts)
             case Begun(run, state, timeouts):
                 self.runs[run] = Hosted(run, state, timeouts)
             case Done(run, command, home):
                 if home is not None:
-                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]
+                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]  # a home comes with a `Join`
                 self.runs[run].repeat(command)
             case StoreChanged(run, op):
                 self.runs[run].change(op)
@@ -256,12 +263,12 @@ class Service:
         """Lead from now on: the leader is gone."""
         self.leads = True
         for hosted in self.runs.values():
-            hosted.begin_anew()
+            hosted.begin_anew(hosted.timeouts)
             for worker in hosted.endpoints():
                 if worker in self.core.context.dead:  # it died before the takeover
                     self.do(hosted, hosted.of_endpoint(worker))
         self._arm()
-        log.warning("%s took over: %d runs", self.core.me, len(self.runs))
+        log.warning("%s took over, with %d runs", self.core.me, len(self.runs))
 
 
 _services: dict[Front, Service] = {}
@@ -296,9 +303,9 @@ async def ask(what: str, *args: Any) -> Any:
     """Have the service do *what*. Raises `NotLeadingError` at a standby."""
     service = _service()
     if not service.leads:
-        raise NotLeadingError(f"{service.core.me} stands by")
+        raise NotLeadingError(f"{service.core.me} is only a standby")
     if what not in ASKED:
-        raise ProtocolError(f"the rendezvous service is not asked for {what!r:.80}")
+        raise ProtocolError(f"the rendezvous service has no request {what!r:.80}")
     return await getattr(service, what)(*args)
 
 

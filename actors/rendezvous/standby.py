@@ -111,9 +111,9 @@ class Standby:
                 except FarrefError as error:
                     if self._service.core.closed:
                         return
-                    log.warning("the rendezvous has lost its standby: %s", error)
+                    log.warning("the rendezvous service has lost its standby: %s", error)
         except Exception as error:  # no standby can be started
-            log.warning("the rendezvous goes on without a standby: %s", error)
+            log.warning("the rendezvous service goes on without a standby: %s", error)
         finally:
             self._wanted = False
             self._acknowledge(self._noted)
@@ -194,7 +194,7 @@ class Standby:
     def repeat(self, entries: list[Entry]) -> None:
         """Repeat *entries*, which the leader has done."""
         if self._service.leads:
-            raise FarrefError(f"{self._service.core.me} leads, and repeats for nobody")
+            raise FarrefError(f"{self._service.core.me} leads now, and is no standby")
         for entry in entries:
             self._service.repeat(entry)
 
@@ -202,7 +202,7 @@ class Standby:
         assert self._leader is not None  # noqa: S101 - `died` has looked
         leader, process, here = self._leader
         if not here:
-            log.warning("%s was on another host: its end cannot be witnessed", leader)
+            log.warning("%s was on another host, and may still run: no takeover", leader)
             return
         while process is not None and process.alive():  # noqa: ASYNC110 - nobody reports its end
             await asyncio.sleep(LOOK)

@@ -15,15 +15,22 @@ from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
+    from datetime import timedelta
+    from typing import Never
 
     from ...protocol.ids import WorkerId
     from ...protocol.store import Change
     from .client import Client
 
+    Timeout = float | timedelta
     Value = str | bytes
 
 DEFAULT_TIMEOUT = 300.0
 """Seconds that `get` and `wait` wait at most, by default; as in torch."""
+NO_QUEUES = (
+    "the store of a round has no queues; number the values: store.set(f'q/{store.add('last', 1)}', "
+    "value) adds one, and store.get(f'q/{store.add('next', 1)}') waits for the next one"
+)
 MARGIN = 5.0
 """Seconds that the service has for an answer, beyond the time of the wait itself."""
 
@@ -46,7 +53,7 @@ class AwaitableStore:
     async def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
         """Set each key to its value, all at once. Raises `ValueError` unless they are pairs."""
         if len(keys) != len(values):
-            raise ValueError(f"{len(keys)} keys cannot have {len(values)} values")
+            raise ValueError(f"each of {len(keys)} keys needs a value, but {len(values)} are given")
         await self._change("set", keys, values)
 
     async def get(self, key: str) -> bytes:
@@ -57,8 +64,8 @@ class AwaitableStore:
         """The values of *keys*, once all are there, until the timeout (`FetchTimeoutError`)."""
         return await self._values(keys, None)
 
-    async def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:  # noqa: ASYNC109
-        """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
+    async def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
+        """Wait until all *keys* are there, for *timeout* at most (`FetchTimeoutError`)."""
         await self._values(keys, timeout)
 
     async def check(self, keys: Sequence[str]) -> bool:
@@ -72,7 +79,7 @@ class AwaitableStore:
         Raises `ValueError` if its value is no number.
         """
         if isinstance(amount, bool) or not isinstance(amount, int):
-            raise TypeError(f"what is added is a whole number, not {amount!r}")
+            raise TypeError(f"amount must be a whole number, not {amount!r}")
         return int(await self._change("add", [key], (), amount))
 
     async def append(self, key: str, value: Value) -> None:
@@ -89,24 +96,46 @@ class AwaitableStore:
 
     async def num_keys(self) -> int:
         """The number of keys."""
-        return sum(key.startswith(self._prefix) for key in await self._keys())
+        return len(await self.list_keys())
+
+    async def list_keys(self) -> list[str]:
+        """All keys; of a view those that begin with its prefix, without it."""
+        here = len(self._prefix)
+        return [key[here:] for key in await self._keys() if key.startswith(self._prefix)]
+
+    async def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
+        """Wait until *world_size* callers have come to *key*, and then for the next as many."""
+        if world_size < 1:
+            raise ValueError(f"world_size must be 1 or more, not {world_size}")
+        came = await self.add(f"{key}/came", 1)
+        generation = (came + world_size - 1) // world_size
+        if came == generation * world_size:
+            await self.set(f"{key}/all {generation}", b"")
+        await self.wait([f"{key}/all {generation}"], timeout)
 
     @property
     def timeout(self) -> float:
         """Seconds that `get` and `wait` wait at most, by default."""
         return self._timeout
 
-    def set_timeout(self, timeout: float) -> None:
-        """Set the `timeout`, in seconds. Raises `ValueError` for 0 or less."""
+    def set_timeout(self, timeout: Timeout) -> None:
+        """Set the `timeout`, in seconds or as a `timedelta`. Raises `ValueError` for 0 or less."""
         self._timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
 
     def prefix(self, prefix: str) -> AwaitableStore:
         """A view of the keys that begin with *prefix* and a slash, without this beginning."""
-        view = AwaitableStore(self._client, *self._where, prefix=f"{self._prefix}{_key(prefix)}/")
-        view.set_timeout(self._timeout)
-        return view
+        return self._view(f"{self._prefix}{_key(prefix)}/")
+
+    def clone(self) -> AwaitableStore:
+        """Another view of the same keys, with a timeout of its own."""
+        return self._view(self._prefix)
 
     # ---- inside
+
+    def _view(self, prefix: str) -> AwaitableStore:
+        view = AwaitableStore(self._client, *self._where, prefix=prefix)
+        view.set_timeout(self._timeout)
+        return view
 
     async def _change(
         self, what: Change, keys: Sequence[str], values: Sequence[Value] = (), amount: int = 0
@@ -126,7 +155,7 @@ class AwaitableStore:
             raise ValueError(answer)  # noqa: TRY004 - the answer is the error's text
         return answer
 
-    async def _values(self, keys: Sequence[str], timeout: float | None) -> list[bytes]:  # noqa: ASYNC109
+    async def _values(self, keys: Sequence[str], timeout: Timeout | None) -> list[bytes]:  # noqa: ASYNC109 - the service's own limit
         seconds = check_timeout(timeout, self._timeout)
         asked = (*self._where, self._full(keys), seconds)
         doing = self._client.ask("values", *asked, seconds=seconds + MARGIN)
@@ -140,7 +169,7 @@ class AwaitableStore:
 
     def _full(self, keys: Sequence[str]) -> tuple[str, ...]:
         if isinstance(keys, str):
-            raise TypeError(f"a list of keys is needed, not the text {keys!r}")
+            raise TypeError(f"keys must be a list, not the text {keys!r}")
         return tuple(self._prefix + _key(key) for key in keys)
 
 
@@ -174,8 +203,11 @@ class Store:
         values: list[bytes] = self._block(self.awaitable.multi_get(keys))
         return values
 
-    def wait(self, keys: Sequence[str], timeout: float | None = None) -> None:
-        """Wait until all *keys* are there, *timeout* seconds at most (`FetchTimeoutError`)."""
+    def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
+        """Wait until all *keys* are there, for *timeout* at most (`FetchTimeoutError`).
+
+        *timeout* is in seconds, or a `timedelta` as in torch.
+        """
         self._block(self.awaitable.wait(keys, timeout))
 
     def check(self, keys: Sequence[str]) -> bool:
@@ -209,18 +241,48 @@ class Store:
         """The number of keys."""
         return int(self._block(self.awaitable.num_keys()))
 
+    def list_keys(self) -> list[str]:
+        """All keys; of a view those that begin with its prefix, without it."""
+        keys: list[str] = self._block(self.awaitable.list_keys())
+        return keys
+
+    def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
+        """Wait until *world_size* callers have come to *key*, *timeout* at most.
+
+        The next *world_size* callers of the same key wait for each other again. The keys that it
+        stores begin with *key* and a slash. Raises `FetchTimeoutError` if some do not come in time,
+        and `ValueError` if *world_size* is less than 1.
+        """
+        self._block(self.awaitable.barrier(key, world_size, timeout))
+
+    def queue_push(self, key: str, value: Value) -> Never:
+        """Torch's queue. Raises `NotImplementedError`, which names the replacement."""
+        raise NotImplementedError(NO_QUEUES)
+
+    def queue_pop(self, key: str, block: bool = True) -> Never:
+        """Torch's queue. Raises `NotImplementedError`, which names the replacement."""
+        raise NotImplementedError(NO_QUEUES)
+
+    def queue_len(self, key: str) -> Never:
+        """Torch's queue. Raises `NotImplementedError`, which names the replacement."""
+        raise NotImplementedError(NO_QUEUES)
+
     @property
     def timeout(self) -> float:
         """Seconds that `get` and `wait` wait at most, by default."""
         return self.awaitable.timeout
 
-    def set_timeout(self, timeout: float) -> None:
-        """Set the `timeout`, in seconds. Raises `ValueError` for 0 or less."""
+    def set_timeout(self, timeout: Timeout) -> None:
+        """Set the `timeout`, in seconds or as a `timedelta`. Raises `ValueError` for 0 or less."""
         self.awaitable.set_timeout(timeout)
 
     def prefix(self, prefix: str) -> Store:
         """A view of the keys that begin with *prefix* and a slash, without this beginning."""
         return Store(self.awaitable.prefix(prefix))
+
+    def clone(self) -> Store:
+        """Another view of the same keys, with a timeout of its own."""
+        return Store(self.awaitable.clone())
 
     def _block(self, doing: Coroutine[Any, Any, Any]) -> Any:
         client = self.awaitable._client
@@ -229,7 +291,7 @@ class Store:
 
 def _key(key: str) -> str:
     if not isinstance(key, str):
-        raise TypeError(f"a key is text, not {key!r}")
+        raise TypeError(f"a key must be text, not {key!r}")
     return key
 
 
@@ -237,5 +299,5 @@ def _bytes(value: Value) -> bytes:
     if isinstance(value, str):
         return value.encode()
     if not isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError(f"a value is bytes or text, not {value!r}")
+        raise TypeError(f"a value must be bytes or text, not {value!r}")
     return bytes(value)

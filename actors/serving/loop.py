@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
+from .turns import make_task, no_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -40,6 +41,8 @@ class Loop:
         thread may have run user functions."""
         self._inbox: deque[Callable[[], Any]] = deque()
         self._starting = False
+        self._held = False
+        """No queued work starts, until `release`. Coroutines that are spawned run."""
         self._tasks: set[asyncio.Task[Any]] = set()
         """Tasks that await; the loop itself holds tasks only weakly."""
 
@@ -50,6 +53,7 @@ class Loop:
         self._core = core
         self._context = contextvars.copy_context()
         self._loop = asyncio.new_event_loop()
+        self._loop.set_task_factory(make_task)
         self._thread = threading.Thread(
             target=self._run,
             args=(self._loop, core),
@@ -66,12 +70,32 @@ class Loop:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin, context=self._context.copy())
 
+    def hold(self) -> None:
+        """Start no queued work before `release`. Call it before `start`."""
+        self._held = self._starting = True
+
+    def release(self, *, drop: bool = False) -> None:
+        """Start the queued work after all. With *drop*, forget it first."""
+        loop = self._loop
+        if not self._held or loop is None:
+            return
+        if drop:
+            self._inbox.clear()
+
+        def begin() -> None:
+            if self._held:
+                self._held = self._starting = False
+                self._begin()
+
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(begin, context=self._context.copy())
+
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""
         loop = self._loop
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(lambda: self._keep(loop.create_task(work())))
+                loop.call_soon_threadsafe(self._begin_beside, loop, work)
 
     def full(self) -> bool:
         """Whether so much work is queued that senders of more must wait."""
@@ -108,7 +132,7 @@ class Loop:
             # The remaining tasks wait for nothing any more. Python would only complain about them,
             # wherever the collector happens to run.
             for task in asyncio.all_tasks(loop):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]
+                task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio has it, typeshed does not
                 coroutine = task.get_coro()
                 if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
                     coroutine.close()
@@ -146,6 +170,12 @@ class Loop:
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)
+
+    def _begin_beside(
+        self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, None]]
+    ) -> None:
+        no_turn()  # the thread that has spawned it may run a method
+        self._keep(loop.create_task(work()))
 
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)

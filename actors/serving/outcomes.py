@@ -51,7 +51,7 @@ class Pending(NamedTuple):
     kind: Any
 
 
-class Outcome:
+class FutureAnswer:
     """A pending answer, until a future brings it. The future holds this, and nobody else does."""
 
     def __init__(self, outcomes: Outcomes, pending: Pending) -> None:
@@ -86,9 +86,12 @@ class Outcomes(Internal):
         self._turns = turns
         self._finish = finish
         self._fail = fail
-        self._open: weakref.WeakValueDictionary[CallId, Outcome] = weakref.WeakValueDictionary()
+        self._open: weakref.WeakValueDictionary[CallId, FutureAnswer] = (
+            weakref.WeakValueDictionary()
+        )
         """The pending answers to calls. A creation is none: others may use its object."""
-        self._forgotten: deque[Pending] = deque()
+        self.left: deque[Pending] = deque()
+        """The forgotten ones, which `end_forgotten` has not ended yet."""
         core.on_deaths.append(self._died)
 
     def follow(self, request: Request, on: RRefId | None, run: CurrentRun, box: Box) -> None:
@@ -97,7 +100,7 @@ class Outcomes(Internal):
         if type(content) is Made:
             content, kind = content.value, replace(content, value=None)
         future: concurrent.futures.Future[Any] = content
-        outcome = Outcome(self, Pending(request, on, run, kind))
+        outcome = FutureAnswer(self, Pending(request, on, run, kind))
         if not isinstance(request, Create):
             with self._core.lock:
                 self._open[request.call] = outcome
@@ -126,14 +129,14 @@ class Outcomes(Internal):
 
     def forgotten(self, pending: Pending) -> None:
         """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
-        self._forgotten.append(pending)
+        self.left.append(pending)
         if not self._core.closed:
             self._core.wake()
 
-    def turn(self) -> None:
+    def end_forgotten(self) -> None:
         """End the requests of forgotten futures. In the mailbox thread."""
-        while self._forgotten:
-            pending = self._forgotten.popleft()
+        while self.left:
+            pending = self.left.popleft()
             error = FarrefError(
                 "a Future was returned, and then forgotten before anybody had set it, so no answer "
                 "will come; keep the Future until set_result() or set_exception() was called"

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import threading
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..handles.rref import RRef
@@ -21,18 +20,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId
     from ..calls.calls import Invocation
     from ..calls.futures import Future
-
-
-@dataclass(frozen=True)
-class ByValue:
-    """A function whose arguments are resolved first: their references become values."""
-
-    function: Callable[..., Any]
-
-    @property
-    def __name__(self) -> str:
-        """The function's name, for labels and errors."""
-        return str(getattr(self.function, "__name__", self.function))
+    from ..values.wrapper import ByValue
 
 
 class Resolving:

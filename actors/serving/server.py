@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import operator
 import os
 import threading
 import time
@@ -24,7 +23,6 @@ import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as AnyFuture
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,13 +40,15 @@ from ..calls import calls
 from ..core.current import CurrentRun, running_in
 from ..handles.rref import RRef
 from ..values.box import Box
-from ..values.making import Made, Making
+from ..values.making import Made
 from ..values.packing import Pack
+from ..values.wrapper import ByValue
 from ..wire.cargoes import HEAD
+from . import operations
 from .loop import Loop
 from .outcomes import Outcomes
-from .resolving import ByValue, Resolving
-from .turns import Steps, Turns
+from .resolving import Resolving
+from .turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
@@ -69,12 +69,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-_OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
-    "__call__": lambda value: value,
-    "__getitem__": lambda value: partial(operator.getitem, value),
-    "__getattr__": lambda value: partial(getattr, value),
-}
-"""A proxy's operations besides methods: each as the function to call with the arguments."""
 MAX_WAITING = 100_000
 """The most calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
@@ -108,8 +102,9 @@ class Server:
         """Requests that wait while their arguments are fetched."""
         self._turns = Turns(core)
         self._outcomes = Outcomes(core, waits, self._turns, self._finish, self._failure)
-        self.turn = self._outcomes.turn
-        """Do the work that finalizers have left; in the mailbox thread."""
+        self.forgotten = self._outcomes.left
+        """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
+        self.end_forgotten = self._outcomes.end_forgotten
         self.spawn: Spawn = self._start_loop
         """Runs an `async def` function. By default a loop is started for the first one, in one
         thread; it ends with the endpoint."""
@@ -155,8 +150,7 @@ class Server:
                 try:
                     job(*args)
                 except Exception as error:  # an interrupt ends the wait for a job that never ends
-                    text = details_of(error)
-                    log.error("a callback raised on %s:\n%s", self._core.me, text)  # noqa: TRY400
+                    log.error("a callback raised on %s:\n%s", self._core.me, details_of(error))
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
         """Answer a request that will not run; the error names each wait of a ring."""
@@ -173,19 +167,19 @@ class Server:
             target = target_of(request)
             where = "for a thread" if target is None else f"for their turn on {target}"
             error = OverloadedError(
-                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; "
-                "wait for earlier ones before you send more, or give the worker more threads"
+                f"{self._core.me} did not start a request of {sender}: {why.value} {where}; wait "
+                "for earlier answers before you send more, or give the worker more threads"
             )
         elif why is Refusal.RING:
             waits = "; ".join(hop.what for hop in effect.ring)
             error = SelfWaitError(
-                f"a call of {sender} waits in a ring, and nothing in it can go on: {waits}; it was "
-                "refused so that the others can; call in one order everywhere, or wait for less"
+                f"a call of {sender} waits in a ring, so no call in it can go on: {waits}; it was "
+                "refused to let the others go on; make all calls in one order, or wait for fewer"
             )
         else:
             error = SelfWaitError(
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
-                "and an earlier call of this very chain runs on it; pass what it needs along"
+                "and it runs an earlier call of this same chain; pass the value as an argument"
             )
         self._core.chores.submit(self._turn_down, request, self._failure(error, request))
 
@@ -219,8 +213,10 @@ class Server:
             self._resolve(request, chain, box.take())
         elif kind is types.CoroutineType:
             self._await(request, box, chain)
-        else:
+        elif kind is Made or issubclass(kind, AnyFuture):
             self._returned(request, chain, box)
+        else:
+            self._finish(request, box)
 
     def _returned(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
@@ -298,13 +294,11 @@ class Server:
             return what, args, kwargs
         value = self._stored(target)
         if isinstance(value, Failure):
-            raise value.rebuild()
+            return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
+            operations.check_frozen(what)
             value = value.thaw()
-        name = what.function if isinstance(what, Making) else what
-        operation = _OPERATIONS.get(name)
-        method = getattr(value, name) if operation is None else operation(value)
-        return method if name is what else what.of(method), args, kwargs
+        return operations.bound(what, value), args, kwargs
 
     def _stored(self, rref: RRefId) -> object:
         stored = self._objects.stored(rref)
@@ -342,7 +336,7 @@ class Server:
                     if on is None:
                         box.content = await box.take()
                     else:
-                        box.content = await Steps(box, self._turns, on, request.call)
+                        box.content = await self._turns.run(box, on, request.call)
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
@@ -426,7 +420,9 @@ class Server:
 
     def _done(self, target: RRefId, call: CallId) -> list[Any]:
         context, owner = self._core.context, self._core.context.owners.get(target)
-        return context.done(target, call) if owner is not None and owner.has_begun(call) else []
+        if owner is None or (owner.running != call and call not in owner.aside):
+            return []
+        return context.done(target, call)
 
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         core, call = self._core, request.call

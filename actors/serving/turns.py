@@ -9,7 +9,8 @@ waits for a turn: the coroutine is suspended until then, and the loop goes on.
 To asyncio the steps are one coroutine in one task. Whatever the method's coroutine yields goes to
 the task unchanged, and whatever the task sends or throws goes to the coroutine. So futures of
 asyncio, cancellation, `asyncio.timeout`, `asyncio.current_task` and context variables work as
-usual. Tasks that a method starts itself are not part of its steps: they take no turn.
+usual. The tasks that a method starts (`create_task`, `gather`, ...) run in steps, too, and share
+the turn of its request, until the method has ended. After that they take no turn.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ import asyncio
 import contextlib
 import threading
 import types
+from collections import deque
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Resume
 from ..core.core import Internal
+from ..values.box import Box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -29,7 +33,9 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId
     from ..core.brief import Later
     from ..core.core import Core
-    from ..values.box import Box
+
+_turn: ContextVar[SharedTurn | None] = ContextVar("farref turn", default=None)
+"""The turn that the tasks share which the running code starts."""
 
 
 class Turns(Internal):
@@ -55,23 +61,123 @@ class Turns(Internal):
     def _resume(self, effect: Resume, later: Later) -> None:
         later.append(self._waiting.pop(effect.call))  # type: ignore[arg-type]  # its result is dropped
 
+    async def run(self, box: Box, rref: RRefId, call: CallId) -> Any:
+        """The result of the coroutine in *box*, a method that *call*, which has the turn, runs.
 
-class Steps:
-    """Awaits the coroutine in *box*, a method that *call* runs on *rref*, in turns.
+        *call* has the turn in the end, too.
+        """
+        turn = SharedTurn(self, rref, call)
+        _turn.set(turn)  # for the rest of this task
+        try:
+            return await StepByStep(box, turn, begun=True)
+        finally:
+            turn.end()
 
-    *call* has the turn when the first step begins, and when the last step has ended.
+
+class TaskPlace:
+    """The place of a task in the line for the turn of its request."""
+
+    __slots__ = ("granted", "waiter")
+
+    def __init__(self) -> None:
+        self.granted = False
+        self.waiter: asyncio.Future[None] | None = None
+
+    def grant(self) -> None:
+        """The task may go on."""
+        self.granted = True
+        if self.waiter is not None and not self.waiter.done():
+            self.waiter.set_result(None)
+
+
+class SharedTurn:
+    """The turn of *call* on *rref*, for the tasks of the request. Only the loop's thread uses it.
+
+    The tasks are all on one loop, so each of them has the turn for one step.
     """
 
-    def __init__(self, box: Box, turns: Turns, rref: RRefId, call: CallId) -> None:
-        self._box = box
+    def __init__(self, turns: Turns, rref: RRefId, call: CallId) -> None:
         self._turns = turns
         self._rref = rref
         self._call = call
+        self._thread = threading.get_ident()
+        self._loop = asyncio.get_running_loop()
+        self._held = True
+        self._asked = False
+        """Whether the request lines up for a new turn."""
+        self._over = False
+        self._line: deque[TaskPlace] = deque()
+
+    def give(self) -> None:
+        """The step of a task has ended."""
+        if not self._over:
+            self._held = False
+            self._turns.pause(self._rref, self._call)
+            self._ask()
+
+    def take(self) -> Generator[Any, None, BaseException | None]:
+        """Wait until the running task may make a step.
+
+        Returns the cancellation that came meanwhile: the task's coroutine will get it.
+        """
+        place, thrown, core = TaskPlace(), None, self._turns.core
+        place.granted = self._over
+        if not place.granted:
+            self._line.append(place)
+            self._ask()
+        while not place.granted and not core.closed:
+            place.waiter = self._loop.create_future()
+            try:
+                yield from place.waiter
+            except GeneratorExit:
+                raise
+            except BaseException as error:
+                thrown = error
+        return thrown
+
+    def end(self) -> None:
+        """The method has ended. Its request keeps the turn; remaining tasks do without."""
+        self._over = True
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            while self._line:
+                self._line.popleft().grant()
+
+    def _ask(self) -> None:
+        if self._line and not self._held and not self._asked:
+            self._asked = True
+            self._turns.resume(self._rref, self._call, self._granted)
+
+    def _granted(self) -> None:
+        """The request has its turn. In any thread."""
+        if threading.get_ident() == self._thread:
+            self._go_on()
+        else:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._go_on)
+
+    def _go_on(self) -> None:
+        self._asked, self._held = False, True
+        if self._line:
+            self._line.popleft().grant()
+
+
+class StepByStep:
+    """Awaits the coroutine in *box* in steps, each in its *turn*.
+
+    *begun*: the first step has the turn already.
+    """
+
+    def __init__(self, box: Box, turn: SharedTurn, *, begun: bool) -> None:
+        self._box = box
+        self._turn = turn
+        self._begun = begun
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine = self._box.take()
+        coroutine, turn, has_turn = self._box.take(), self._turn, self._begun
         error: BaseException | None = None
         try:
+            if not has_turn:
+                error, has_turn = (yield from turn.take()), True
             while True:
                 try:
                     awaited = coroutine.send(None) if error is None else coroutine.throw(error)
@@ -79,52 +185,54 @@ class Steps:
                     return end.value
                 finally:
                     error = None  # else the error's traceback would hold this frame, and so itself
-                self._turns.pause(self._rref, self._call)
+                has_turn = False
+                turn.give()
                 try:
                     yield awaited
                 except GeneratorExit:
                     raise
                 except BaseException as thrown:
                     error = thrown
-                error = (yield from self._line_up()) or error
+                error = (yield from turn.take()) or error
+                has_turn = True
         finally:
             coroutine.close()  # it has ended, unless the loop ends and drops its tasks
+            if has_turn and not self._begun:
+                turn.give()
 
-    def _line_up(self) -> Generator[Any, Any, BaseException | None]:
-        """Wait for a turn. Returns the cancellation that came meanwhile: the method will get it."""
-        loop, thread = asyncio.get_running_loop(), threading.get_ident()
-        core, granted = self._turns.core, False
-        waiter: asyncio.Future[None] | None = None
-        thrown: BaseException | None = None
 
-        def wake() -> None:
-            if waiter is not None and not waiter.done():
-                waiter.set_result(None)
+def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
+    """The task factory of an endpoint's loop: a task that a method starts takes turns, too."""
+    context = options.get("context")
+    turn = _turn.get() if context is None else context.get(_turn)
+    if turn is not None and type(coroutine) is types.CoroutineType:
+        name, box = coroutine.__qualname__, Box(coroutine)
+        coroutine = _in_steps(box, turn)
+        coroutine.__qualname__ = name
+    return NamedTask(coroutine, loop=loop, **options)
 
-        def go_on() -> None:
-            nonlocal granted
-            granted = True
-            if threading.get_ident() == thread:
-                wake()
-                return
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                loop.call_soon_threadsafe(wake)
 
-        self._turns.resume(self._rref, self._call, go_on)
-        while not granted and not core.closed:
-            waiter = loop.create_future()
-            try:
-                yield from waiter
-            except GeneratorExit:
-                raise
-            except BaseException as error:
-                thrown = error
-        return thrown
+class NamedTask(asyncio.Task[Any]):
+    """A task of `make_task`. From Python 3.12 on, a loop sets its name to None if none is given."""
+
+    def set_name(self, value: object) -> None:
+        """Set the name, unless *value* is None."""
+        if value is not None:
+            super().set_name(value)
+
+
+def no_turn() -> None:
+    """The tasks that the running code starts are no part of a method."""
+    _turn.set(None)
+
+
+async def _in_steps(box: Box, turn: SharedTurn) -> Any:
+    return await StepByStep(box, turn, begun=False)
 
 
 def method_of(awaited: Any) -> Any:
-    """The coroutine of the method, if *awaited* runs one in steps; else *awaited*."""
-    if type(awaited) is types.GeneratorType and awaited.gi_code is Steps.__await__.__code__:
+    """The coroutine of the user's, if *awaited* runs one in steps; else *awaited*."""
+    if type(awaited) is types.GeneratorType and awaited.gi_code is StepByStep.__await__.__code__:
         frame = awaited.gi_frame
         return frame.f_locals.get("coroutine") if frame is not None else None
     return awaited

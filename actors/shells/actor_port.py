@@ -117,7 +117,7 @@ class ActorPort(SelfRunning):
         elif self._own is not None and isinstance(message, Envelope | Raw):
             bases.post_as(self._actor, address, message)
         elif self._own is None and not isinstance(message, Envelope):
-            bases.check_plain(self._actor._myRef.transport, address, message)
+            bases.check_plain(self._actor._myRef.transport, address)
             self._send(address, message)
         else:
             self._send(address, message)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
-from ..calls.outcomes import Outcomes
+from ..calls.placing import Placing
+from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core.core import Core, Internal
@@ -67,7 +68,7 @@ class Endpoint(Internal):
         self.packer = kinds.packer(core, self.registry)
         self.waits = Waits(core)
         self.calls = kinds.calls(core, self.delivery, self.packer, self.waits)
-        self.outcomes = Outcomes(core, self.objects, self.calls)
+        self.unasked = Unasked(core, self.objects, self.calls)
         self.mail = Mail(core, self.calls, hand)
         self.server = kinds.server(
             core,
@@ -88,7 +89,8 @@ class Endpoint(Internal):
             objects=self.objects,
             waits=self.waits,
             calls=self.calls,
-            outcomes=self.outcomes,
+            placing=Placing(core, self.registry),
+            unasked=self.unasked,
             count=self.count,
         )
         core.handle = partial(RRef._of, front)
@@ -129,7 +131,7 @@ class Endpoint(Internal):
                 check_wire(message)
                 self.core.takers[type(message)](message)
             except Exception as error:
-                self.core.refuse(f"a {type(message).__name__}", error)
+                self.core.refuse(type(message).__name__, error)
                 return False
             return True
 
@@ -146,11 +148,12 @@ class Endpoint(Internal):
         with undisturbed:
             core.woken = False
             self.deaths.leave()
-            self.server.turn()
+            if self.server.forgotten:
+                self.server.end_forgotten()
             if core.discards or self.delivery.left:  # else a step of another thread did it all
                 core.step(list, gather=False)
             if core.dropped:
-                core.chores.submit(self.outcomes.log_dropped)
+                core.chores.submit(self.unasked.log_dropped)
 
     def tick(self) -> float | None:
         """Do everything that is due now. Returns the seconds until something is due again."""

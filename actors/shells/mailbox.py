@@ -33,7 +33,7 @@ from thespian.actors import (
 from ...protocol.errors import FarrefError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
-from ..base import signals
+from ..base import signals, titles
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
@@ -123,7 +123,7 @@ class Mailbox:
                 self._alarm.set(self.endpoint)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
-            log.error("%s failed on %s:\n%s", self._name(), name, text)  # noqa: TRY400 - as text
+            log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
     def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
@@ -185,6 +185,14 @@ class Mailbox:
 
     # ---- becoming an endpoint
 
+    def hold(self) -> None:
+        """Handle no message before `release`."""
+        self._loop.hold()
+
+    def release(self, *, drop: bool = False) -> None:
+        """Handle messages from now on; with *drop*, none of the earlier ones."""
+        self._loop.release(drop=drop)
+
     def _found(
         self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
     ) -> None:
@@ -204,6 +212,7 @@ class Mailbox:
         endpoint.core.address = self._actor.myAddress
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
+            titles.name_process(str(me), settings.system)
             enter_program(endpoint.core)  # threads that users start find it
             # When the actor ends, functions that wait get an error, and some time to end. A waiting
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own
@@ -257,6 +266,7 @@ class Mailbox:
     # ---- the end
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
+        self._loop.release(drop=True)  # it was not constructed
         done = self._handlers.queue_last(message, sender)
         end = time.monotonic() + LAST_HANDLERS
         while not done.wait(0.01) and time.monotonic() < end:
@@ -336,7 +346,7 @@ class Mailbox:
     def _running(self) -> Endpoint:
         if self.endpoint is None:
             raise FarrefError(
-                f"{type(self._actor).__name__} is no endpoint yet; references and messages work "
+                f"{type(self._actor).__name__} is no endpoint yet; use references and messages "
                 "in its handlers, not in __init__"
             )
         return self.endpoint

@@ -115,8 +115,7 @@ class OwnPort(Receiver, SelfRunning):
             try:
                 self._transport.run(self._handle)
             except Exception as error:
-                text = details_of(error)
-                log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
+                log.error("the program could not receive, and tries again:\n%s", details_of(error))
                 time.sleep(0.05)  # no busy loop if it fails every time
 
     def _handle(self, envelope: Received) -> bool:
@@ -128,8 +127,7 @@ class OwnPort(Receiver, SelfRunning):
         try:
             self._take(message, sender)
         except Exception as error:
-            text = details_of(error)
-            log.error("the program failed on a message, and goes on:\n%s", text)  # noqa: TRY400 - as text
+            log.error("the program could not handle a message, and goes on:\n%s", details_of(error))
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         endpoint = self.endpoint

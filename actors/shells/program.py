@@ -73,7 +73,7 @@ class PumpPort(Receiver, SelfRunning):
 
     def post(self, address: ActorAddress, message: object) -> None:
         if not isinstance(message, Envelope):
-            bases.check_plain(self._base.transport, address, message)
+            bases.check_plain(self._base.transport, address)
         self._left.append((address, message))
         self._bell.ring()
 
@@ -103,7 +103,7 @@ class PumpPort(Receiver, SelfRunning):
             except Exception as error:
                 if not self._stopping:
                     text = details_of(error)
-                    log.error("the program's pump failed, and goes on:\n%s", text)  # noqa: TRY400 - as text
+                    log.error("the program could not receive, and tries again:\n%s", text)
                     time.sleep(0.05)  # no busy loop if it fails every time
         self._send_left()
         self._base._run_transport(timedelta(seconds=0.2), txonly=True)

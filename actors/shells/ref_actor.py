@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorTypeDispatcher
 
+from ..core.current import frame
 from .mailbox import Mailbox
 
 if TYPE_CHECKING:
@@ -65,9 +66,26 @@ class RefActor(ActorTypeDispatcher):
         """Create a child actor, like Thespian's `createActor`."""
         return self._mailbox.create(*args, **kwargs)
 
-    def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803
+    def wakeupAfter(self, timePeriod: Any, payload: Any = None) -> None:  # noqa: N803 - Thespian's names
         """Get a `WakeupMessage` after *timePeriod* (a `timedelta`), as in Thespian."""
         self._mailbox.port.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
+
+
+def wait_for_arguments(actor: RefActor) -> None:
+    """In place of ``__init__``: *actor* handles no message before `construct` has run that."""
+    actor._mailbox.hold()
+
+
+async def construct(*args: Any, **kwargs: Any) -> None:
+    """Run ``__init__`` of the actor that this runs on, on its loop, before its first handler."""
+    actor: Any = frame().core.actor
+    actor.__class__ = type(actor).__mro__[1]  # the class itself; see `api.creating`
+    try:
+        actor.__init__(*args, **kwargs)
+    except BaseException:
+        actor._mailbox.release(drop=True)
+        raise
+    actor._mailbox.release()
 
 
 def _in_mailbox_thread(name: str) -> Any:

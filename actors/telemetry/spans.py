@@ -37,10 +37,9 @@ from ...serialization.payload import Origin, Payload
 from ..calls.calls import Calls
 from ..calls.futures import Future
 from ..hosting.versions import FARREF
-from ..serving.resolving import ByValue
 from ..serving.server import Server, cargo_of
-from ..values.making import Making
 from ..values.packing import Packer
+from ..values.wrapper import unwrapped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,8 +71,7 @@ def flush() -> None:
 
 def method_of(what: object) -> str:
     """The name of the function or method *what*; a method may be given as text."""
-    while isinstance(what, ByValue | Making):
-        what = what.function
+    what = unwrapped(what)
     if isinstance(what, str):
         return what
     module, name = getattr(what, "__module__", None), getattr(what, "__qualname__", None)

@@ -62,7 +62,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
     if telemetry is False:
         return None
     if telemetry is not True and not callable(telemetry):
-        raise TypeError(f"telemetry is True, False, None or a function, not {telemetry!r}")
+        raise TypeError(f"telemetry must be True, False, None or a function, not {telemetry!r}")
     if find_spec("opentelemetry") is None:
         raise ModuleNotFoundError(MISSING, name="opentelemetry")
     return b"" if telemetry is True else bytes(cloudpickle.dumps(telemetry))
@@ -119,7 +119,7 @@ def try_to_prepare(pickled: bytes | None, name: str) -> None:
         prepare(pickled)
     except Exception as error:
         text = details_of(error)
-        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)  # noqa: TRY400 - as text
+        log.error("%s makes no spans, as the system's function raised:\n%s", name, text)
 
 
 def flush() -> None:

@@ -12,24 +12,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from .box import Box
+from .wrapper import Wrapper
 
 
 @dataclass(frozen=True)
-class Making:
+class Making(Wrapper):
     """A function, or the name of a method, and the kind of object to make of its result."""
 
-    function: Any
     frozen: bool = False
     serial: bool = True
-
-    @property
-    def __name__(self) -> str:
-        """The function's name, for labels and errors."""
-        return str(getattr(self.function, "__name__", self.function))
-
-    def of(self, method: Any) -> Making:
-        """The same of *method*, the method that the name stands for."""
-        return Making(method, self.frozen, self.serial)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The function's result as `Made`; or its coroutine, which will give that."""
@@ -44,6 +35,11 @@ class Making:
 
     async def _awaited(self, box: Box) -> Made:
         return self.made(await box.take())
+
+
+def made_as(function: Any, *, frozen: bool, serial: bool) -> Any:
+    """*function*, or the name of a method, as a task with a result of this kind."""
+    return Making(function, frozen, serial) if frozen or not serial else function
 
 
 @dataclass(frozen=True, slots=True)

@@ -144,7 +144,7 @@ class Objects(Internal):
                     on_delete(value.thaw() if isinstance(value, Frozen) else value)
             except BaseException as error:
                 text = details_of(error)
-                log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)  # noqa: TRY400
+                log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)
 
         self._core.chores.submit(run)
 

@@ -10,6 +10,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
+from ...serialization import plain
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
@@ -23,7 +24,7 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import NAMED, dumps_plain, is_by_name
+from ...serialization.plain import dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -81,16 +82,16 @@ class Packer(Internal):
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
-        plain = dumps_plain(value)
+        simple = dumps_plain(value)
         near = partial(self._registry.near, to)
         functions: tuple[Definition, ...] = ()
         apart = 0
-        if plain is None and call:
+        if simple is None and call:
             value, functions = self._apart(value)
             if functions:
-                plain, apart = dumps_plain(value), len(functions[0].data)
-        if plain is not None:
-            data, views = plain
+                simple, apart = dumps_plain(value), len(functions[0].data)
+        if simple is not None:
+            data, views = simple
             buffers = placed(views, near) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
             if views or len(data) + apart + HEAD >= self._core.port.largest():
@@ -118,10 +119,11 @@ class Packer(Internal):
         A function apart costs as little as one that is pickled by its name.
         """
         function, args, kwargs = call
-        if type(function) in DEFINABLE and not (type(function) in NAMED and is_by_name(function)):
-            definition = self._library.define(function)
-            if definition is not None:
-                return (None, args, kwargs), (definition,)
+        if type(function) not in DEFINABLE or function in plain.BY_NAME:
+            return call, ()
+        definition = self._library.define(function)
+        if definition is not None:
+            return (None, args, kwargs), (definition,)
         return call, ()
 
     def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
@@ -141,7 +143,7 @@ class Packer(Internal):
         size = bytes_of(cargo)
         if size > limit:
             raise SerializationError(
-                f"a message of {size} bytes, and {self._core.me} can send {limit} at most; "
+                f"{self._core.me} cannot send this message of {size} bytes: the limit is {limit}; "
                 "send it in parts, or keep the value where it is and pass an RRef to it"
             )
 
@@ -229,9 +231,9 @@ class _Hooks:
         core = self._core
         if getattr(reference, "_front", None) is not core.front:
             raise ForeignReferenceError(
-                f"{reference!r} belongs to another endpoint, maybe of another system, than "
-                f"{core.me}, which sends this message; a reference can be passed on only by "
-                "the endpoint that holds it: pass the value, or call from there"
+                f"{core.me} cannot send {reference!r}: another endpoint holds that, maybe of "
+                "another system, and only its holder can pass a reference on; pass the value, or "
+                "call from the holder"
             )
         with core.lock:
             mine: Any = reference

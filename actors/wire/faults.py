@@ -42,7 +42,7 @@ class Faults:
     def __init__(self, *rules: Rule, seed: int = 0) -> None:
         for rule in rules:
             if not isinstance(rule, Rule):
-                raise TypeError(f"faults are made by drop(), delay() and so on, not {rule!r}")
+                raise TypeError(f"faults must be made by drop(), delay() ..., not {rule!r}")
         object.__setattr__(self, "rules", rules)
         object.__setattr__(self, "seed", seed)
 

@@ -185,10 +185,10 @@ class Open:
 
 @dataclass(frozen=True, slots=True)
 class Spawn:
-    """Program -> registrar: create an actor of this pickled class.
+    """Endpoint -> registrar: create an actor of this pickled class.
 
     It goes on a host that fits *on*. If *on* is None, it goes on a host that fits the class,
-    preferably at *near*, the address of the asker's host.
+    preferably on the asker's.
     """
 
     token: int
@@ -197,12 +197,11 @@ class Spawn:
     requirements: dict[str, Any] | None
     threads: int | None
     on: str | dict[str, Any] | None = None
-    near: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Spawned:
-    """Registrar -> program: the actor joined (*info*), or the reason why it did not."""
+    """Registrar -> endpoint: the actor joined (*info*), or the reason why it did not."""
 
     token: int
     info: WorkerInfo | None
@@ -215,13 +214,14 @@ class Spawned:
 class Lookup:
     """Endpoint -> registrar: find an endpoint by its name or address; None asks for all.
 
-    *hosts*: list the hosts instead.
+    *hosts*: list the hosts instead. *workers*: of all endpoints, list the workers only.
     """
 
     token: int
     name: str | None = None
     address: ActorAddress | None = None
     hosts: bool = False
+    workers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

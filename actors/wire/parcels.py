@@ -95,7 +95,7 @@ def unpack(data: bytes | bytearray) -> Parcel:
     try:
         sender, to, packet, peers, writable = _rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ProtocolError(f"no parcel: {error!s:.{LONGEST}}") from None
+        raise ProtocolError(f"it is no parcel: {error!s:.{LONGEST}}") from None
     kinds = iter(writable)
     read = decode_row(packet, lambda row: _payload(row, kinds))
     return Parcel(sender, to, read, _infos(peers) if peers else ())
@@ -111,11 +111,11 @@ def _payload(row: object, writable: Iterator[bool]) -> Payload:
     try:
         data, buffers, _, peers, tag, frozen, origin, functions = msgspec.convert(row, _Content)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"its payload: {error!s:.{LONGEST}}") from None
+        raise ProtocolError(f"its payload is malformed: {error!s:.{LONGEST}}") from None
     try:
         made = tuple([_buffer(each, writable=next(writable)) for each in buffers])
     except StopIteration:
-        raise ProtocolError("its buffers are more than the parcel says") from None
+        raise ProtocolError("it brings more buffers than it announces") from None
     introduced = _infos(peers) if peers else ()
     return Payload(data, made, (), introduced, tag, frozen, origin, functions)
 

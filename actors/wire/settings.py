@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from ...protocol.sharing import Sharing
 from .faults import Faults
@@ -51,16 +52,20 @@ def timeouts_as_in_torch(on: bool) -> None:
     _as_in_torch = on
 
 
-def check_timeout(timeout: float | None, default: float, *, poll: bool = False) -> float:
-    """*timeout* in seconds, or *default* for None.
+def check_timeout(
+    timeout: float | timedelta | None, default: float, *, poll: bool = False
+) -> float:
+    """*timeout*, in seconds or as a `timedelta`, as seconds; *default* for None.
 
     Raises:
         ValueError: *timeout* is not a number above 0 (with *poll* 0 is allowed too).
     """
     if timeout is None:
         return default
+    if isinstance(timeout, timedelta):
+        timeout = timeout.total_seconds()
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
-        raise TypeError(f"a timeout is a number of seconds or None, not {timeout!r}")
+        raise TypeError(f"a timeout must be a number of seconds or None, not {timeout!r}")
     if not timeout >= 0 or (timeout == 0 and not poll):
         if _as_in_torch and timeout in (0, -1):
             return LONGEST if timeout == 0 else default

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
@@ -16,15 +16,16 @@ class Spec:
     title: str
     module: str
     kind: str
-    needs: tuple[str, ...]
+    needs: tuple[str, ...] = ()
     """Modules that the peer needs."""
-    distribution: str
+    distribution: str = "farref"
     options: dict[str, Any] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     """The works that the peer is for; empty for all that it offers."""
     ours: bool = False
     """Whether it is farref or a part of farref, not a peer to compare with."""
-
+    asked: bool = False
+    """Whether it is measured only if it is asked for by name."""
     restless: bool = False
     """Its processes compute while they wait, and so take the cores from the other peers."""
 
@@ -43,46 +44,64 @@ class Spec:
 
 
 OURS = "farref"
+VARIANTS = ("sites", "traced")
+"""farref with something switched on: the ratio to farref without it is its cost."""
 RAW = "base"
 """The same by raw messages on our base: the ratio is the cost of references and calls on top."""
 
+_TORCH = Spec(
+    "torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True
+)
+_RAW = Spec(RAW, "raw, our base", "raw", "Raw", options={"base": "ours"}, ours=True)
+_OURS = Spec(OURS, "farref", "ours", "Ours", ours=True)
 _SPECS = (
-    Spec(OURS, "farref", "ours", "Ours", (), "farref", ours=True),
-    Spec(
-        "no-spin",
-        "farref, no spin",
-        "ours",
-        "Ours",
-        (),
-        "farref",
-        {"spin": False},
+    _OURS,
+    replace(
+        _OURS,
+        name="no-spin",
+        title="farref, no spin",
+        options={"spin": False},
         works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
-        ours=True,
     ),
-    Spec(RAW, "raw, our base", "raw", "Raw", (), "farref", {"base": "ours"}, ours=True),
-    Spec(
-        "base-no-spin",
-        "raw, our base, no spin",
-        "raw",
-        "Raw",
-        (),
-        "farref",
-        {"base": "ours, no spin"},
-        ours=True,
+    replace(
+        _OURS,
+        name="late",
+        title="farref, packets 2 ms late",
+        options={"late": True},
+        works=("call", "chained", "stepwise", "alias_again"),
+        asked=True,
     ),
-    Spec("least", "the least call", "least", "Least", (), "farref", works=("call",), ours=True),
+    *(
+        replace(_OURS, name=name, title=f"farref, {name}", options={name: True}, asked=True)
+        for name in VARIANTS
+    ),
+    _RAW,
+    replace(
+        _RAW,
+        name="base-no-spin",
+        title="raw, our base, no spin",
+        options={"base": "ours, no spin"},
+        asked=True,
+    ),
+    replace(_RAW, name="least", title="the least call", kind="Least", works=("call",)),
     Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
-    Spec("torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True),
-    Spec(
-        "torch-tensor",
-        "PyTorch, tensor",
-        "pytorch",
-        "PyTorch",
-        ("torch", "numpy"),
-        "torch",
-        {"tensors": True},
+    _TORCH,
+    replace(
+        _TORCH,
+        name="torch-tensor",
+        title="PyTorch, tensor",
+        options={"tensors": True},
         works=("value", "value_read", "frozen", "frozen_read", "frozen_again"),
-        restless=True,
+    ),
+    Spec(
+        "torch-rendezvous",
+        "torch's rendezvous",
+        "torch_rendezvous",
+        "TorchRendezvous",
+        ("torch",),
+        "torch",
+        works=("rendezvous",),
+        asked=True,
     ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+import tempfile
+from typing import Any
 
 from thespian.actors import ActorExitRequest
 
 import farref
-from farref import RefActor, RRef, System
+from farref import RefActor, RendezvousTimeouts, RRef, System
 from farref.actors.base import system_base
+from farref.actors.core.current import frame
+from farref.actors.rendezvous.client import client_of
+from farref.testing import Faults, delay
 
-from ..peer import PATIENCE, Clock
-from ..things import Thing, added_up, array, checked, echo
-from .rpc import B, RpcPeer
+from ..peer import PATIENCE, Clock, timed
+from ..things import Thing, array, echo
+from .references import B
+from .rpc import RpcPeer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+LATE = 0.002
+"""The delay in seconds of every packet, if packets are late."""
+TIMES = RendezvousTimeouts(join=PATIENCE, last_call=1, keep_alive=60)
 
 
 class Counter(RefActor):
@@ -38,20 +45,40 @@ class Counter(RefActor):
 class Ours(RpcPeer):
     """farref as a peer."""
 
-    def __init__(self, workers: int, *, spin: bool = True) -> None:
+    def __init__(
+        self,
+        workers: int,
+        *,
+        spin: bool = True,
+        late: bool = False,
+        sites: bool = False,
+        traced: bool = False,
+    ) -> None:
         super().__init__(workers)
-        self.api, self.make = farref, make
-        self.system = System(None if spin else system_base(spin=0.0), timeout=PATIENCE)
-        self.names = [f"W{number}" for number in range(workers)]
+        self.api, self.make, self.link = farref, make, link
+        self.folder = tempfile.TemporaryDirectory(prefix="farref-bench-")
+        self.system = System(
+            None if spin else system_base(spin=0.0),
+            timeout=PATIENCE,
+            faults=Faults(delay(seconds=LATE)) if late else None,
+            sites=sites,
+            trace=self.folder.name if traced else None,
+        )
         for name in self.names:
             self.system.worker(name)
         self.counter: Any = None
-        self.held: list[Any] = []
-        self.started = 0
+        self.started = self.runs = 0
 
     def close(self) -> None:
         self.held.clear()
         self.system.shutdown()
+        self.folder.cleanup()
+
+    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[RRef[Any]]:
+        """New ones, so that each is fetched for the first time."""
+        refs = [farref.remote(self.names[B], array, (size,), frozen=frozen) for _ in range(number)]
+        farref.wait(refs, len(refs))
+        return refs
 
     def one_way(self, amount: int, _: int) -> float:
         """Messages to an actor, until it has handled the last."""
@@ -65,51 +92,62 @@ class Ours(RpcPeer):
             raise AssertionError(f"{got} of {amount} messages were handled")
         return clock.seconds
 
-    # ---- references
+    def chained(self, amount: int, point: int) -> float:
+        """*point* calls, each on the previous result, which may not be there yet."""
+        return self._chain(amount, point, wait=False)
 
-    def alias_chain(self, amount: int, point: int) -> float:
-        """A task that returns a reference, *point* times over, and the value at the end."""
-        with Clock() as clock:
-            for _ in range(amount):
-                value = farref.remote(B, link, (point, self.names[:2])).to_here()
-                if value != 1:
-                    raise AssertionError(f"the chain ends in {value}")
-        return clock.seconds
+    def stepwise(self, amount: int, point: int) -> float:
+        """The same, but each result is fetched before the call on it."""
+        return self._chain(amount, point, wait=True)
 
-    def value(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes, each for the first time."""
-        return self._fetch(self._arrays(amount, point), checked, point)
+    def _chain(self, amount: int, point: int, *, wait: bool) -> float:
+        (start,) = self.lasting()
 
-    def value_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
-        return self._fetch(self._arrays(amount, point), added_up, point)
+        def follow(_: int) -> None:
+            ref, value = start, 0
+            for _ in range(point):
+                ref = ref.remote().conjugate()
+                if wait:
+                    value = ref.to_here()
+            if (value if wait else ref.to_here()) != 1:
+                raise AssertionError("another result")
 
-    def frozen(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes that are frozen, each for the first time."""
-        return self._fetch(self._arrays(amount, point, frozen=True), checked, point)
+        return timed(amount, follow)
 
-    def frozen_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
-        return self._fetch(self._arrays(amount, point, frozen=True), added_up, point)
-
-    def frozen_again(self, amount: int, point: int) -> float:
-        """Fetch one that the same reference fetched before."""
-        (ref,) = self._arrays(1, point, frozen=True)
+    def alias_again(self, amount: int, point: int) -> float:
+        """Fetch the value behind *point* aliases, which was fetched before."""
+        ref = self.remote(B, link, point, self.names[:2])
         ref.to_here()
-        return self._fetch([ref] * amount, checked, point)
+        return timed(amount, lambda _: ref.to_here())
 
-    def _arrays(self, number: int, size: int, *, frozen: bool = False) -> list[RRef[Any]]:
-        refs = [farref.remote(B, array, (size,), frozen=frozen) for _ in range(number)]
-        farref.wait(refs, len(refs))
-        return refs
+    def rendezvous(self, amount: int, point: int) -> float:
+        """*point* nodes of this process meet, until each has the list of all."""
+        client = client_of(frame().core.front)
+        seconds = 0.0
+        for _ in range(amount):
+            self.runs += 1
+            nodes = [
+                farref.rendezvous(
+                    f"run{self.runs}", min_nodes=point, name=f"node{n}", timeouts=TIMES
+                ).awaitable
+                for n in range(point)
+            ]
 
-    def _fetch(self, refs: list[RRef[Any]], look: Callable[[Any, int], None], size: int) -> float:
-        with Clock() as clock:
-            for ref in refs:
-                look(ref.to_here(), size)
-        return clock.seconds
+            async def meet(nodes: list[Any] = nodes) -> list[Any]:
+                return await asyncio.gather(*(node.next_rendezvous() for node in nodes))
 
-    # ---- scaling
+            async def leave(nodes: list[Any] = nodes) -> None:
+                await asyncio.gather(*(node.leave() for node in nodes))
+
+            with Clock() as clock:
+                groups = client.block(meet(), "the benchmark", "it")
+            if [(group.rank, group.world_size) for group in groups] != [
+                (n, point) for n in range(point)
+            ]:
+                raise AssertionError("not everybody has met")
+            client.block(leave(), "the benchmark", "it")
+            seconds += clock.seconds
+        return seconds
 
     def start_worker(self, amount: int, _: int) -> float:
         """One more process, until it answers."""
@@ -133,5 +171,5 @@ def make(number: int) -> list[RRef[Thing]]:
 
 
 def link(left: int, names: list[str]) -> Any:
-    """A reference to the other worker's result for the remaining links; at the end a value."""
+    """See `RpcPeer.link`."""
     return farref.remote(names[left % 2], link, (left - 1, names)) if left else 1

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch.distributed import rpc
 
-from ..peer import PATIENCE, Clock, NotOffered
-from ..things import Thing, added_up, array, checked
-from .rpc import B, RpcPeer
+from ..peer import PATIENCE, NotOffered
+from ..things import Thing, array
+from .references import B
+from .rpc import RpcPeer
 
 PICKLED_BYTES = 100_000_000
 """PyTorch takes a minute for a larger array; once is enough."""
@@ -38,9 +39,8 @@ class PyTorch(RpcPeer):
     def __init__(self, workers: int, *, tensors: bool = False) -> None:
         """With *tensors* in place of arrays: PyTorch sends them without pickling."""
         super().__init__(workers)
-        self.api, self.make = rpc, make
+        self.api, self.make, self.link = rpc, make, link
         self.tensors = tensors
-        self.names = [f"W{number}" for number in range(workers)]
         self.folder = tempfile.TemporaryDirectory(prefix="farref-bench-")
         context = multiprocessing.get_context("spawn")
         self.processes = [
@@ -55,7 +55,6 @@ class PyTorch(RpcPeer):
             world_size=workers + 1,
             rpc_backend_options=_options(self.folder.name),
         )
-        self.held: list[Any] = []
 
     def close(self) -> None:
         self.held.clear()
@@ -64,46 +63,13 @@ class PyTorch(RpcPeer):
             process.join(10)
         self.folder.cleanup()
 
-    # ---- references
-
-    def alias_chain(self, amount: int, point: int) -> float:
-        """A task that returns a reference, *point* times over; it takes a fetch for each link."""
-        with Clock() as clock:
-            for _ in range(amount):
-                value = rpc.remote(B, link, (point, self.names[:2])).to_here()
-                while not isinstance(value, int):
-                    value = value.to_here()
-        return clock.seconds
-
-    def value(self, amount: int, point: int) -> float:
-        """Fetch the same array of *point* bytes; PyTorch keeps no copy of it."""
-        ref = self._array(point)
-        with Clock() as clock:
-            for _ in range(amount):
-                checked(ref.to_here(), point)
-        return clock.seconds
-
-    def value_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
-        ref = self._array(point)
-        with Clock() as clock:
-            for _ in range(amount):
-                added_up(ref.to_here(), point)
-        return clock.seconds
-
-    def frozen(self, amount: int, point: int) -> float:
-        """As `value`: PyTorch has no frozen values, and copies."""
-        if point > PICKLED_BYTES and not self.tensors:
-            raise NotOffered("it copies, as what is not frozen, which took it long enough")
-        return self.value(amount, point)
-
-    frozen_again = frozen
-    frozen_read = value_read
-
-    def _array(self, size: int) -> Any:
-        ref = rpc.remote(B, tensor if self.tensors else array, (size,))
-        rpc.rpc_sync(B, wait_for, (ref,))
-        return ref
+    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:
+        """The same one each time: PyTorch keeps no copy of it. It has no frozen values."""
+        if frozen and size > PICKLED_BYTES and not self.tensors:
+            raise NotOffered("it copies, as without freezing, and that took too long")
+        ref = self.remote(B, tensor if self.tensors else array, size)
+        self.ask(B, wait_for, ref)
+        return [ref] * number
 
 
 # ---- functions for the workers
@@ -125,5 +91,5 @@ def make(number: int) -> list[Any]:
 
 
 def link(left: int, names: list[str]) -> Any:
-    """A reference to the other worker's result for the remaining links; at the end a value."""
+    """See `RpcPeer.link`."""
     return rpc.remote(names[left % 2], link, (left - 1, names)) if left else 1

@@ -11,8 +11,9 @@ os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
 
 import ray
 
-from ..peer import Clock, WeighedPeer, resident
-from ..things import added_up, array, checked
+from ..peer import resident, timed
+from ..things import array, echo
+from .references import B, ReferencePeer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +23,7 @@ STORE_BYTES = 4 << 30
 
 
 class Crew:
-    """Runs the driver's requests."""
+    """Runs the driver's requests: a method for each function of `references`, by its name."""
 
     def __init__(self) -> None:
         self.kept: list[Any] = []
@@ -31,8 +32,12 @@ class Crew:
         """The least that a call can do."""
         return number
 
+    def Thing(self) -> int:  # noqa: N802 (named as the class that the other peers make)
+        """An object: in Ray every call makes one."""
+        return 1
+
     def touch(self, _refs: list[Any]) -> int:
-        """Take a reference, inside a list, or Ray passes the value."""
+        """Take a reference."""
         return 1
 
     def fetch(self, refs: list[Any]) -> Any:
@@ -71,8 +76,10 @@ class Crew:
 Worker: Any = ray.remote(num_cpus=0)(Crew)
 
 
-class Ray(WeighedPeer):
+class Ray(ReferencePeer):
     """Ray as a peer."""
+
+    shows_freeing = False
 
     def __init__(self, workers: int) -> None:
         super().__init__(workers)
@@ -83,150 +90,63 @@ class Ray(WeighedPeer):
             log_to_driver=False,
             logging_level=logging.ERROR,
         )
+        self.make: Any = Crew.make
         self.crew = [Worker.remote() for _ in range(workers)]
-        ray.get([worker.echo.remote(0) for worker in self.crew])
-        self.b, self.c = self.crew[0], self.crew[1]
-        self.held: list[Any] = []
+        self.freed()
 
     def close(self) -> None:
         self.held.clear()
         ray.shutdown()
 
-    # ---- calls
+    def send(self, worker: int, work: Callable[..., Any], *args: Any) -> Any:
+        return getattr(self.crew[worker], work.__name__).remote(*args)
 
-    def call(self, amount: int, _: int) -> float:
-        """Round trips."""
-        with Clock() as clock:
-            for number in range(amount):
-                ray.get(self.b.echo.remote(number))
-        return clock.seconds
+    remote = send
+    """In Ray every call makes an object."""
 
-    remote_fetch = call
-    """In Ray every call makes an object, which is fetched."""
+    def results(self, sent: list[Any]) -> list[Any]:
+        found: list[Any] = ray.get(sent)
+        return found
 
-    def in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
-        with Clock() as clock:
-            ray.get([self.b.echo.remote(number) for number in range(amount)])
-        return clock.seconds
+    def ask(self, worker: int, work: Callable[..., Any], *args: Any) -> Any:
+        return ray.get(self.send(worker, work, *args))
 
-    def everybody(self, amount: int, _: int) -> float:
-        """A call to each worker at once."""
-        with Clock() as clock:
-            for number in range(amount):
-                ray.get([worker.echo.remote(number) for worker in self.crew])
-        return clock.seconds
+    def get(self, ref: Any) -> Any:
+        return ray.get(ref)
 
-    # ---- references
+    def made(self) -> list[Any]:
+        refs: list[Any] = self.ask(B, self.make, 1)
+        return refs
 
-    def share(self, amount: int, _: int) -> float:
-        """A reference of the driver to B's object, in a call to C."""
-        return self._share(self.c.touch, amount)
+    lasting = made
 
-    def share_fetch(self, amount: int, _: int) -> float:
-        """The same, and C fetches the object."""
-        return self._share(self.c.fetch, amount)
+    def freed(self) -> None:
+        """Have a later call answered, which frees them here; their end cannot be seen."""
+        self._all(self.everyone, echo, 0)
 
-    def _share(self, work: Any, amount: int) -> float:
-        refs = ray.get(self.b.make.remote(1))
-        with Clock() as clock:
-            for _ in range(amount):
-                ray.get(work.remote(refs))
-        return clock.seconds
-
-    def references(self, amount: int, point: int) -> float:
-        """*point* references of the driver to B's objects, in one call to C."""
-        refs = ray.get(self.b.make.remote(point))
-        with Clock() as clock:
-            for _ in range(amount):
-                if ray.get(self.c.count.remote(refs)) != point:
-                    raise AssertionError("some are missing")
-        del refs
-        self._settle()
-        return clock.seconds
-
-    def create_drop(self, amount: int, _: int) -> float:
-        """Results that are dropped, until a later call is answered; that call frees them here."""
-        with Clock() as clock:
-            for number in range(amount):
-                self.b.echo.remote(number)
-            self._settle()
-        return clock.seconds
-
-    def _settle(self) -> None:
-        ray.get([worker.echo.remote(0) for worker in self.crew])
+    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:  # noqa: ARG002 (all are frozen)
+        """New ones, so that each is fetched for the first time. They are mapped."""
+        return [self.ask(B, Crew.make_array, size)[0] for _ in range(number)]
 
     def alias_chain(self, amount: int, point: int) -> float:
         """A task that returns a reference, *point* times over; it takes a get for each link."""
-        with Clock() as clock:
-            for _ in range(amount):
-                value = ray.get(self.b.link.remote(point, self.crew[:2]))
-                while not isinstance(value, int):
-                    value = ray.get(value[0])
-        return clock.seconds
 
-    def value(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes, each for the first time; they are mapped."""
-        return self._fetch(self._arrays(amount, point), checked, point)
+        def follow(_: int) -> None:
+            value = ray.get(self.crew[B].link.remote(point, self.crew[:2]))
+            while not isinstance(value, int):
+                value = ray.get(value[0])
 
-    def value_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
-        return self._fetch(self._arrays(amount, point), added_up, point)
-
-    frozen = value
-    """All of Ray's values are frozen."""
-    frozen_read = value_read
-
-    def frozen_again(self, amount: int, point: int) -> float:
-        """Fetch one that was fetched before."""
-        refs = self._arrays(1, point)
-        ray.get(refs)
-        return self._fetch(refs * amount, checked, point)
-
-    def _arrays(self, number: int, size: int) -> list[Any]:
-        return [ray.get(self.b.make_array.remote(size))[0] for _ in range(number)]
-
-    def _fetch(self, refs: list[Any], look: Callable[[Any, int], None], size: int) -> float:
-        with Clock() as clock:
-            for ref in refs:
-                look(ray.get(ref), size)
-        return clock.seconds
-
-    # ---- scaling
-
-    def share_holding(self, amount: int, point: int) -> float:
-        """`share`, while the driver holds *point* other references to B's objects."""
-        if len(self.held) != point:
-            self.held.clear()
-            self._settle()
-            self.held += ray.get(self.b.make.remote(point))
-        return self.share(amount, point)
-
-    def holders(self, amount: int, _: int) -> float:
-        """One object that every worker gets, keeps and drops; its freeing cannot be observed."""
-        with Clock() as clock:
-            for _ in range(amount):
-                refs = ray.get(self.b.make.remote(1))
-                ray.get([worker.keep.remote(refs) for worker in self.crew[1:]])
-                del refs
-                ray.get([worker.let_go.remote() for worker in self.crew[1:]])
-        return clock.seconds
-
-    def grown(self, amount: int) -> tuple[int, int]:
-        warm = ray.get(self.b.make.remote(100))
-        before = resident(), ray.get(self.b.resident.remote())
-        refs = ray.get(self.b.make.remote(amount))
-        after = resident(), ray.get(self.b.resident.remote())
-        del warm, refs
-        return after[0] - before[0], after[1] - before[1]
+        return timed(amount, follow)
 
     def start_worker(self, amount: int, _: int) -> float:
         """One more process, until it answers."""
-        with Clock() as clock:
-            more = []
-            for _ in range(amount):
-                more.append(Worker.remote())
-                ray.get(more[-1].echo.remote(0))
+        more: list[Any] = []
+
+        def start(_: int) -> None:
+            more.append(Worker.remote())
+            ray.get(more[-1].echo.remote(0))
+
+        seconds = timed(amount, start)
         for worker in more:
             ray.kill(worker)
-        return clock.seconds
+        return seconds

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import xoscar as xo
 
 from ..peer import PATIENCE, Clock, NotOffered, Peer
 from ..things import added_up, array, checked
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 MOST_ACTORS = 1_000
 """Each takes about a millisecond, and its process remembers it."""
@@ -100,16 +103,13 @@ class Xoscar(Peer):
     def do(self, work: str, amount: int, point: int) -> float:
         method = getattr(self, f"_{work}", None)
         if method is None:
-            raise NotOffered("its references are to actors, and nobody counts them")
+            raise NotOffered("its references point to actors, and are not counted; no rounds")
         return float(self._run(method(amount, point)))
 
     # ---- calls
 
     async def _call(self, amount: int, _: int) -> float:
-        with Clock() as clock:
-            for number in range(amount):
-                await self.b.echo(number)
-        return clock.seconds
+        return await _timed(amount, self.b.echo)
 
     async def _in_flight(self, amount: int, _: int) -> float:
         with Clock() as clock:
@@ -128,10 +128,9 @@ class Xoscar(Peer):
         return clock.seconds
 
     async def _everybody(self, amount: int, _: int) -> float:
-        with Clock() as clock:
-            for number in range(amount):
-                await asyncio.gather(*(worker.echo(number) for worker in self.crew))
-        return clock.seconds
+        return await _timed(
+            amount, lambda number: asyncio.gather(*(worker.echo(number) for worker in self.crew))
+        )
 
     # ---- references to actors
 
@@ -139,32 +138,28 @@ class Xoscar(Peer):
         return await xo.create_actor(Object, size, address=self.places[0])
 
     async def _remote_fetch(self, amount: int, _: int) -> float:
-        with Clock() as clock:
-            for _ in range(amount):
-                ref = await self._object()
-                await ref.get()
-                await xo.destroy_actor(ref)
-        return clock.seconds
+        async def once(_: int) -> None:
+            ref = await self._object()
+            await ref.get()
+            await xo.destroy_actor(ref)
+
+        return await _timed(amount, once)
 
     async def _share(self, amount: int, _: int) -> float:
-        ref = await self._object()
-        with Clock() as clock:
-            for _ in range(amount):
-                await self.c.touch(ref)
-        await xo.destroy_actor(ref)
-        return clock.seconds
+        return await self._with_object(amount, self.c.touch)
 
     async def _share_fetch(self, amount: int, _: int) -> float:
-        ref = await self._object()
-        with Clock() as clock:
-            for _ in range(amount):
-                await self.c.fetch(ref)
+        return await self._with_object(amount, self.c.fetch)
+
+    async def _with_object(self, amount: int, use: Callable[[Any], Any], size: int = 0) -> float:
+        ref = await self._object(size)
+        seconds = await _timed(amount, lambda _: use(ref))
         await xo.destroy_actor(ref)
-        return clock.seconds
+        return seconds
 
     async def _references(self, amount: int, point: int) -> float:
         if point > MOST_ACTORS:
-            raise NotOffered("an actor for each takes minutes")
+            raise NotOffered("an actor for each reference takes minutes")
         refs = [await self._object() for _ in range(point)]
         with Clock() as clock:
             for _ in range(amount):
@@ -180,34 +175,35 @@ class Xoscar(Peer):
             await asyncio.gather(*(xo.destroy_actor(ref) for ref in refs))
         return clock.seconds
 
-    async def _value(self, amount: int, point: int) -> float:
-        ref = await self._object(point)
-        with Clock() as clock:
-            for _ in range(amount):
-                checked(await ref.get(), point)
-        await xo.destroy_actor(ref)
-        return clock.seconds
+    async def _value(self, amount: int, point: int, look: Any = checked) -> float:
+        async def fetch(ref: Any) -> None:
+            look(await ref.get(), point)
+
+        return await self._with_object(amount, fetch, point)
 
     async def _value_read(self, amount: int, point: int) -> float:
-        ref = await self._object(point)
-        with Clock() as clock:
-            for _ in range(amount):
-                added_up(await ref.get(), point)
-        await xo.destroy_actor(ref)
-        return clock.seconds
+        return await self._value(amount, point, added_up)
 
     _frozen = _frozen_again = _value
     """Xoscar has no frozen values, and copies."""
     _frozen_read = _value_read
 
     async def _holders(self, amount: int, _: int) -> float:
-        with Clock() as clock:
-            for _ in range(amount):
-                ref = await self._object()
-                await asyncio.gather(*(worker.keep(ref) for worker in self.crew[1:]))
-                await asyncio.gather(*(worker.let_go() for worker in self.crew[1:]))
-                await xo.destroy_actor(ref)
-        return clock.seconds
+        async def once(_: int) -> None:
+            ref = await self._object()
+            await asyncio.gather(*(worker.keep(ref) for worker in self.crew[1:]))
+            await asyncio.gather(*(worker.let_go() for worker in self.crew[1:]))
+            await xo.destroy_actor(ref)
+
+        return await _timed(amount, once)
 
     async def _start_worker(self, _amount: int, _: int) -> float:
-        raise NotOffered("its processes are started with the pool")
+        raise NotOffered("it starts all processes with the pool")
+
+
+async def _timed(amount: int, once: Callable[[int], Any]) -> float:
+    """See `bench.peer.timed`."""
+    with Clock() as clock:
+        for number in range(amount):
+            await once(number)
+    return clock.seconds

@@ -97,7 +97,7 @@ class Attendant:
             self._lived = self._said[1]
         for command in self._observer.look(state, now):
             if isinstance(command, Leave):  # a node that looks is alive
-                command = Leave(tuple(n for n in command.nodes if n != self.node))  # noqa: PLW2901
+                command = Leave(tuple(n for n in command.nodes if n != self.node))  # noqa: PLW2901 - the same, without this node
             state = state.apply(command)
         if self._deadline is not None:
             decision = self._seek(state, now, self._deadline)

@@ -57,14 +57,14 @@ def decode(data: bytes) -> State:
     except (ValueError, TypeError, KeyError) as error:
         why = str(error)[:200]
     raise RendezvousStateError(
-        f"the stored state of the rendezvous is corrupt: {why}; was something else stored under "
-        "its key? Use another run id, or remove it"
+        f"the stored state of the rendezvous is corrupt: {why}. Maybe another program uses the "
+        "same key: use another run id, or remove the stored value"
     )
 
 
 def _state(row: Any) -> State:
     if type(row) is not list or len(row) != 11 or row[0] != VERSION:
-        raise ValueError(f"it does not begin with {VERSION!r}, or has not all its fields")
+        raise ValueError(f"it does not begin with {VERSION!r}, or lacks fields")
     _, least, most, number, complete, closed, call, members, *lists = row
     state = State(
         RoundLimits(_number(least), _number(most)),
@@ -91,7 +91,7 @@ def _check(state: State, rows: int) -> None:
     if state.closed:
         return  # no spare moves up any more
     if state.spares and present < limits.max_nodes:
-        raise ValueError("a spare stands by though there is room")
+        raise ValueError("a spare waits though there is room")
     if not state.complete and (state.waiting or present >= limits.max_nodes):
         raise ValueError("the round is not complete, though it could be")
     if state.complete and not state.participants:
@@ -101,7 +101,7 @@ def _check(state: State, rows: int) -> None:
     ):
         raise ValueError("the participants of the complete round are not its members")
     if state.calling and not state.call:
-        raise ValueError("there are nodes enough, and no last call")
+        raise ValueError("enough nodes are in it, but there is no last call")
 
 
 def _list(value: Any) -> list[Any]:
@@ -130,7 +130,7 @@ def _text(value: Any) -> str:
 
 def _node(row: Any) -> tuple[str, int]:
     if type(row) is not list or len(row) not in (3, 5):
-        raise TypeError("a node is not described as one")
+        raise TypeError("a node has no valid description")
     return _text(row[0]), _number(row[1])
 
 

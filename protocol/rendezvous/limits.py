@@ -20,7 +20,7 @@ class RoundLimits:
     def __post_init__(self) -> None:
         for name, number in (("min_nodes", self.min_nodes), ("max_nodes", self.max_nodes)):
             if isinstance(number, bool) or not isinstance(number, int):
-                raise TypeError(f"{name} is a whole number, not {number!r}")
+                raise TypeError(f"{name} must be a whole number, not {number!r}")
         if self.min_nodes < 1:
             raise ValueError(f"a round needs at least 1 node: min_nodes is {self.min_nodes}")
         if self.max_nodes < self.min_nodes:
@@ -54,11 +54,11 @@ class Timeouts:
         for field in fields(self):
             value = getattr(self, field.name)
             if isinstance(value, bool) or not isinstance(value, int | float):
-                raise TypeError(f"{field.name} is a number, not {value!r}")
+                raise TypeError(f"{field.name} must be a number, not {value!r}")
             if not 0 < value < float("inf"):
                 raise ValueError(f"{field.name} must be more than 0 and finite, not {value}")
         if self.attempts != int(self.attempts):
-            raise ValueError(f"attempts is a whole number, not {self.attempts}")
+            raise ValueError(f"attempts must be a whole number, not {self.attempts}")
 
     @property
     def silence(self) -> float:

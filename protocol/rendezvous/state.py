@@ -213,8 +213,8 @@ class State:
                 f"the run was closed while {node} stood by as a spare; it was not needed, and ends"
             )
         raise RendezvousClosedError(
-            f"{node} cannot join: the run was closed. When all its nodes have left (the "
-            "dead, once they are given up) its id can be used again"
+            f"{node} cannot join: the run was closed. Use another run id, or wait until all its "
+            "nodes have left or were given up for dead"
         )
 
     def _leave(self, nodes: tuple[WorkerId, ...]) -> State:

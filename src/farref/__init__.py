@@ -6,7 +6,8 @@ The façade: everything public is importable from here, and only re-exported her
 import logging
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
-from .actors.api.rpc import get, get_worker_info, remote, rpc_async, rpc_sync, wait
+from .actors.api.creating import create, worker
+from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
@@ -24,6 +25,7 @@ from .actors.rendezvous.group import (
 )
 from .actors.rendezvous.handler import (
     RendezvousHandler,
+    RendezvousHandlerCreator,
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
@@ -69,6 +71,7 @@ from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
 
 __all__ = [
+    "ANY",
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
@@ -101,6 +104,7 @@ __all__ = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",
@@ -121,6 +125,7 @@ __all__ = [
     "WorkerNotFoundError",
     "WouldBlockError",
     "counters",
+    "create",
     "get",
     "get_worker_info",
     "references",
@@ -130,4 +135,5 @@ __all__ = [
     "rpc_async",
     "rpc_sync",
     "wait",
+    "worker",
 ]

@@ -59,7 +59,7 @@ _off = frozenset(filter(None, os.environ.get(SWITCH, "").split(",")))
 if "all" in _off:
     _off = LINUX_ONLY
 if _off - set(_THERE):
-    raise ValueError(f"{SWITCH} knows {', '.join(_THERE)}, not {', '.join(_off - set(_THERE))}")
+    raise ValueError(f"{SWITCH} may name {', '.join(_THERE)}, not {', '.join(_off - set(_THERE))}")
 _HAS: Final = {name: there and name not in _off for name, there in _THERE.items()}
 _CREDENTIALS: Final = struct.Struct("3i")  # pid, uid, gid
 

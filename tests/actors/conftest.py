@@ -9,17 +9,13 @@ import pytest
 
 from farref import System
 
+from ..bases import BASES, PROCESSES
 from .helpers import assert_nothing_held
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
     from pathlib import Path
 
-PROCESSES = [
-    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-    pytest.param("multiprocTCPBase", id="tcp", marks=pytest.mark.processes),
-]
-BASES = [pytest.param("simpleSystemBase", id="simple"), *PROCESSES]
 FAILED = pytest.StashKey[bool]()
 GRACE = 0.2
 """Seconds; see `orphan_grace`. With the default every test of a death would take five seconds."""

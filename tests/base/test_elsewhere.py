@@ -125,7 +125,7 @@ def test_there_is_no_default_where_peers_are_not_known() -> None:
     first, second, third = done.stdout.splitlines()
     assert "System('simpleSystemBase')" in first
     assert "System('multiprocTCPBase')" in first
-    assert "listens on every interface" in first
+    assert "listens on every network interface" in first
     assert "Unix sockets that report the user" in second
     assert third == "8"
 
@@ -150,5 +150,5 @@ def test_what_is_missing_on_windows_is_named() -> None:
 
 def test_an_unknown_feature_is_named() -> None:
     done = run("import farref", "epoll,warp drive")
-    assert "FARREF_WITHOUT knows affinity, epoll" in done.stderr
+    assert "FARREF_WITHOUT may name affinity, epoll" in done.stderr
     assert "not warp drive" in done.stderr

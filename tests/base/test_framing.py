@@ -118,7 +118,7 @@ def test_what_was_sent_is_a_snapshot_of_mutable_memory() -> None:
     parts = Encoder().encode(array)
     array[:] = 7
     (frame,) = received(FrameDecoder(LIMIT), b"".join(map(bytes, parts)), [])
-    assert not decode(frame).any()  # type: ignore[attr-defined]
+    assert not decode(frame).any()  # type: ignore[attr-defined]  # it is an array
 
 
 def test_read_only_memory_is_not_copied() -> None:
@@ -141,7 +141,7 @@ def test_large_bytes_are_not_copied_from_the_second_message_of_a_type_on() -> No
 def test_received_arrays_can_be_written() -> None:
     (frame,) = received(FrameDecoder(LIMIT), on_the_wire(np.arange(10_000)), [])
     array = decode(frame)
-    array[0] = 5  # type: ignore[index]
+    array[0] = 5  # type: ignore[index]  # it is an array
 
 
 def test_a_large_frame_is_received_in_place() -> None:
@@ -150,4 +150,4 @@ def test_a_large_frame_is_received_in_place() -> None:
     assert decoder.feed(wire[:5000]) == []
     assert decoder.destination() is not None
     (frame,) = received(decoder, wire[5000:], [])
-    assert decode(frame).shape == (10 * DIRECT,)  # type: ignore[attr-defined]
+    assert decode(frame).shape == (10 * DIRECT,)  # type: ignore[attr-defined]  # it is an array

@@ -38,7 +38,7 @@ def spinning(looks: Looks, monkeypatch: pytest.MonkeyPatch, look: float) -> Poll
     """A poller that would spin for long; each of its looks takes *look* seconds."""
     made = Poller(TIMEOUT)
     made.close()  # its own descriptors
-    made._epoll = looks  # type: ignore[assignment]
+    made._epoll = looks  # type: ignore[assignment]  # a fake
     ticks = count()
     monkeypatch.setattr(poller, "perf_counter", lambda: next(ticks) * look)
     return made

@@ -13,6 +13,7 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +23,7 @@ from farref.commands import demo, program
 from farref.commands.demo import NAMES, PROGRAMS
 from farref.examples import forward_owned, wordcount
 from farref.protocol.errors import WorkerDiedError
+from farref.protocol.sharing import Sharing
 from farref.trace import save, tell
 
 from ..trace.recordings import user_to_user
@@ -110,7 +112,7 @@ def test_demos_are_listed_as_json() -> None:
         ("farref demo tell-u", ["tell-user-to-owner", "tell-user-to-user"]),
         ("farref demo p", ["pipeline", "parameter-server", "pagerank", "photographs"]),
         ("farref demo forward-owned --sharing l", ["lend"]),
-        ("farref demo --sharing ", ["lend", "borrow", "fork"]),
+        ("farref demo --sharing ", [*get_args(Sharing)]),
     ],
 )
 def test_words_are_completed(words: str, offers: list[str]) -> None:
@@ -171,6 +173,8 @@ def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
     run = farref("trace", str(saved.parent), "--save", str(page))
     assert (run.returncode, run.stderr) == (0, f"saved {page}\n")
     assert "remote add()" in page.read_text(encoding="utf-8")
+    exported = farref("trace", str(saved.parent), "--export", "html").stdout
+    assert page.read_text(encoding="utf-8") == exported
 
 
 def test_what_is_no_trace_is_told(tmp_path: Path) -> None:

@@ -7,19 +7,24 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
+from farref.actors.hosting import bases
 from farref.commands.demo import NAMES, find
-from farref.commands.stage import SharingChoice
-from farref.protocol.sharing import DISCIPLINES
+from farref.protocol.sharing import DISCIPLINES, Sharing
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
+from ..bases import BASES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 pytestmark = pytest.mark.processes
 
-BASES = ("farrefBase", "multiprocTCPBase", "simpleSystemBase")
 NOTED = ("forward-owned", "return-owned")
 """Demos that play a published example, step by step."""
 OBJECTS = {
@@ -59,7 +64,7 @@ for each in what:
 """
 
 
-def play(base: str, folder: Path, what: list[tuple[str, str]]) -> dict[tuple[str, str], Story]:
+def play(base: str, folder: Path, what: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Story]:
     """Play demos, each in a discipline, one after the other, in a program of their own."""
     names = [":".join(each) for each in what]
     command = [sys.executable, "-c", PLAY, base, str(folder), *names]
@@ -89,7 +94,7 @@ def stories(played: dict[tuple[str, str], Story]) -> dict[str, Story]:
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
     """All demos, in the disciplines that they are not about."""
-    return play(BASES[0], tmp_path_factory.mktemp("others"), OTHERS)
+    return play(bases.DEFAULT, tmp_path_factory.mktemp("others"), OTHERS)
 
 
 def check_end(story: Story, name: str) -> None:
@@ -130,22 +135,21 @@ def test_an_object_is_lost_with_its_owner_where_that_can_be_killed(
     base: str, stories: dict[str, Story]
 ) -> None:
     lost = stories["owner-dies"].summary.lost
-    assert ("A/1, owned by B" in lost) == (base != "simpleSystemBase")
+    assert ("A/1, owned by B" in lost) == bases.BASES[base].processes
 
 
 def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, Story]) -> None:
     story = stories["middle-dies"]
-    assert ("ForkRequest" in story.summary.control) == (base != "simpleSystemBase")
+    assert ("ForkRequest" in story.summary.control) == bases.BASES[base].processes
     assert story.summary.lost == ()
     kinds = [(record.kind, record.message) for record in story.records]
-    if base != "simpleSystemBase":  # C fetches after B's loan has ended
+    if bases.BASES[base].processes:  # C fetches after B's loan has ended
         buried = max(n for n, (kind, _) in enumerate(kinds) if kind == "buried")
         assert kinds.index(("send", "Fetch")) > buried
 
 
 def test_the_command_offers_every_discipline() -> None:
-    assert [each.value for each in SharingChoice] == ["lend", "borrow", "fork"]
-    assert set(DISCIPLINES) == set(SharingChoice)
+    assert set(DISCIPLINES) == set(get_args(Sharing))
 
 
 # ---- the examples of the borrowing note

@@ -28,7 +28,7 @@ from farref.actors.looking.snapshot import ShortNames, _marks, _strong
 from farref.actors.looking.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
-from farref.refs.choice import Choice, Order
+from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height
 
@@ -125,7 +125,7 @@ def test_why_as_json_and_as_a_tree(shop: System, stock: dict[str, RRef[Any]]) ->
     ("arguments", "says"),
     [
         (("nobody",), "no system named 'nobody' runs"),
-        (("not/a/name",), "a system's name is 1 to 64 letters"),
+        (("not/a/name",), "a system's name must be 1 to 64 letters"),
         ((NAME, "--why", "nonsense"), f"system '{NAME}' has no reference 'nonsense'"),
         ((NAME, "--why", "program/"), "several references begin with 'program/': "),
         ((NAME, "--worker", "nobody"), "there is no endpoint nobody in"),
@@ -164,7 +164,7 @@ def test_which_system_is_meant(shop: System, monkeypatch: pytest.MonkeyPatch) ->
         assert f"several of your systems run, name one: {NAME}, {NAME}-b" in run.stderr
         inside = command("refs", f"{NAME}-b")
         assert inside.returncode == 1
-        assert "runs inside another program" in inside.stderr
+        assert "runs inside one program" in inside.stderr
     monkeypatch.setattr(directory, "names", list)
     assert "no system of yours runs" in command("refs").stderr
 
@@ -426,7 +426,7 @@ def test_what_is_suspected() -> None:
     assert marks(ROW) == [("leak",)]
     assert marks(ROW, leak_age=101) == [()]
     for held in ({"handles": 1}, {"messages": 1}, {"tasks": 1}):
-        assert marks(replace(ROW, **held)) == [()]  # type: ignore[arg-type]
+        assert marks(replace(ROW, **held)) == [()]  # type: ignore[arg-type]  # mypy cannot tell the fields apart
     pinned = replace(ROW, tasks=1, pins={"B@1/1": "C@1"})
     assert marks(pinned) == [("leak",)]
     user = replace(ROW, worker="C@1", role="user", handles=1)
@@ -494,10 +494,10 @@ def test_rows_are_chosen_and_sorted() -> None:
         (Choice(suspects=True), [big]),
     ):
         assert choice.of(rows) == found
-    assert Choice().of(rows, Order.SIZE)[0] is big
-    assert Choice().of(rows, Order.HANDLES)[0] is user
-    assert Choice().of(rows, Order.AGE)[-1] is big
-    assert Choice().of(rows, Order.ROLE)[-1] is user
+    assert Choice().of(rows, "size")[0] is big
+    assert Choice().of(rows, "handles")[0] is user
+    assert Choice().of(rows, "age")[-1] is big
+    assert Choice().of(rows, "role")[-1] is user
 
 
 def test_changes_are_marked_and_ages_are_none() -> None:

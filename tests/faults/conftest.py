@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -27,10 +27,6 @@ PLANS = {
     "first three": (drop(first=3),),
 }
 """The faults, by the names that the tests use."""
-BASES = [
-    pytest.param("simpleSystemBase", id="simple"),
-    pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-]
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -42,10 +38,10 @@ def quick_retries() -> Iterator[None]:
 
 
 @contextmanager
-def faulty(base: str, *rules: object, names: str = "BCD", **settings: object) -> Iterator[System]:
+def faulty(base: str, *rules: Any, names: str = "BCD", **settings: Any) -> Iterator[System]:
     """A system with workers, in which nothing is held in the end."""
-    faults = Faults(*rules, seed=7)  # type: ignore[arg-type]
-    with System(base, timeout=30, orphan_grace=GRACE, faults=faults, **settings) as system:  # type: ignore[arg-type]
+    faults = Faults(*rules, seed=7)
+    with System(base, timeout=30, orphan_grace=GRACE, faults=faults, **settings) as system:
         for name in names:
             system.worker(name)
         yield system

@@ -17,7 +17,8 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.calls.test_functions import CACHE, call, main
 from ..actors.helpers import Box
-from .conftest import BASES, GRACE, PLANS, faulty
+from ..bases import LINKS
+from .conftest import GRACE, PLANS, faulty
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,7 +34,7 @@ def small() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("plan", ["lost", "overtaken", "all at once"])
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", LINKS)
 def test_each_call_runs_its_function_over_bad_links(base: str, plan: str, small: None) -> None:
     with faulty(base, *PLANS[plan], names="BC"):
         it = main(CACHE)
@@ -71,7 +72,7 @@ def an_alias() -> RRef[Taker]:
     return remote("C", make_taker)
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", LINKS)
 def test_an_alias_passes_functions_on(base: str) -> None:
     with faulty(base, names="BC"):
         it = main(CACHE)

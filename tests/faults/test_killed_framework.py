@@ -23,16 +23,17 @@ from farref import (
     features,
 )
 from farref.actors.hosting import processes
+from farref.actors.hosting.bases import BASES
 from farref.testing import assert_nothing_held, until
 
 from ..actors.handles.test_freed import keep
 from ..actors.scripts import started
+from ..bases import PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
-BASES = ["farrefBase", "multiprocTCPBase"]
 
 
 def ancestors() -> dict[str, int]:
@@ -54,7 +55,7 @@ def ending(name: str, when: str) -> str:
     return ""
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", PROCESSES)
 @pytest.mark.parametrize("victim", ["the admin", "the registrar"])
 def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> None:
     """Every wait ends at once, here and in the workers: the timeouts are longer than the test's."""
@@ -91,7 +92,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         session = system._session
         if victim == "the registrar":  # the admin and the framework's logger are left
             assert until(system, lambda: len(processes.members(session)) <= 2)
-            if base == "multiprocTCPBase":  # on ours the workers end with their parent, at once
+            if not BASES[base].own:  # on ours the workers end with their parent, at once
                 assert until(system, told.exists)
                 assert told.read_text(encoding="utf-8").startswith("SystemDownError")
         else:
@@ -148,7 +149,7 @@ ATTACHED = """
 """
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", PROCESSES)
 def test_an_attached_program_is_killed(base: str, tmp_path: Path) -> None:
     """Its references are freed, nothing waits to be delivered to it, and all else goes on."""
     with System(base, timeout=20, orphan_grace=0.5) as system:

@@ -43,8 +43,9 @@ from farref.testing import (
 
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import hold, make_box
+from ..bases import BASES, PROCESSES
 from ..stopping import stop
-from .conftest import BASES, GRACE, RETRY, faulty
+from .conftest import GRACE, RETRY, faulty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -54,7 +55,7 @@ OUTAGE = 6 * RETRY
 """Seconds: several retransmissions are lost."""
 
 
-@pytest.fixture(params=[*BASES, pytest.param("multiprocTCPBase", marks=pytest.mark.processes)])
+@pytest.fixture(params=BASES)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     with faulty(request.param) as system:
         yield system
@@ -215,8 +216,7 @@ def stopped(pid: int) -> Iterator[None]:
         os.kill(pid, signal.SIGCONT)
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
-@pytest.mark.processes
+@pytest.mark.parametrize("base", PROCESSES)
 def test_a_stopped_worker_goes_on_where_it_was(base: str) -> None:
     """If it is not given up: calls wait, and then succeed, each once."""
     with faulty(base, silence=None) as system:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import gc
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -11,12 +12,14 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, System
+from farref.actors.hosting.bases import BASES, Base
 from farref.commands.demo import NAMES, find
 from farref.testing import counts, delay, drop, until
 
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import Box, make_box
-from .conftest import BASES, PLANS, faulty
+from ..bases import LINKS
+from .conftest import PLANS, faulty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -84,18 +87,20 @@ def same(value: Any) -> Any:
     return value
 
 
-SYSTEMS = [
-    *(("simpleSystemBase", "lend", plan) for plan in MOST),
-    *(("farrefBase", "lend", plan) for plan in PLANS),
-    *(("farrefBase", sharing, plan) for sharing in ("borrow", "fork") for plan in MOST),
-    ("multiprocTCPBase", "lend", "all at once"),
-]
+def plans(base: Base) -> Iterator[tuple[str, str, str]]:
+    """What to try on *base*: its name, a discipline, and faults."""
+    if base.own:
+        yield from product([base.name], ["lend"], PLANS)
+        yield from product([base.name], ["borrow", "fork"], MOST)
+    else:
+        yield from product([base.name], ["lend"], ["all at once"] if base.processes else MOST)
 
 
 @pytest.fixture(
     params=[
-        pytest.param(each, id="-".join(each), marks=[] if "simple" in each[0] else [PROCESSES])
-        for each in SYSTEMS
+        pytest.param(each, id="-".join(each), marks=[PROCESSES] if base.processes else [])
+        for base in BASES.values()
+        for each in plans(base)
     ]
 )
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
@@ -169,7 +174,7 @@ def test_the_scenarios_of_the_notes(name: str, plan: str) -> None:
 
 
 @pytest.mark.parametrize("rule", [delay, drop])
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", LINKS)
 def test_creations_that_are_lost_or_late(base: str, rule: Callable[..., Rule]) -> None:
     """Fork requests, fetches, calls and deletes of others overtake them, and wait for them."""
     late = rule(

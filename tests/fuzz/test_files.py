@@ -10,6 +10,7 @@ from typing import Any
 
 import psutil
 import pytest
+import typer
 from typer.testing import CliRunner
 
 from farref import System, SystemDownError
@@ -43,7 +44,15 @@ def other(rng: random.Random, value: Any) -> Any:
     return rng.choice(VALUES)
 
 
-def test_traces(tmp_path: Path) -> None:
+@pytest.fixture
+def runner(monkeypatch: pytest.MonkeyPatch) -> CliRunner:
+    """Runs command lines. It makes the commands once: typer takes longer for that than they run."""
+    command = typer.main.get_command(app)
+    monkeypatch.setattr("typer.testing._get_command", lambda _: command)
+    return CliRunner()
+
+
+def test_traces(tmp_path: Path, runner: CliRunner) -> None:
     path = tmp_path / "t.jsonl"
     save(tell(user_to_user(), "a title"), path)
     whole = path.read_bytes()
@@ -60,7 +69,7 @@ def test_traces(tmp_path: Path) -> None:
             else:
                 rng.shuffle(mixed := list(lines))
                 path.write_text("\n".join(mixed[: rng.randint(0, len(mixed))]))
-            run = CliRunner().invoke(app, ["trace", str(path)], env={"COLUMNS": "100"})
+            run = runner.invoke(app, ["trace", str(path)], env={"COLUMNS": "100"})
             if run.exception is not None and not isinstance(run.exception, SystemExit):
                 raise run.exception
             assert run.exit_code in (0, 1)
@@ -134,14 +143,14 @@ WORDS = (
 )  # fmt: skip
 
 
-def test_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: CliRunner) -> None:
     """The error is one line, with exit code 1 or 2 and no traceback."""
     monkeypatch.chdir(tmp_path)
     assert not set(WORDS) & set(NAMES)
     for case in cases("arguments"):
         with case as rng:
             arguments = [rng.choice(WORDS) for _ in range(rng.randint(0, 5))]
-            run = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"}, prog_name="farref")
+            run = runner.invoke(app, arguments, env={"COLUMNS": "100"}, prog_name="farref")
             if run.exception is not None and not isinstance(run.exception, SystemExit):
                 raise run.exception
             assert run.exit_code in (0, 1, 2)

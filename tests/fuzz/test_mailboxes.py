@@ -49,6 +49,7 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
 from ..actors.scripts import started
 from ..base.kit import free_port
+from ..bases import LINKS
 from ..hosts.test_ways_in import JOINED
 from .cases import JUNK, cases, damaged
 from .test_packets import as_bytes
@@ -66,13 +67,7 @@ if TYPE_CHECKING:
 GRACE = 0.05
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param("simpleSystemBase", id="simple"),
-        pytest.param("farrefBase", id="farref", marks=pytest.mark.processes),
-    ],
-)
+@pytest.fixture(scope="module", params=LINKS)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
@@ -233,7 +228,7 @@ def test_registrar(system: System, spoil: str) -> None:
             ]
             message = rng.choice(right)
             if spoil == "fields":
-                message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]
+                message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, lair)))  # type: ignore[misc]  # mypy infers no default
                 if isinstance(message, Exited):
                     continue  # a parent's messages are believed
             system._port.post(registrar, message)
@@ -280,7 +275,7 @@ def test_steward(tmp_path: Path) -> None:
                 ]
                 message = rng.choice(right)
                 if rng.random() < 0.5:
-                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]
+                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]  # mypy infers no default
                 system._port.post(steward, message)
         system.worker("C", on="127.0.0.3")
         assert farref.rpc_sync("C", pow, (2, 2)) == 4

@@ -107,7 +107,7 @@ def test_failures(little_memory: None) -> None:
     for case in cases("payloads"):
         with case as rng:
             try:
-                raise ValueError("unlucky", rng.random())  # noqa: TRY301
+                raise ValueError("unlucky", rng.random())  # noqa: TRY301 - the user's code
             except ValueError as error:
                 failure = Failure.of(error, "B", "there()")
             assert failure.pickled is not None

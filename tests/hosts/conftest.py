@@ -13,6 +13,7 @@ import pytest
 
 from farref import System
 from farref.actors.base import keys
+from farref.actors.hosting import bases
 
 from .network import Network, Pair, address, why_not
 
@@ -75,9 +76,9 @@ def first(network: Network, key: Path) -> Starting:
     """Starts a system on host A; this program is on A meanwhile."""
 
     @contextlib.contextmanager
-    def start(base: str = "farrefBase", **options: Any) -> Iterator[System]:
+    def start(base: str = bases.DEFAULT, **options: Any) -> Iterator[System]:
         options = {"timeout": 30, "orphan_grace": GRACE, **options}
-        if base == "farrefBase":
+        if bases.BASES[base].own:
             options["key"] = key
         with network.on("A"), System(base, host=address("A"), **options) as system:
             yield system
@@ -91,9 +92,9 @@ def joined(network: Network, key: Path) -> Joining:
 
     @contextlib.contextmanager
     def join(
-        host: str, *options: str, base: str = "farrefBase", **environment: str
+        host: str, *options: str, base: str = bases.DEFAULT, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
-        keyed = ["--key", str(key)] if base == "farrefBase" else ["--base", base]
+        keyed = ["--key", str(key)] if bases.BASES[base].own else ["--base", base]
         command = [sys.executable, "-m", "farref", "join", address("A"), *keyed, *options]
         with subprocess.Popen(
             [*network.command(host), *command],

@@ -15,13 +15,20 @@ import pytest
 from thespian.system.admin import convention
 
 import farref
-from farref import FarrefError, OwnerDiedError, RRef, SystemDownError, WorkerDiedError
+from farref import (
+    CreationError,
+    FarrefError,
+    OwnerDiedError,
+    RRef,
+    WorkerDiedError,
+)
 from farref.actors.cluster import registrar
 from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box, hog
 from ..actors.scripts import started
+from ..bases import HOSTS, STOCK_HOSTS
 from ..stopping import stop
 from .network import Network, address
 from .test_sharing import keep
@@ -74,10 +81,10 @@ def test_a_host_vanishes(first: Starting, joined: Joining, network: Network) -> 
         assert_nothing_held(system)
 
 
+@pytest.mark.parametrize("base", STOCK_HOSTS)
 def test_a_host_vanishes_on_thespians_own_base(
-    first: Starting, joined: Joining, network: Network
+    first: Starting, joined: Joining, network: Network, base: str
 ) -> None:
-    base = "multiprocTCPBase"
     with first(base, silence=1.0) as system, joined("B", base=base):
         system.worker("B1", on=address("B"))
         theirs = farref.remote("B1", list, ((1,),))
@@ -118,7 +125,7 @@ def what_a_wait_ends_with(ref: RRef[Any], name: str) -> list[str]:
     return said
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_a_host_that_is_killed_and_joins_again_stays(
     first: Starting, joined: Joining, network: Network, base: str
 ) -> None:
@@ -144,7 +151,7 @@ def test_it_vanishes_while_a_worker_is_made_there(
     with first(silence=1.0) as system, joined("B"):
         system.worker("B1", on=address("B"))
         power_off(network, "B")
-        with pytest.raises(SystemDownError, match=r"its host, .* is gone"):
+        with pytest.raises(CreationError, match=r"its host, .* is gone"):
             system.worker("B2", on=address("B"))
         assert system.worker("B2").name == "B2"  # the name is free
 

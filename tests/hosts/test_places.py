@@ -11,8 +11,10 @@ from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
 from farref import CreationError, FetchTimeoutError, NameTakenError, RefActor, RRef, System
+from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
+from ..bases import HOSTS, LINKS
 from .network import address
 
 if TYPE_CHECKING:
@@ -81,12 +83,22 @@ def test_by_what_a_class_requires(first: Starting, joined: Joining) -> None:
         assert place_of(system, system.ask(child, "where are you?")) == address("B")
         assert place_of(system, system.create(Local)) == address("B")
         assert place_of(system, system.create(Child)) == address("A")
-        with pytest.raises(CreationError, match="what Impossible needs"):
+        with pytest.raises(CreationError, match="requirements of Impossible"):
             system.create(Impossible)
-        with pytest.raises(CreationError, match="what Demanding needs"):
+        with pytest.raises(CreationError, match="requirements of Demanding"):
             system.create(Demanding, on=address("A"))
         with pytest.raises(NameTakenError, match="'B' could not be created: the name is taken"):
             system.worker("B", on=address("B"))
+        made = farref.rpc_sync("B", farref.worker, ("made by B",))
+        assert place_of(system, made.address) == address("B"), "on the host of its creator"
+        with pytest.raises(CreationError, match="requirements of Greeter"):
+            system.create(Greeter, args=("hello",))
+
+
+@requireCapability("nobody has it")
+class Greeter(RefActor):
+    def __init__(self, greeting: str) -> None:
+        self.greeting = greeting
 
 
 class Plain(Actor):
@@ -113,7 +125,7 @@ class Tagging(RefActor):
         self.send(sender, (farref.get_worker_info().address,))
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_actors_of_plain_actors_find_the_registrar(
     first: Starting, joined: Joining, base: str
 ) -> None:
@@ -144,7 +156,7 @@ def in_a_hurry(system: System) -> None:
 def test_hosts_that_are_not_there(first: Starting) -> None:
     with first() as system:
         in_a_hurry(system)
-        with pytest.raises(FetchTimeoutError, match=r"10\.77\.3\.1 joined.*there are: 10\.77\.1"):
+        with pytest.raises(FetchTimeoutError, match=r"10\.77\.3\.1 joined.*hosts are: 10\.77\.1"):
             system.worker("B", on=address("C"))
         with pytest.raises(FetchTimeoutError, match="gpu"):
             system.worker("B", on={"gpu": True})
@@ -155,11 +167,11 @@ def test_hosts_that_are_not_there(first: Starting) -> None:
             system.worker("B", on=wrong)
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "simpleSystemBase"])
+@pytest.mark.parametrize("base", LINKS)
 def test_one_host_has_capabilities_too(base: str) -> None:
     with System(base, capabilities={"gpu": True}) as system:
         assert [host.address for host in system.hosts()] == [""]
-        if base == "farrefBase":
+        if BASES[base].processes:
             system.worker("B", on={"gpu": True})
         in_a_hurry(system)
         with pytest.raises(FetchTimeoutError, match="this host"):

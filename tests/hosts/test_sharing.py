@@ -20,6 +20,7 @@ from farref.testing import (
     reorder,
 )
 
+from ..bases import STOCK_HOSTS
 from .network import Network, address
 
 if TYPE_CHECKING:
@@ -115,8 +116,8 @@ def test_three_hosts(first: Starting, joined: Joining, sharing: Any) -> None:
         assert_nothing_held(system)
 
 
-def test_thespians_own_base(first: Starting, joined: Joining) -> None:
-    base = "multiprocTCPBase"
+@pytest.mark.parametrize("base", STOCK_HOSTS)
+def test_thespians_own_base(first: Starting, joined: Joining, base: str) -> None:
     with first(base) as system, joined("B", base=base):
         system.worker("A1"), system.worker("B1", on=address("B"))
         calls(system, "A1", "B1")

@@ -21,6 +21,7 @@ from ..actors.calls.test_values import (
     total,
     total_of,
 )
+from ..bases import HOSTS
 from .network import address
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def see(ref: RRef[Any]) -> tuple[int, bool]:
     return total(value), look()[1] > 0
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_hosts(first: Starting, joined: Joining, base: str) -> None:
     with first(base) as system, joined("B", base=base):
         for name in ("A1", "A2", "B1", "B2"):

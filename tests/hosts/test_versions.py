@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from farref.actors.hosting import versions
+from farref.actors.hosting.bases import BASES
 
+from ..bases import HOSTS
 from .network import address
 
 if TYPE_CHECKING:
@@ -84,9 +86,9 @@ def undisturbed(system: System) -> bool:
     return [host.address for host in system.hosts()] == [address("A")]
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_another_farref(first: Starting, network: Network, key: Path, base: str) -> None:
-    secret = str(key) if base == "farrefBase" else None
+    secret = str(key) if BASES[base].own else None
     keyed = ["--key", str(key)] if secret else []
     with first(base) as system:
         doors = {
@@ -105,7 +107,7 @@ def test_another_farref(first: Starting, network: Network, key: Path, base: str)
         assert undisturbed(system)
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_another_python(
     first: Starting,
     network: Network,
@@ -114,7 +116,7 @@ def test_another_python(
     base: str,
 ) -> None:
     python, environment = other_python
-    secret = str(key) if base == "farrefBase" else None
+    secret = str(key) if BASES[base].own else None
     with first(base) as system:
         doors = {
             SAYS_SO.format(f"join({address('A')!r}, key={secret!r}, base={base!r})"): "B",

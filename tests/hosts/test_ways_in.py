@@ -20,6 +20,7 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
 from ..base.kit import free_port
+from ..bases import HOSTS
 from .network import address
 
 if TYPE_CHECKING:
@@ -82,7 +83,7 @@ def test_a_second_program_of_a_host_shares_it(
 def test_the_first_host_cannot_join_itself(
     first: Starting, network: Network, key: Path, tmp_path: Path
 ) -> None:
-    with first(), pytest.raises(SystemDownError, match="attach to its system by name"):
+    with first(), pytest.raises(SystemDownError, match="attach to the system by its name"):
         System.join(address("A"), key=key)
 
 
@@ -161,7 +162,7 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         thread.join()
 
 
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", HOSTS)
 def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bases, "KNOCKING", 0.3)
     first = f"127.0.0.2:{free_port('127.0.0.2')}"
@@ -177,8 +178,8 @@ def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"host": "0.0.0.0", "key": b"long enough, is it"}, "the address that others dial"),
         ({"host": "127.0.0.1", "port": 0}, "is no port"),
         ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),
-        ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "several hosts work on"),
-        ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "knows no keys"),
+        ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "a system of several hosts needs base"),
+        ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "takes no key="),
     ],
 )
 def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> None:
@@ -187,9 +188,9 @@ def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> Non
 
 
 def test_a_key_without_a_host() -> None:
-    with pytest.raises(ValueError, match="say host="):
+    with pytest.raises(ValueError, match="need host="):
         System(key=b"long enough, is it")
-    with pytest.raises(ValueError, match="say host="):
+    with pytest.raises(ValueError, match="need host="):
         System(port=1900)
 
 

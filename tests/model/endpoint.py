@@ -139,7 +139,7 @@ class Endpoint(Shell):
         return (
             freeze(self.context),
             self.script,
-            frozenset(Counter(self.tasks).items()),
+            frozenset(self.tasks),  # no two are equal: see `_hand`
             tuple(freeze(book) for book in books),
             self.unfinished,
             self.serial,

@@ -12,8 +12,8 @@ its trace is as short as possible.
 from __future__ import annotations
 
 import gc
-from collections import deque
-from collections.abc import Iterator
+from collections import defaultdict, deque
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeVar
@@ -112,7 +112,7 @@ def _no_collections() -> Iterator[None]:
 def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Report:
     start = model.start()
     came: dict[StateT, tuple[StateT, Any] | None] = {start: None}
-    before: dict[StateT, list[StateT]] = {start: []}
+    before: defaultdict[StateT, list[StateT]] = defaultdict(list)
     ends: list[StateT] = []
     report = Report(model.name)
     queue = deque([(0, start)])
@@ -141,7 +141,7 @@ def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Report:
                     return stop(mistake, after)
                 queue.append((depth + 1, after))
             if progress:
-                before.setdefault(after, []).append(state)
+                before[after].append(state)
         if stuck:
             mistake = model.judge_end(state)
             if mistake is not None:
@@ -158,7 +158,7 @@ def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Report:
 
 
 def _cannot_end(
-    came: dict[StateT, Any], before: dict[StateT, list[StateT]], ends: list[StateT]
+    came: dict[StateT, Any], before: Mapping[StateT, list[StateT]], ends: list[StateT]
 ) -> StateT | None:
     """The first state found from which no end can be reached."""
     good = set(ends)

@@ -16,15 +16,13 @@ from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import loans_among
 
 from .endpoint import Endpoint, workers
-from .script import Script
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Facts:
     """The facts of *me*, in one state."""
 
     me: WorkerId
-    script: Script
     held: frozenset[RRefId]
     """The objects with a handle in the program, or with a message that holds them."""
     freed: frozenset[RRefId]
@@ -92,7 +90,6 @@ def facts(endpoint: Endpoint) -> Facts:
         shared[user.rref] = frozenset((*user.children.values(), *table))
     return Facts(
         me=endpoint.me,
-        script=endpoint.script,
         held=frozenset(endpoint.holds()),
         freed=frozenset(endpoint.freed),
         pins=counted.union(

@@ -428,7 +428,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     ),
     (
         Mutant("without `check_message`", Context, "receive", "check_message(message)", "pass"),
-        _to_b("a delete of nothing", A, Delete(rref=X, forks=None)),  # type: ignore[arg-type]
+        _to_b("a delete of nothing", A, Delete(rref=X, forks=None)),  # type: ignore[arg-type]  # wrong on purpose
     ),
     (
         _no(Channel, "_check", "not 0 <= packet.expects <= self._next"),

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from farref.protocol.errors import RendezvousError
 from farref.protocol.ids import WorkerId
@@ -495,7 +495,7 @@ class MeetingModel:
             )
         return number
 
-    def _number(self, key: Hashable, thing: object, things: list) -> int:  # type: ignore[type-arg]
+    def _number(self, key: Hashable, thing: object, things: list[Any]) -> int:
         number = self._ids.get(key)
         if number is None:
             number = self._ids[key] = len(things)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from farref.protocol.messages import Probe
 
@@ -14,6 +15,7 @@ from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
 from .rest import EVENTUALLY
 from .show import step_line
+from .state import freeze
 from .steps import Deliver
 from .world import DEAD, Crash, Move, Program, State, Taken, World
 
@@ -24,9 +26,13 @@ class ProgramModel:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.world = World(program, inspect=self._inspect)
-        self._facts: dict[int, Facts] = {}
-        self._unseen_steps = dict(NEVER_STEP)
-        self._unseen_states = dict(NEVER_STATE)
+        self._facts = cache(self._read)
+        self._distinct: dict[object, Facts] = {}
+        self._judged: set[object] = set()
+        self._sound: set[Endpoint] = set()
+        claims = set(program.reaches)
+        self._unseen_steps = {name: NEVER_STEP[name] for name in claims & NEVER_STEP.keys()}
+        self._unseen_states = {name: NEVER_STATE[name] for name in claims - NEVER_STEP.keys()}
 
     @property
     def name(self) -> str:
@@ -77,17 +83,22 @@ class ProgramModel:
         for number in state.endpoints:
             if number in self.world.broken:
                 return self.world.broken[number]
-        view = self._view(state)
+        parts = tuple(map(self._facts, state.endpoints))
+        looks = (parts, state.flying)
+        if looks in self._judged:
+            return None
+        living = {part.me: part for part in parts if part is not None}
+        view = View(living, self.world.in_flight(state), len(living) < len(parts))
         for name, wrong in ALWAYS.items():
             if name in {FREED, LATE} and self.program.late:
                 continue
             reason = wrong(view)
             if reason is not None:
                 return Mistake(name, reason)
-        if self._unseen_states:
-            for name, happens in list(self._unseen_states.items()):
-                if happens(view):
-                    del self._unseen_states[name]
+        for name, happens in list(self._unseen_states.items()):
+            if happens(view):
+                del self._unseen_states[name]
+        self._judged.add(looks)
         return None
 
     def judge_end(self, state: State) -> Mistake | None:
@@ -122,21 +133,20 @@ class ProgramModel:
         )
 
     def seen(self) -> frozenset[str]:
-        """The negative properties violated so far."""
-        names = {*NEVER_STATE, *NEVER_STEP}
-        return frozenset(names - self._unseen_states.keys() - self._unseen_steps.keys())
+        """The claims of the program that have been violated so far."""
+        unseen = self._unseen_states.keys() | self._unseen_steps.keys()
+        return frozenset(self.program.reaches) - unseen
 
-    def _view(self, state: State) -> View:
-        known = self._facts
-        living: dict[object, Facts] = {}
-        for number in state.endpoints:
-            if number != DEAD:
-                found = known.get(number)
-                if found is None:
-                    found = known[number] = facts(self.world.endpoints[number])
-                living[found.me] = found
-        deaths = len(living) < len(state.endpoints)
-        return View(living, self.world.in_flight(state), deaths)  # type: ignore[arg-type]
+    def _read(self, number: int) -> Facts | None:
+        """The facts of an endpoint's state, None if it is dead: one object for equal facts.
+
+        The properties of the world see nothing else, besides the messages in flight. So most
+        states look to them as an earlier one does, and `judge` asks them once.
+        """
+        if number == DEAD:
+            return None
+        found = facts(self.world.endpoints[number])
+        return self._distinct.setdefault(freeze(vars(found)), found)
 
     def _inspect(self, taken: Taken) -> Mistake | None:
         for name, happens in list(self._unseen_steps.items()):
@@ -146,8 +156,10 @@ class ProgramModel:
             reason = flawed(taken)
             if reason is not None:
                 return Mistake(name, reason)
-        for name, wrong in ALWAYS_HERE.items():
-            reason = wrong(taken.after)
-            if reason is not None:
-                return Mistake(name, reason)
+        if taken.after not in self._sound:
+            for name, wrong in ALWAYS_HERE.items():
+                reason = wrong(taken.after)
+                if reason is not None:
+                    return Mistake(name, reason)
+            self._sound.add(taken.after)
         return None

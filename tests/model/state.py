@@ -21,6 +21,7 @@ import msgspec
 from farref.protocol.context import Context
 
 Thing = TypeVar("Thing")
+_NOTHING: frozenset[object] = frozenset()
 
 
 @cache
@@ -61,7 +62,7 @@ def _is_machine(kind: type[Any]) -> bool:
     return (
         kind.__module__.startswith("farref.protocol.")
         and not issubclass(kind, tuple | Enum)
-        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]  # typeshed lacks it
         and not issubclass(kind, msgspec.Struct)
     )
 
@@ -80,6 +81,8 @@ def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
 
 
 def _clone_dict(thing: Any, copies: dict[int, Any]) -> Any:
+    if not thing:  # as most tables are
+        return {}
     return {
         key: value if (how := _CLONERS[type(value)]) is None else how(value, copies)
         for key, value in thing.items()
@@ -117,6 +120,8 @@ def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
 
 
 def _freeze_dict(thing: Any) -> Hashable:
+    if not thing:
+        return _NOTHING
     return frozenset(
         [
             (key, value if (how := _FREEZERS[type(value)]) is None else how(value))

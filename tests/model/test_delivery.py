@@ -49,5 +49,5 @@ def test_every_negative_property_is_violated() -> None:
 def test_the_number_of_states_is_plausible() -> None:
     """A count that falls shows that a part is no longer explored."""
     states = sum(report(link).states for link in QUICK)
-    print(f"{len(QUICK)} links, {states} states")  # noqa: T201
+    print(f"{len(QUICK)} links, {states} states")  # noqa: T201 - the same
     assert states > 100_000

@@ -8,10 +8,10 @@ from ..protocol.rendezvous import test_state as rules
 from .explorer import TooManyStatesError, explore
 from .meeting import MeetingModel
 from .meetings import MEETINGS
-from .mutants import CAUGHT_BY, Mutant, mutated
+from .mutants import RENDEZVOUS, Mutant, mutated
 
 PROGRAM_OF = {program.name: program for program in MEETINGS}
-MUTANTS = [(mutant, where) for where, mutants in CAUGHT_BY.items() for mutant in mutants]
+MUTANTS = [(mutant, where) for where, mutants in RENDEZVOUS.items() for mutant in mutants]
 
 
 def caught(where: str) -> str | None:

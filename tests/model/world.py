@@ -94,8 +94,9 @@ class Taken(NamedTuple):
 
 @dataclass(slots=True)
 class Outcome:
-    """The results of a step of an endpoint."""
+    """A step of an endpoint, and its results."""
 
+    move: Move
     endpoint: int
     sends: tuple[int, ...] = ()
 
@@ -111,8 +112,6 @@ class World:
     """Judges each step of an endpoint once."""
     broken: dict[int, Mistake] = field(default_factory=dict)
     """Endpoint states that no correct machine reaches."""
-    taken: list[Taken] = field(default_factory=list)
-    """Each step of an endpoint once, for the properties to look at."""
 
     def __post_init__(self) -> None:
         self.workers = [worker(name) for name in self.program.scripts]
@@ -120,8 +119,9 @@ class World:
         self._places = {who: place for place, who in enumerate(self.workers)}
         self._endpoint_ids: dict[object, int] = {}
         self._envelope_ids: dict[Envelope, int] = {}
-        self._acts: dict[int, list[tuple[Step, Outcome]]] = {}
-        self._reactions: dict[tuple[int, object], tuple[Step, Outcome]] = {}
+        self._to: list[int] = []
+        self._acts: dict[int, list[Outcome]] = {}
+        self._reactions: dict[tuple[int, object], Outcome] = {}
 
     def start(self) -> State:
         """The state before any step."""
@@ -155,14 +155,14 @@ class World:
         for number in (
             self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
         ):
-            place = self._places[self.envelopes[number].to]
+            place = self._to[number]
             if state.endpoints[place] != DEAD:  # (two equal messages are one move)
-                step, outcome = self._deliver(state.endpoints[place], number)
-                yield Move(place, step), self._next(state, place, outcome, number)
-        for place, number in enumerate(state.endpoints):
+                outcome = self._deliver(state.endpoints[place], number)
+                yield outcome.move, self._next(state, outcome, number)
+        for number in state.endpoints:
             if number != DEAD:
-                for step, outcome in self._steps(number):
-                    yield Move(place, step), self._next(state, place, outcome)
+                for outcome in self._steps(number):
+                    yield outcome.move, self._next(state, outcome)
         if self.program.victims is not None:
             yield from self._suspicions(state)
         if self.mortal:
@@ -178,14 +178,14 @@ class World:
         early = any(not isinstance(message, Probe) for message in flying) or any(
             self._steps(number) for _, number in living
         )
-        for place, number in living:
+        for _, number in living:
             endpoint = self.endpoints[number]
             if number in self.broken or (early and endpoint.suspicions):
                 continue
             for rref in endpoint.suspects():
                 if rref not in probed:
-                    step, outcome = self._react(number, Suspect(rref, early))
-                    yield Move(place, step), self._next(state, place, outcome)
+                    outcome = self._react(number, Suspect(rref, early))
+                    yield outcome.move, self._next(state, outcome)
 
     def note(self, state: State, place: int, change: Callable[[Endpoint], Mistake | None]) -> State:
         """*state* with *change* made to the books of the endpoint at *place*."""
@@ -211,11 +211,11 @@ class World:
                     yield from self._notices(state, place, who)
         if not self.program.late and (not known or self._announcements(state)):
             return
-        for place, number in living:
+        for _, number in living:
             for who in workers(self.endpoints[number].context.dead):
                 if who not in self.endpoints[number].buried:
-                    step, outcome = self._react(number, Bury(who))
-                    yield Move(place, step), self._next(state, place, outcome)
+                    outcome = self._react(number, Bury(who))
+                    yield outcome.move, self._next(state, outcome)
 
     def _notices(self, state: State, place: int, who: WorkerId) -> Iterator[tuple[Move, State]]:
         """*who* acknowledged all that it received, or nothing; messages in flight are lost."""
@@ -229,8 +229,8 @@ class World:
         unreceived = tuple(self.envelopes[it].message for it in lost)
         sent = self.endpoints[number].over.get(who, ())
         for messages in dict.fromkeys((unreceived, sent)):
-            step, outcome = self._react(number, Notice(who, messages))
-            yield Move(place, step), self._next(State(state.endpoints, flying), place, outcome)
+            outcome = self._react(number, Notice(who, messages))
+            yield outcome.move, self._next(State(state.endpoints, flying), outcome)
 
     def _announcements(self, state: State) -> bool:
         """A survivor asks the owner: for a death, or before it heard of it, which counts too.
@@ -253,21 +253,21 @@ class World:
         )
         return State(endpoints, flying)
 
-    def _next(self, state: State, place: int, outcome: Outcome, used: int = DEAD) -> State:
+    def _next(self, state: State, outcome: Outcome, used: int = DEAD) -> State:
+        place, sends = outcome.move.place, outcome.sends
         endpoints = (*state.endpoints[:place], outcome.endpoint, *state.endpoints[place + 1 :])
-        if used == DEAD and not outcome.sends:
+        if used == DEAD and not sends:
             return State(endpoints, state.flying)
         flying = list(state.flying)
         if used != DEAD:
             flying.remove(used)
-        to = (self._places[self.envelopes[number].to] for number in outcome.sends)
-        sends = zip(outcome.sends, to, strict=True)
-        flying.extend(
-            number
-            for number, place in sends
-            if endpoints[place] != DEAD or self._may_be_taken_back(number)
-        )
-        flying.sort(key=self._pair if self.program.ordered else None)
+        if sends:
+            flying += [
+                number
+                for number in sends
+                if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
+            ]
+            flying.sort(key=self._pair if self.program.ordered else None)
         return State(endpoints, tuple(flying))
 
     def _pair(self, envelope: int) -> tuple[WorkerId, WorkerId]:
@@ -286,29 +286,30 @@ class World:
 
     # ---- steps of one endpoint, each computed once
 
-    def _steps(self, number: int) -> Iterable[tuple[Step, Outcome]]:
+    def _steps(self, number: int) -> list[Outcome]:
         known = self._acts.get(number)
         if known is None:
             acts = [] if number in self.broken else self.endpoints[number].steps()
-            known = self._acts[number] = [(act, self._take(number, act)) for act in acts]
+            known = self._acts[number] = [self._take(number, act) for act in acts]
         return known
 
-    def _deliver(self, number: int, envelope: int) -> tuple[Step, Outcome]:
+    def _deliver(self, number: int, envelope: int) -> Outcome:
         known = self._reactions.get((number, envelope))
         if known is None:
             sender, _, message = self.envelopes[envelope]
-            step = Deliver(sender, message)
-            known = self._reactions[number, envelope] = (step, self._take(number, step))
+            known = self._take(number, Deliver(sender, message))
+            self._reactions[number, envelope] = known
         return known
 
-    def _react(self, number: int, step: Notice | Bury | Suspect) -> tuple[Step, Outcome]:
+    def _react(self, number: int, step: Notice | Bury | Suspect) -> Outcome:
         known = self._reactions.get((number, step))
         if known is None:
-            known = self._reactions[number, step] = (step, self._take(number, step))
+            known = self._reactions[number, step] = self._take(number, step)
         return known
 
     def _take(self, number: int, step: Step) -> Outcome:
         endpoint = self.endpoints[number].clone()
+        move = Move(self._places[endpoint.me], step)
         try:
             sends = endpoint.take(step)
             for send in sends:
@@ -316,16 +317,15 @@ class World:
         except Exception as error:  # any exception of a machine is a finding
             after = self._intern(endpoint, failed=True)
             self.broken[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")
-            return Outcome(after)
+            return Outcome(move, after)
         after = self._intern(endpoint)
         envelopes = tuple(Envelope(endpoint.me, send.to, send.message) for send in sends)
         taken = Taken(self.endpoints[number], step, self.endpoints[after], envelopes)
-        self.taken.append(taken)
         flaw = self.inspect(taken)
         if flaw is not None:
             after = self._intern(endpoint, failed=True)
             self.broken[after] = flaw
-        return Outcome(after, tuple(self._number(envelope) for envelope in envelopes))
+        return Outcome(move, after, tuple(self._number(envelope) for envelope in envelopes))
 
     def _intern(self, endpoint: Endpoint, *, failed: bool = False) -> int:
         frozen = (endpoint.me, failed, endpoint.freeze())
@@ -339,4 +339,5 @@ class World:
         if number is None:
             number = self._envelope_ids[envelope] = len(self.envelopes)
             self.envelopes.append(envelope)
+            self._to.append(self._places[envelope.to])
         return number

@@ -17,6 +17,7 @@ from farref.actors.hosting.versions import FARREF
 from .imports import FACADE, LAYERS, ROOT
 
 PUBLIC_NAMES = [
+    "ANY",
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",
@@ -49,6 +50,7 @@ PUBLIC_NAMES = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousParameters",
     "RendezvousStateError",
@@ -69,6 +71,7 @@ PUBLIC_NAMES = [
     "WorkerNotFoundError",
     "WouldBlockError",
     "counters",
+    "create",
     "get",
     "get_worker_info",
     "references",
@@ -78,6 +81,7 @@ PUBLIC_NAMES = [
     "rpc_async",
     "rpc_sync",
     "wait",
+    "worker",
 ]
 
 

@@ -47,7 +47,7 @@ def test_a_second_watch_changes_nothing() -> None:
 
 
 def test_patience_is_at_least_one_turn() -> None:
-    with pytest.raises(ValueError, match="0 turns"):
+    with pytest.raises(ValueError, match="patience must be at least 1 turn, not 0"):
         Liveness(0)
 
 

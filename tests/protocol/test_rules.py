@@ -14,6 +14,7 @@ from unittest.mock import patch
 import pytest
 
 from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
+from farref.protocol.death import Death
 from farref.protocol.entries import Entries
 from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import Loans
@@ -99,8 +100,8 @@ RULES = (
         "borrowing/rule_4_taking_back",
         Mutant(
             "takes no table back",
-            Loans,
-            "take_back",
+            Death,
+            "_take_back",
             "message.loans if isinstance(message, Reply | Returned) else ()",
             "()",
         ),

@@ -106,7 +106,7 @@ def test_of_many_who_store_at_once_one_does(backend_of: Backends) -> None:
 
 @pytest.mark.parametrize("kind", [EtcdRendezvousBackend, C10dRendezvousBackend])
 def test_a_run_has_an_id(kind: Callable[[object, str], RendezvousBackend]) -> None:
-    with pytest.raises(ValueError, match="no id"):
+    with pytest.raises(ValueError, match="run_id must be"):
         kind(object(), "")
 
 

@@ -349,6 +349,31 @@ def test_a_backend_that_hangs(run_of: Callable[..., Run]) -> None:
     line.open.set()
 
 
+def test_a_backend_that_keeps_nothing(run_of: Callable[..., Run]) -> None:
+    class Forgetful(MemoryBackend):
+        def set_state(self, state: bytes, token: Any = None) -> None:
+            """Wrong on purpose: stores nothing, and answers None."""
+
+    run = run_of(1, 1)
+    run.backend = Forgetful()
+    node = run.node("a")
+    with pytest.raises(RendezvousStateError, match=r"memory keeps no state: .* answered None 20"):
+        node.next_rendezvous()
+    with pytest.raises(RendezvousStateError, match="keeps no state"):
+        node.set_closed()
+    run.nodes.clear()
+
+
+def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., Run]) -> None:
+    class Terse(MemoryBackend):
+        def set_state(self, state: bytes, token: Any = None) -> None:
+            super().set_state(state, token)
+
+    run = run_of(1, 1)
+    run.backend = Terse()
+    assert run.node("a").next_rendezvous().world_size == 1
+
+
 def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., Run]) -> None:
     class Broken(MemoryBackend):
         def get_state(self) -> Any:
@@ -456,9 +481,9 @@ def test_etcd_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_wrong_parameters(wrong: dict[str, Any]) -> None:
     given: dict[str, Any] = {"run_id": "run", "min_nodes": 1, "max_nodes": 2, **wrong}
-    with pytest.raises(ValueError, match=r"no id|nodes"):
+    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
         DynamicRendezvousHandler.from_backend(store=None, backend=MemoryBackend(), **given)
-    with pytest.raises(ValueError, match=r"no id|nodes"):
+    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
         RendezvousParameters("farref", "localhost", **given)
 
 
@@ -476,7 +501,7 @@ def test_wrong_parameters(wrong: dict[str, Any]) -> None:
 )
 def test_wrong_timeouts(name: str, value: Any) -> None:
     params = RendezvousParameters("farref", "localhost", "run", 1, 2, **{name: value})
-    with pytest.raises(ValueError, match=r"must be more than 0|is a"):
+    with pytest.raises(ValueError, match="must be"):
         params.timeouts()
 
 

@@ -6,7 +6,13 @@ from typing import Any, cast
 
 import pytest
 
-from farref import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
+from farref import (
+    RendezvousHandler,
+    RendezvousHandlerCreator,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+)
+from farref.elastic import EtcdRendezvousHandler, rendezvous_handler_registry
 
 
 def params(**more: Any) -> RendezvousParameters:
@@ -57,7 +63,7 @@ def test_no(value: object) -> None:
 
 @pytest.mark.parametrize("value", ["maybe", "", 2, 1.0, []])
 def test_neither(value: object) -> None:
-    with pytest.raises(ValueError, match="'x' is yes or no"):
+    with pytest.raises(ValueError, match="'x' must be yes or no"):
         params(x=value).get_as_bool("x")
 
 
@@ -69,7 +75,7 @@ def test_whole_numbers() -> None:
     assert params().get_as_bool("x", True) is True
     wrongs: tuple[object, ...] = ("seven", [], "")
     for wrong in wrongs:
-        with pytest.raises(ValueError, match="'x' is a whole number"):
+        with pytest.raises(ValueError, match="'x' must be a whole number"):
             params(x=wrong).get_as_int("x")
 
 
@@ -92,11 +98,34 @@ def test_a_registry_makes_handlers_by_name() -> None:
     registry.register("b", make)
     registry.register("b", make)
     assert registry.create_handler(params()).get_backend() == "b"
-    with pytest.raises(ValueError, match="made by"):
+    with pytest.raises(ValueError, match="registered already"):
         registry.register("b", lambda _: make(params()))
-    with pytest.raises(ValueError, match="needs a name"):
+    with pytest.raises(ValueError, match="must be a non-empty text"):
         registry.register("", make)
-    with pytest.raises(ValueError, match="registered are: b"):
+    with pytest.raises(ValueError, match="there are: b"):
         registry.create_handler(params(backend="c"))
     with pytest.raises(RuntimeError, match="'other'"):
         registry.create_handler(params(says="other"))
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("c10d", r"C10dRendezvousBackend\(store, run_id\)"),
+        ("etcd", r"EtcdRendezvousBackend\(client, run_id\)"),
+        ("etcd-v2", r"EtcdRendezvousBackend\(client, run_id\)"),
+        ("static", "order=rank"),
+    ],
+)
+def test_a_name_of_torchs_registry_has_its_replacement(name: str, says: str) -> None:
+    with pytest.raises(NotImplementedError, match=says):
+        rendezvous_handler_registry.create_handler(params(backend=name))
+    registry = RendezvousHandlerRegistry()
+    creator: RendezvousHandlerCreator = make
+    registry.register(name, creator)  # a user's own
+    assert registry.create_handler(params(backend=name)).get_backend() == name
+
+
+def test_torchs_handler_over_etcd_2_has_its_replacement() -> None:
+    with pytest.raises(NotImplementedError, match=r"DynamicRendezvousHandler.from_backend"):
+        EtcdRendezvousHandler(None, "127.0.0.1")

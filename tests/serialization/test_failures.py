@@ -9,7 +9,7 @@ import sys
 import traceback
 import weakref
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -36,7 +36,7 @@ class Silent(Exception):
 
 def failure_of(error: BaseException) -> Failure:
     try:
-        raise error  # noqa: TRY301
+        raise error  # noqa: TRY301 - a helper that needs a traceback
     except BaseException as raised:
         return Failure.of(raised, "B", "there()")
 
@@ -57,12 +57,12 @@ class Exits(Exception):
 
 def test_a_constructor_that_wants_other_arguments_is_not_called() -> None:
     error = TwoArguments(1, 2)
-    error.more = ["attributes"]  # type: ignore[attr-defined]
+    error.more = ["attributes"]  # type: ignore[attr-defined]  # users add attributes
     error.add_note("a note")
     rebuilt = failure_of(error).rebuild()
     assert type(rebuilt) is TwoArguments
     assert str(rebuilt) == "1 and 2"
-    assert rebuilt.more == ["attributes"]  # type: ignore[attr-defined]
+    assert rebuilt.more == ["attributes"]  # type: ignore[attr-defined]  # users add attributes
     assert rebuilt.__notes__ == ["a note", "raised on worker B by there()"]
     assert "raise error" in str(rebuilt.__cause__)
 
@@ -83,6 +83,21 @@ def test_a_group_comes_with_its_members_and_their_tracebacks() -> None:
     whole = failure_of(ExceptionGroup("two", [Plain("one"), KeyError("k")])).rebuild()
     assert isinstance(whole, ExceptionGroup)
     assert [type(each) for each in whole.exceptions] == [Plain, KeyError]
+
+
+def test_a_group_keeps_its_type_whatever_its_members_constructors_want() -> None:
+    inner = ExceptionGroup("inner", [TwoArguments(1, 2)])
+    missing = FileNotFoundError(2, "no file", "name")  # C keeps its attributes elsewhere
+    members = [Strict(code=2), missing, inner, Plain("one")]
+    group: Any = failure_of(ExceptionGroup("four", members)).rebuild()
+    assert isinstance(group, ExceptionGroup)
+    strict, file, again, plain = cast("tuple[Any, ...]", group.exceptions)
+    assert (type(strict), str(strict), strict.code) == (Strict, "code 2", 2)
+    assert (type(file), file.filename) == (FileNotFoundError, "name")
+    assert type(again) is ExceptionGroup
+    assert [str(each) for each in again.exceptions] == ["1 and 2"]
+    assert plain.args == ("one",)
+    assert "raise error" in str(group.__cause__)
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from farref.protocol.errors import SerializationError
 from farref.protocol.ids import WorkerId
 from farref.serialization import library as module
 from farref.serialization.definitions import Definition
@@ -218,3 +220,17 @@ def test_a_large_function_goes_with_each_message(
 def test_a_name_is_enough(library: Library) -> None:
     assert library.define(gc.collect.__class__) is None
     assert library.define(weakref.WeakValueDictionary) is None
+
+
+def test_a_function_that_could_not_be_pickled_can_be_mended(
+    library: Library, names: dict[str, Any]
+) -> None:
+    lock = threading.Lock()
+    names["f"].__defaults__ = (lock,)
+    assert library.define(names["f"]) is None
+    names["cache"]["lock"] = lock
+    names["f"].__defaults__ = (1,)
+    with pytest.raises(SerializationError, match=r"f\(\) uses the global `cache`, a dict"):
+        library.define(names["f"])
+    names["cache"].clear()
+    assert library.define(names["f"]) is not None

@@ -188,7 +188,7 @@ def test_an_old_message_finds_another_name(size: int) -> None:
     new = packed(filled(2, size))
     assert file_of(new) == file
     old.take()
-    with pytest.raises(SenderDiedError, match="gave this one up"):
+    with pytest.raises(SenderDiedError, match="gave this process up"):
         opened(old)
     assert (opened(arrived(new)) == 2).all()
 
@@ -208,7 +208,7 @@ def test_an_old_message_finds_another_name_if_writing_was_interrupted(
     with pytest.raises(KeyboardInterrupt):
         packed(filled(2))
     old.take()
-    with pytest.raises(SenderDiedError, match="gave this one up"):
+    with pytest.raises(SenderDiedError, match="gave this process up"):
         opened(old)
 
 

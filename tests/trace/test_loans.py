@@ -35,7 +35,7 @@ def stages(story: Story, fork: str) -> list[str]:
 
 
 def labels(story: Story, message: str) -> list[str]:
-    return [row.labels[0] for row in story.rows if getattr(row, "kind", "") == message]  # type: ignore[union-attr]
+    return [row.labels[0] for row in story.rows if getattr(row, "kind", "") == message]  # type: ignore[union-attr]  # rows of this kind have labels
 
 
 # ---- whatever the machines do is read right
@@ -281,7 +281,7 @@ def test_steps_are_found_where_they_happened() -> None:
     story = tell(forwarding(), notes="3b F: x.borrowers.append(g) <= F learns that G holds F/1")
     (row,) = (row for row in story.rows if row.notes)
     assert [(note.at, note.text) for note in row.notes] == [("F@1", "3b F: x.borrowers.append(g)")]
-    assert row.labels[0] == "reply to g(), holds F/1"  # type: ignore[union-attr]
+    assert row.labels[0] == "reply to g(), holds F/1"  # type: ignore[union-attr]  # this row has labels
     assert (story.summary.noted, story.summary.missing) == (1, ())
 
 
@@ -354,6 +354,6 @@ def test_what_is_recorded_is_plain(tmp_path: Path) -> None:
     for sharing in DISCIPLINES:
         folder = tmp_path / sharing
         folder.mkdir()
-        random_program(World(sharing, trace=str(folder)), 1).read()  # type: ignore[arg-type]
+        random_program(World(sharing, trace=str(folder)), 1).read()
         for file in folder.glob("*.jsonl"):
             assert not re.search(r"\(|WorkerId|Passing|Report", file.read_text(encoding="utf-8"))

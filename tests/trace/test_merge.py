@@ -198,7 +198,7 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
     assert len(recording.steps[C]) == len(user_to_user().steps[C]) - 1
     (problem,) = recording.problems
     assert problem.startswith("C@3.jsonl, line")
-    assert "is torn and was skipped" in problem
+    assert "is cut off and was skipped" in problem
     assert tell(recording).problems == (problem,)
 
 
@@ -208,7 +208,7 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
         ("{garbled", "it is no JSON"),
         ("3", "it is neither a JSON object nor a row"),
         ("[1]", "Expected `str` - at `$[0]`"),
-        ('{"at": "A@1", "kind": "send"}', "it has no proper 'peer'"),
+        ('{"at": "A@1", "kind": "send"}', "it has no valid 'peer'"),
         ('{"at": "A@1", "kind": "join", "format": 99}', "format 99"),
         ('{"at": "A@1", "kind": "join", "carries": [3]}', "carries"),
     ],

@@ -27,7 +27,7 @@ from farref.tracetest.files import differences
 from farref.tracetest.show import table_lines
 
 PLANS = [
-    draw(seed, 80, sharing=sharing, weather=weather)  # type: ignore[arg-type]
+    draw(seed, 80, sharing=sharing, weather=weather)
     for sharing in DISCIPLINES
     for seed, weather in enumerate(WEATHERS, 1)
 ]

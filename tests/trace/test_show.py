@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -65,11 +66,11 @@ STEPS = """
 
 
 def shown(
-    recording: object, width: int, *, encoding: str = "utf-8", notes: str = "", **options: object
+    recording: Any, width: int, *, encoding: str = "utf-8", notes: str = "", **options: Any
 ) -> str:
     page = io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="")
-    console = Console(file=page, width=width, **options)  # type: ignore[arg-type]
-    show(tell(recording, notes=notes), console)  # type: ignore[arg-type]
+    console = Console(file=page, width=width, **options)
+    show(tell(recording, notes=notes), console)
     page.flush()
     assert isinstance(page.buffer, io.BytesIO)
     return page.buffer.getvalue().decode(encoding)
@@ -188,12 +189,13 @@ def test_a_message_to_oneself() -> None:
 
 def test_saved_pictures_are_complete_in_themselves(tmp_path: Path) -> None:
     story = tell(user_to_user(), "a <title>")
-    for name in ("t.svg", "t.HTML"):
+    for name, title in (("t.svg", "&lt;title&gt;"), ("t.HTML", r"\u003ctitle>")):
         save(story, tmp_path / name)
         text = (tmp_path / name).read_text(encoding="utf-8").replace("&#160;", " ")
         assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
         assert "frees A/1" in text
-        assert "&lt;title&gt;" in text
+        assert title in text
+        assert "a <title>" not in text
     ElementTree.parse(tmp_path / "t.svg")
 
 
@@ -253,6 +255,14 @@ def test_a_step_that_did_not_happen_is_missing() -> None:
     text = shown(forwarding(), 80, notes="9 never <= H frees F/1")
     assert "   0 of 1 step of the note found" in text
     assert "missing: 9 never (H frees F/1)" in text
+
+
+def test_a_step_that_is_left_out_counts_and_has_its_reason() -> None:
+    text = shown(forwarding(), 120, notes=f"{STEPS}\n9 never <= left out: here it is not needed")
+    found = len(STEPS.strip().splitlines())
+    assert f"{found} of {found + 1} steps of the note found" in text
+    assert "left out: 9 never (here it is not needed)" in text
+    assert "missing" not in text
 
 
 def test_a_step_stands_beside_the_lane_of_who_took_it() -> None:

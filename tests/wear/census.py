@@ -24,6 +24,8 @@ KINDS = 10
 CHANCE = 3
 """Anything may grow by this much: a wakeup that is just due, the thread that takes the census."""
 _CONTAINERS = (dict, list, set, frozenset, deque)
+_TESTERS = {"_pytest", "pluggy", "xdist"}
+"""The packages that run the tests. Logging leads to them; their tables are not ours."""
 _APART = (type, types.ModuleType, types.FrameType, types.CodeType, types.TracebackType, str, bytes)
 
 
@@ -49,6 +51,8 @@ def census(*roots: object) -> Counter[str]:
             reached += getattr(thing, "__closure__", None) or ()
             continue
         kind = type(thing)
+        if kind.__module__.partition(".")[0] in _TESTERS:
+            continue
         if _ours(kind.__module__):
             found[f"instances of {kind.__qualname__}"] += 1
             _tables(found, _attributes(thing), kind.__qualname__)

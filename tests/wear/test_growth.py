@@ -10,7 +10,7 @@ from farref.protocol.owner import NO_QUEUE
 
 from bench import growth
 from bench.growth import forks, references, workers
-from bench.peers.rpc import touch
+from bench.peers.references import touch
 from bench.things import echo
 
 
@@ -20,7 +20,7 @@ def everybody_answers(system: System, number: int) -> None:
     calls = [farref.rpc_async(name, echo, (n,)) for n, name in enumerate(names)]
     assert [call.result() for call in calls] == list(range(number))
     ref = RRef("lent")
-    assert [farref.rpc_async(name, touch, (ref,)).result() for name in names] == [1] * number
+    assert [farref.rpc_async(name, touch, ([ref],)).result() for name in names] == [1] * number
 
 
 def test_two_hundred_endpoints_in_one_process() -> None:

@@ -28,7 +28,7 @@ BROUGHT = {
 """Pages of the site, and their files at the top of the repository."""
 
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]  # pictures are drawn by the tests' own code
-from tests.docs.drawing import colours, with_pictures  # noqa: E402
+from tests.docs.drawing import colours, with_pictures  # noqa: E402 - the path is set above
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:

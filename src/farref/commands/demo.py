@@ -6,7 +6,6 @@ import importlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -22,11 +21,11 @@ from ..simulation.plan import Weather
 from . import chaos, program
 from .program import MissingPackageError, WorkersOption
 from .stage import (
+    BaseOption,
     Demo,
     PaceOption,
     SharingOption,
     check_suffix,
-    chosen,
     demo_of,
     pause_of,
     perform,
@@ -74,15 +73,6 @@ class How:
     pause: float
 
 
-class Sky(StrEnum):
-    """A weather of `chaos`, as a choice on the command line."""
-
-    CALM = "calm"
-    CRASHES = "crashes"
-    CUTS = "cuts"
-    STORM = "storm"
-
-
 def find(name: str) -> Demo:
     """The demo *name*, from its module."""
     module = importlib.import_module(f"...examples.{name.replace('-', '_')}", __name__)
@@ -112,17 +102,14 @@ def demo(
         Path | None,
         typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl, .svg or .html."),
     ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
-    ] = None,
+    base: BaseOption = None,
     sharing: SharingOption = None,
     seed: Annotated[int, typer.Option(min=0, help="For `chaos`: draws its events.")] = 1,
     acts: Annotated[int, typer.Option(min=0, max=500, help="For `chaos`: how many acts.")] = 30,
     pace: PaceOption = None,
     workers: WorkersOption = None,
     weather: Annotated[
-        Sky | None, typer.Option(help="For `chaos`: the kinds of faults.", show_default=False)
+        Weather | None, typer.Option(help="For `chaos`: the kinds of faults.", show_default=False)
     ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the list, or the summary of a demo, as JSON.")
@@ -147,14 +134,13 @@ def demo(
         raise typer.BadParameter(
             f"only programs take it: {', '.join(PROGRAMS)}", param_hint="--workers"
         )
-    how = How(base, chosen(sharing), workers, pause_of(pace))
+    how = How(base, sharing, workers, pause_of(pace))
     if name is None:
         _list(as_json=as_json)
     elif name == ALL:
         raise typer.Exit(0 if _tour(how, as_json=as_json) else 1)
     elif name == CHAOS:
-        sky: Weather | None = None if weather is None else weather.value
-        right = chaos.run(seed, acts, how.sharing, sky, save, as_json=as_json, pause=how.pause)
+        right = chaos.run(seed, acts, how.sharing, weather, save, as_json=as_json, pause=how.pause)
         raise typer.Exit(0 if right else 1)
     else:
         with program.told(name):
@@ -224,6 +210,7 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
         "lost": list(said.lost),
         "left": list(said.left),
         "missing": list(said.missing),
+        "left_out": list(said.left_out),
     }
     return figures, well(story)
 

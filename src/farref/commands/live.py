@@ -73,7 +73,7 @@ def watch(
     kept, console = RecentSteps(), Console()
     end = None if seconds is None else time.monotonic() + seconds
     with Watching(System.attach(name)) as watching:
-        print(f"watching {name}; Ctrl-C leaves it", file=sys.stderr)  # noqa: T201
+        print(f"watching {name}; Ctrl-C leaves it", file=sys.stderr)  # noqa: T201 - for the user, beside the page
         drawn = console.is_terminal and show is None
         with Live(console=console, screen=drawn, auto_refresh=False) as live:
             due = 0.0

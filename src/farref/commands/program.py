@@ -36,7 +36,7 @@ from rich.progress import (
 from ..actors.api.system import System
 from ..plurals import counted
 from ..protocol.errors import FarrefError
-from .stage import SharingOption, chosen
+from .stage import BaseOption, SharingOption
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -94,10 +94,6 @@ WorkersOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="The result as JSON.")]
-BaseOption = Annotated[
-    str | None,
-    typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,8 +206,7 @@ def run_alone(doc: str | None, make: Callable[[], Program[Any]]) -> None:
         sharing: SharingOption = None,
     ) -> None:
         with told(Path(inspect.getfile(make)).stem):
-            how = chosen(sharing) or "lend"
-            right = run(make(), workers, as_json=as_json, base=base, sharing=how)
+            right = run(make(), workers, as_json=as_json, base=base, sharing=sharing or "lend")
         raise typer.Exit(0 if right else 1)
 
     main.__doc__ = doc

@@ -16,9 +16,10 @@ from rich.tree import Tree
 
 from ..actors.api.system import System
 from ..actors.hosting import directory
+from ..actors.looking.inspection import Role
 from ..actors.looking.snapshot import LEAK_AGE, Snapshot
 from ..protocol.errors import FarrefError, SystemDownError
-from ..refs.choice import Choice, Order, RoleChoice, StateChoice
+from ..refs.choice import Choice, Order, State
 from ..refs.table import LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
 from .bar import waiting
@@ -72,12 +73,12 @@ def refs(
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks of --watch.")
     ] = 1.0,
     worker: Annotated[str | None, typer.Option(help="Only rows of this endpoint.")] = None,
-    role: Annotated[RoleChoice | None, typer.Option(help="Only rows of this role.")] = None,
+    role: Annotated[Role | None, typer.Option(help="Only rows of this role.")] = None,
     kind: Annotated[
         str | None, typer.Option("--type", metavar="TYPE", help="Only values of this type.")
     ] = None,
     state: Annotated[
-        StateChoice | None, typer.Option(help="Only rows of this state, here or at the owner.")
+        State | None, typer.Option(help="Only rows of this state, here or at the owner.")
     ] = None,
     prefix: Annotated[
         str, typer.Option("--id", metavar="ID", help="Only ids that begin with this.")
@@ -88,7 +89,7 @@ def refs(
     suspects: Annotated[
         bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
     ] = False,
-    sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = Order.ID,
+    sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = "id",
     leak_age: Annotated[
         float,
         typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak."),
@@ -107,9 +108,9 @@ def refs(
         raise typer.BadParameter("--why looks only once", param_hint="--watch")
     chosen = Choice(
         worker=worker,
-        role=None if role is None else role.value,
+        role=role,
         type=kind,
-        state=None if state is None else state.value,
+        state=state,
         prefix=prefix,
         older=older,
         suspects=suspects,

@@ -21,23 +21,22 @@ import tempfile
 import textwrap
 import time
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from ..actors.api.system import System
+from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
+from .bar import waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from ..protocol.sharing import Sharing
 
 PATIENCE = 10.0
 """Seconds for everything to be freed once a demo's function has returned."""
@@ -61,16 +60,8 @@ class Demo:
     """Seconds: its system's ``orphan_grace``."""
 
 
-class SharingChoice(StrEnum):
-    """A discipline, as a choice on the command line."""
-
-    LEND = "lend"
-    BORROW = "borrow"
-    FORK = "fork"
-
-
 SharingOption = Annotated[
-    SharingChoice | None,
+    Sharing | None,
     typer.Option(
         "--sharing",
         help="How calls share the references in their arguments; by default as the demo says.",
@@ -79,6 +70,10 @@ SharingOption = Annotated[
 ]
 
 
+BaseOption = Annotated[
+    str | None,
+    typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
+]
 PaceOption = Annotated[
     bool | None,
     typer.Option(
@@ -88,7 +83,7 @@ PaceOption = Annotated[
         show_default=False,
     ),
 ]
-PAUSES = {True: 0.5, False: 0.0}
+PAUSES: dict[bool | None, float] = {True: 0.5, False: 0.0}
 """Seconds between two lines of a trace, with ``--slow`` and ``--fast``."""
 PAUSE = 0.04
 """The same, in a terminal, by default."""
@@ -96,12 +91,7 @@ PAUSE = 0.04
 
 def pause_of(slow: bool | None) -> float:
     """Seconds between two lines of a trace; 0 into a pipe, by default."""
-    return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)  # type: ignore[arg-type]
-
-
-def chosen(sharing: SharingChoice | None) -> Sharing | None:
-    """The discipline that the command line names, if any."""
-    return None if sharing is None else sharing.value
+    return PAUSES.get(slow, PAUSE if Console().is_terminal else 0.0)
 
 
 def demo_of(name: str, doc: str | None, play: Callable[[System], object]) -> Demo:
@@ -120,7 +110,7 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
     Raises the demo's exceptions.
     """
     sharing = sharing or demo.sharing
-    with playing(), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
+    with waiting("recording"), tempfile.TemporaryDirectory(prefix="farref-trace-") as folder:
         trace = Path(folder)
         with System(base, sharing=sharing, trace=trace, orphan_grace=demo.grace) as system:
             demo.play(system)
@@ -128,18 +118,6 @@ def perform(demo: Demo, base: str | None = None, sharing: Sharing | None = None)
         return read(
             trace, f"{demo.sentence} [sharing: {sharing}]", of_discipline(demo.steps, sharing)
         )
-
-
-@contextlib.contextmanager
-def playing() -> Iterator[None]:
-    """Show a bar in a terminal while the block runs; it disappears at the end."""
-    console = Console(stderr=True)
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
-        progress.add_task("recording", total=None)
-        yield
 
 
 def present(demo: Demo, story: Story, sharing: Sharing | None, pause: float = 0.0) -> None:
@@ -208,16 +186,16 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
         save_to: Annotated[
             Path | None, typer.Option("--save", help="Save the trace: .jsonl, .svg or .html.")
         ] = None,
-        base: Annotated[str | None, typer.Option(help="The Thespian system base.")] = None,
+        base: BaseOption = None,
         sharing: SharingOption = None,
         pace: PaceOption = None,
     ) -> None:
         if save_to is not None:
             check_suffix(save_to)
-        story = perform(demo, base, chosen(sharing))
+        story = perform(demo, base, sharing)
         if save_to is not None:
             save_story(story, save_to)
-        present(demo, story, chosen(sharing), pause_of(pace))
+        present(demo, story, sharing, pause_of(pace))
         raise typer.Exit(0 if well(story) else 1)
 
     main.__doc__ = f"{demo.sentence}\n\n{demo.look_for}"

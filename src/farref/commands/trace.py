@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -34,13 +33,8 @@ ROWS = 1_000
 """Rows that are printed without `--all`."""
 
 
-class Form(StrEnum):
-    """The forms in which a trace can be exported."""
-
-    MERMAID = "mermaid"
-    HTML = "html"
-    PERFETTO = "perfetto"
-    TEST = "test"
+Form = Literal["mermaid", "html", "perfetto", "test"]
+"""The forms in which a trace can be exported."""
 
 
 def trace(
@@ -100,7 +94,7 @@ def trace(
     if save is not None:
         check_suffix(save)
     only = Only(tuple(ref or ()), tuple(worker or ()))
-    if export is Form.TEST and only != EVERYTHING:
+    if export == "test" and only != EVERYTHING:
         raise typer.BadParameter("a test needs the whole trace: leave out --ref and --worker")
     try:
         recording = _recording(source, only, seconds, as_json=as_json)
@@ -163,10 +157,10 @@ def _told(recording: Recording, only: Only) -> Story:
 def _export(story: Story, form: Form, to: Path | None) -> None:
     with bar("exporting") as progress:
         makers: dict[Form, Callable[[Story, Progress], str]] = {
-            Form.MERMAID: mermaid,
-            Form.HTML: page,
-            Form.PERFETTO: perfetto,
-            Form.TEST: trace_test,
+            "mermaid": mermaid,
+            "html": page,
+            "perfetto": perfetto,
+            "test": trace_test,
         }
         text = makers[form](story, progress)
     if to is None:

@@ -11,8 +11,10 @@ and `farref.elastic.c10d` have the other backends, each with its optional extra.
 `farref.elastic.torchrun` is ``torchrun --rdzv-backend=farref``.
 """
 
+from ..actors.rendezvous.group import rendezvous_handler_registry
 from ..actors.rendezvous.handler import (
     RendezvousHandler,
+    RendezvousHandlerCreator,
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
@@ -32,11 +34,12 @@ from .api import (
     RendezvousStoreInfo,
     Token,
 )
-from .handler import DynamicRendezvousHandler
+from .handler import DynamicRendezvousHandler, EtcdRendezvousHandler
 from .service import ServiceRendezvousBackend
 
 __all__ = [
     "DynamicRendezvousHandler",
+    "EtcdRendezvousHandler",
     "Member",
     "PrefixStore",
     "RendezvousBackend",
@@ -45,6 +48,7 @@ __all__ = [
     "RendezvousError",
     "RendezvousGracefulExitError",
     "RendezvousHandler",
+    "RendezvousHandlerCreator",
     "RendezvousHandlerRegistry",
     "RendezvousInfo",
     "RendezvousParameters",
@@ -54,4 +58,5 @@ __all__ = [
     "ServiceRendezvousBackend",
     "Timeouts",
     "Token",
+    "rendezvous_handler_registry",
 ]

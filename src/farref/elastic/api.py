@@ -22,7 +22,7 @@ Token = Any
 def checked_run_id(run_id: str) -> str:
     """*run_id*; raises `ValueError` if it is not one."""
     if not run_id:
-        raise ValueError("the run has no id: it must be a non-empty text")
+        raise ValueError("run_id must be a non-empty text")
     return run_id
 
 
@@ -138,6 +138,32 @@ class PrefixStore:
     def num_keys(self) -> int:
         """How many keys the whole store has."""
         return int(self._store.num_keys())
+
+    def list_keys(self) -> list[str]:
+        """The keys of this view, without the prefix."""
+        here = self._key("")
+        return [key[len(here) :] for key in self._store.list_keys() if key.startswith(here)]
+
+    def queue_push(self, key: str, value: bytes | str) -> None:
+        """Append *value* to the queue at *key*."""
+        self._store.queue_push(self._key(key), value)
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of the queue at *key*."""
+        return bytes(self._store.queue_pop(self._key(key), block))
+
+    def queue_len(self, key: str) -> int:
+        """How many values the queue at *key* has."""
+        return int(self._store.queue_len(self._key(key)))
+
+    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
+        """Wait until *world_size* callers have come to *key*, for *timeout* at most."""
+        more = () if timeout is None else (timeout,)
+        self._store.barrier(self._key(key), world_size, *more)
+
+    def clone(self) -> PrefixStore:
+        """The same view of a clone of the store, which has a connection of its own."""
+        return PrefixStore(self._prefix, self._store.clone())
 
     @property
     def timeout(self) -> timedelta:

@@ -27,7 +27,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import RendezvousConnectionError, RendezvousError
+from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
 from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
 
 if TYPE_CHECKING:
@@ -39,6 +39,9 @@ log = logging.getLogger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks of a node that is in a round."""
+
+REFUSED = 20
+"""Answers in a row that nothing is stored, to a node that wants to store the first state."""
 
 Change = Callable[["State | None"], "State | None"]
 """Returns the state to store, given the stored one; None to leave it unchanged."""
@@ -117,11 +120,11 @@ class Attendance:
                 if time.monotonic() - since < self._timeouts.silence:
                     return self._seen
                 raise kind(said)
-        return self.change(lambda _: None, self._timeouts.heartbeat, "the state was not read")
+        return self.change(lambda _: None, self._timeouts.heartbeat, "reading the state")
 
     def close(self) -> None:
         """Close the run. Raises `RendezvousError`."""
-        self.change(self._attendant.close, self._timeouts.close, "the run was not closed")
+        self.change(self._attendant.close, self._timeouts.close, "closing the run")
 
     def end(self, *, close: bool) -> None:
         """Leave. With *close*, close the run first, if this node takes part in it."""
@@ -133,7 +136,7 @@ class Attendance:
 
         with self._wake:
             self._present, self._wanted = False, None
-        self.change(gone, self._timeouts.close if close else self._timeouts.heartbeat, "not left")
+        self.change(gone, self._timeouts.close if close else self._timeouts.heartbeat, "leaving")
 
     def change(self, change: Change, timeout: float, what: str) -> State:
         """Apply *change* to the stored state. Return the state that is then stored."""
@@ -190,8 +193,8 @@ class Attendance:
             _, kind, said = self._failing
             return kind(said)
         return RendezvousConnectionError(
-            f"{what}: {self._backend.name} did not answer in time; is it stopped, or is something "
-            "else there?"
+            f"{what}: {self._backend.name} did not answer in time; check that it runs, and that "
+            "the address is right"
         )
 
     def _leave_at_exit(self) -> None:
@@ -266,14 +269,14 @@ class Attendance:
             since = now if self._failing is None else self._failing[0]
             self._failing = (since, type(error), str(error))
         if since == now:
-            log.warning("rendezvous of %s: %s; trying again", self.node, error)
+            log.warning("the rendezvous of %s failed, and is tried again: %s", self.node, error)
         patience = min(self._timeouts.silence, self._timeouts.join)
         return error if now - since >= patience else None
 
     def _spoilt(self, error: Exception) -> None:
         """The stored state is corrupt: from now on `view` raises this at once."""
         if self._failing is None:
-            log.warning("rendezvous of %s: %s", self.node, error)
+            log.warning("the rendezvous of %s failed: %s", self.node, error)
         kind, said = type(error), str(error)
         if not issubclass(kind, RendezvousError):
             kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
@@ -298,12 +301,12 @@ class Attendance:
             return min(pause, LOOK, self._timeouts.keep_alive)
         # All nodes together look a few hundred times a second, however many there are.
         here = 1 if self._seen is None else len(self._seen.seats())
-        return min(pause, LOOK, 0.05 + 0.003 * here) * random.uniform(0.7, 1.0)  # noqa: S311
+        return min(pause, LOOK, 0.05 + 0.003 * here) * random.uniform(0.7, 1.0)  # noqa: S311 - it only spreads load
 
     def _stored(self, change: Change) -> State:
         """Apply *change*, again while other nodes are faster. Return the state then stored."""
         found = self._backend.get_state()
-        faster = 0
+        faster = refused = 0
         while True:
             stored = None if found is None else decode(found[0])
             wanted = change(stored)
@@ -312,6 +315,15 @@ class Attendance:
             answer = self._backend.set_state(encode(wanted), found[1] if found else None)
             if answer is not None and answer[2]:
                 return wanted
-            found = None if answer is None else (answer[0], answer[1])
+            # Nothing is stored, and this did not store it. The state may have been removed just
+            # now, but not every time.
+            refused = refused + 1 if answer is None and found is None else 0
+            if refused == REFUSED:
+                raise RendezvousStateError(
+                    f"{self._backend.name} keeps no state: its set_state answered None {REFUSED} "
+                    "times in a row, when nothing was stored. It must store the state, and return "
+                    "(state, token, True)"
+                )
+            found = self._backend.get_state() if answer is None else (answer[0], answer[1])
             faster = min(faster + 1, 6)
-            time.sleep(random.uniform(0, 0.001 * 2**faster))  # noqa: S311
+            time.sleep(random.uniform(0, 0.001 * 2**faster))  # noqa: S311 - the same

@@ -67,8 +67,8 @@ def _state(value: bytes) -> bytes:
         return base64.b64decode(coded, validate=True)
     except ValueError as error:
         raise RendezvousStateError(
-            f"the stored state of the rendezvous is corrupt: {value[:40]!r} is none of ours; was "
-            "something else stored under its key?"
+            f"the stored state of the rendezvous is corrupt: {value[:40]!r}. Maybe another "
+            "program uses the same key: use another run id"
         ) from error
 
 

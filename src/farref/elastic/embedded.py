@@ -62,11 +62,11 @@ class Place:
         except BaseError as error:
             raise ValueError(
                 f"endpoint {host}:{port}: {error}. Agents on several machines need the same key: "
-                f"by --rdzv-conf=key=FILE, or {KEY}=FILE in the environment of each"
+                f"pass --rdzv-conf=key=FILE, or set {KEY}=FILE in the environment of each"
             ) from error
         self.port = port
         if addresses.is_loopback(self.host) and host not in (self.host, "localhost"):
-            log.warning("%s is %s here: other machines will not reach it", host, self.host)
+            log.warning("%s means %s here: other machines cannot reach it", host, self.host)
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"

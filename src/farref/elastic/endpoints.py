@@ -47,7 +47,7 @@ class RendezvousEndpoint:
         parts = urlsplit(text if "://" in text else f"{self.DEFAULT}://{text}")
         if parts.scheme not in self.PORTS:
             known = ", ".join(self.PORTS)
-            raise ValueError(f"endpoint {text!r}: its scheme is one of {known}")
+            raise ValueError(f"endpoint {text!r}: its scheme must be one of {known}")
         if not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
             raise ValueError(f"endpoint {text!r} is not of the form scheme://host:port")
         try:

@@ -92,7 +92,7 @@ class EtcdRendezvousBackend(RendezvousBackend):
             yield
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise RendezvousConnectionError(
-                f"what answers at {where} is not etcd 3: {type(error).__name__}: {error}"
+                f"the server at {where} is not etcd 3: {type(error).__name__}: {error}"
             ) from error
         except Exception as error:
             # etcd3gw's exceptions have what happened beside their text.

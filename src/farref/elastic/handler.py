@@ -160,6 +160,21 @@ class DynamicRendezvousHandler(RendezvousHandler):
         return True
 
 
+class EtcdRendezvousHandler:
+    """Torch's name for its handler over etcd 2. Here `DynamicRendezvousHandler` runs over etcd 3.
+
+    Raises:
+        NotImplementedError: always; its text names the replacement.
+    """
+
+    def __init__(self, *_args: object, **_kwargs: object) -> None:
+        raise NotImplementedError(
+            "farref has no EtcdRendezvousHandler, which torch has for etcd 2. Over etcd 3 use "
+            "DynamicRendezvousHandler.from_backend(run_id, store, EtcdRendezvousBackend(client, "
+            "run_id), min_nodes, max_nodes), with farref.elastic.etcd.EtcdRendezvousBackend"
+        )
+
+
 def free_port() -> int:
     """A port on which nobody listens now."""
     with socket.socket() as probe:

@@ -122,8 +122,8 @@ class TorchrunHandler(RendezvousHandler):
                     return _info(membership, store)
                 if time.monotonic() >= late:
                     raise RendezvousTimeoutError(
-                        f"{self._nodes.node} met others, but not all of them stayed for as long as "
-                        "it takes to reach the one of rank 0"
+                        f"{self._nodes.node} met other nodes, but some left before all of them had "
+                        "reached the node of rank 0"
                     )
 
     def _store(self, membership: Membership, serving: Any) -> Any | None:
@@ -147,7 +147,7 @@ class TorchrunHandler(RendezvousHandler):
                     unless=self._over,
                 )
             except RendezvousConnectionError as error:
-                log.warning("%s meets the others again: %s", self._nodes.node, error)
+                log.warning("%s joins again, for a new round: %s", self._nodes.node, error)
                 return None
         run = self._nodes.get_run_id()
         return PrefixStore(f"farref/{run}/{membership.round}", store)
@@ -168,7 +168,7 @@ class TorchrunHandler(RendezvousHandler):
         except RendezvousError:
             raise
         except Exception as error:
-            log.warning("%s meets the others again: %s", self._nodes.node, error)
+            log.warning("%s joins again, for a new round: %s", self._nodes.node, error)
             return False
         return True
 

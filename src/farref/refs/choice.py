@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -13,37 +12,9 @@ if TYPE_CHECKING:
     from ..actors.looking.snapshot import Snapshot
 
 
-class Order(StrEnum):
-    """The order of rows: names from a to z, numbers from the greatest down."""
-
-    ID = "id"
-    AGE = "age"
-    SIZE = "size"
-    TYPE = "type"
-    ROLE = "role"
-    WORKER = "worker"
-    HANDLES = "handles"
-
-
-class RoleChoice(StrEnum):
-    """A role, as a choice on the command line."""
-
-    OWNER = "owner"
-    ALIAS = "alias"
-    USER = "user"
-    BORROWER = "borrower"
-
-
-class StateChoice(StrEnum):
-    """A state, as a choice on the command line."""
-
-    PLACEHOLDER = "placeholder"
-    CREATED = "created"
-    RESOLVED = "resolved"
-    ALIAS = "alias"
-    UNCONFIRMED = "unconfirmed"
-    CONFIRMED = "confirmed"
-    LOST = "lost"
+Order = Literal["id", "age", "size", "type", "role", "worker", "handles"]
+"""The order of rows: names from a to z, numbers from the greatest down."""
+State = Literal["placeholder", "created", "resolved", "alias", "unconfirmed", "confirmed", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +44,10 @@ class Choice:
                 f"there are {some}{more}"
             )
 
-    def of(self, rows: Iterable[ReferenceInfo], order: Order = Order.ID) -> list[ReferenceInfo]:
+    def of(self, rows: Iterable[ReferenceInfo], order: Order = "id") -> list[ReferenceInfo]:
         """The chosen ones of *rows*, in *order*."""
         found = [row for row in rows if self._means(row)]
-        if order is not Order.ID:  # as they come
+        if order != "id":  # as they come
             found.sort(key=lambda row: _key(row, order))
         return found
 
@@ -94,15 +65,15 @@ class Choice:
 
 def _key(row: ReferenceInfo, order: Order) -> Any:
     match order:
-        case Order.AGE:
+        case "age":
             return -row.age
-        case Order.SIZE:
+        case "size":
             return -(row.size or 0)
-        case Order.HANDLES:
+        case "handles":
             return -row.handles
-        case Order.TYPE:
+        case "type":
             return row.type or ""
-        case Order.ROLE:
+        case "role":
             return row.role
         case _:
             return row.worker

@@ -163,7 +163,7 @@ class Oracle:
             case _:
                 explained = why is Refusal.CANCELLED  # `got` checks that
         if not explained:
-            raise WrongError("G6", f"{node.me} refuses {request}: {why.value}; and that is not so")
+            raise WrongError("G6", f"{node.me} refuses {request}: {why.value}; but that is wrong")
 
     def ran(self, turn: Turn) -> None:
         """Check that a method overtook none of the same caller. Raises `WrongError` if it did."""
@@ -178,7 +178,7 @@ class Oracle:
         """Check that *request* may begin beside *others*. Raises `WrongError` if not."""
         target = target_of(request)
         if target is not None and any(target_of(each) == target for each in others):
-            raise WrongError("G3", f"{target} runs {request}, and something else, too")
+            raise WrongError("G3", f"{target} runs {request} and another request at once")
 
     # ---- answers
 
@@ -188,11 +188,11 @@ class Oracle:
             return
         if asked.on in asked.chain:
             raise WrongError(
-                "G6", f"a method of {asked.on} waited for another one of it, and got it"
+                "G6", f"a method of {asked.on} waited for another method of it, and got its result"
             )
         way = self._way(asked.on)
         if content != way[-1] or way[-1] in (*way[:-1], *self._broken):
-            raise WrongError("value", f"{asked.on} has that of {way[-1]}, not of {content}")
+            raise WrongError("value", f"{asked.on} has the value of {way[-1]}, not of {content}")
 
     def failed(self, asked: PendingRequest, worker: WorkerId) -> None:
         """Check that *worker*, which will not reply, is dead and was asked. Raises `WrongError`."""

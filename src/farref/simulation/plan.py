@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass, field
-from typing import Literal, cast
+from typing import Literal
 
 from ..protocol.sharing import DISCIPLINES, Sharing
 
@@ -94,7 +94,7 @@ def draw(
     """Draw the plan of *seed*, with *acts* acts. The seed decides discipline and weather, too."""
     dice = random.Random(seed)
     how, sky = dice.choice(list(DISCIPLINES)), dice.choice(WEATHERS)
-    sharing, weather = sharing or cast("Sharing", how), weather or sky
+    sharing, weather = sharing or how, weather or sky
     loss = dice.choice((0.0, 0.01, 0.05))
     grace = dice.choice((GRACE, SHORT_GRACE)) if weather == "storm" else GRACE
     rare = dice.choice((1, RARE)) if acts >= LONG else 1

@@ -54,7 +54,7 @@ class WaitGraph:
         """Check that *request*, refused for the ring *way*, waits in it. Raises `WrongError`."""
         tasks = _tasks(way)
         if way not in self._there or self._asked_as(request.call) != way[-1].call:
-            raise WrongError("G6", f"{request} is refused, and {way} was no ring")
+            raise WrongError("G6", f"{request} is refused, but {way} was no ring")
         if tasks in self._broken:
             raise WrongError("G6", f"{request} is the second victim of {way}")
         self._broken.add(tasks)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,9 +96,10 @@ class SimulatedWorld:
         end = self.scene.now + AFTERWARDS
         while self.scene.now < end:
             for node in self._living():
-                gone = [*node.handles]
-                node.handles.clear()
-                node.do(node.context.drop(*gone))
+                if node.handles:
+                    gone = [*node.handles]
+                    node.handles.clear()
+                    node.do(node.context.drop(*gone))
             if not self.scene.step(end):
                 break
         self._check_end()
@@ -133,7 +135,7 @@ class SimulatedWorld:
             self.scene.later(
                 self._dice.uniform(0.05, NOTICE),
                 other,
-                lambda other=other: other.told_of_death(node.me),  # type: ignore[misc]
+                partial(other.told_of_death, node.me),
             )
         again = self._dice.uniform(0.5, 3.0)
         self.scene.later(again, None, lambda: self._start(number))

@@ -10,15 +10,18 @@ from typing import TYPE_CHECKING
 from ..actors.api.rpc import rpc_async
 from ..actors.looking.inspection import references
 from ..actors.shells.program import CallInPort
+from ..protocol.errors import FarrefError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from ..actors.api.system import System
     from ..actors.looking.inspection import ReferenceInfo
 
 PATIENCE = 20.0
 """Seconds: more than the wait of any usual test."""
+EXPLAINED = 5
+"""The most objects that a report explains: each explanation asks every endpoint."""
 
 
 def until(system: System, condition: Callable[[], object], seconds: float = PATIENCE) -> bool:
@@ -65,7 +68,8 @@ def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
     Messages that the program never listened for hold references, so they are dropped first.
 
     Raises:
-        AssertionError: with a line for each reference that is left.
+        AssertionError: with a line for each reference that is left, and the tree of the reasons
+            why it is alive (`System.why`), for the first few.
     """
 
     def nothing() -> bool:
@@ -74,6 +78,26 @@ def assert_nothing_held(system: System, seconds: float = 15.0) -> None:
         return not references_everywhere(system)
 
     if not until(system, nothing, seconds):
-        rows = itertools.chain(*references_everywhere(system).values())
-        text = "\n".join(map(repr, rows))
+        rows = list(itertools.chain(*references_everywhere(system).values()))
+        text = "\n".join([*map(repr, rows), *_reasons(system, rows)])
         raise AssertionError(f"references are left after {seconds:g} s:\n{text}")
+
+
+def _reasons(system: System, rows: list[ReferenceInfo]) -> Iterator[str]:
+    """Why each object in *rows* is alive, one text each; of objects that contain others, once."""
+    left = list(dict.fromkeys(row.rref for row in rows))
+    told = set[str]()
+    for rref in left:
+        if rref in told:
+            continue
+        if len(told) >= EXPLAINED:
+            yield f"and more; ask `farref refs --why ID` or `System.why`: {', '.join(left)}"[:200]
+            return
+        try:
+            reason = system.why(rref)
+        except (LookupError, FarrefError) as error:
+            yield f"{rref}: {error}"
+            told.add(rref)
+        else:
+            yield f"why {reason}"
+            told |= {step.rref for step in reason.walk() if step.kind == "reference"}

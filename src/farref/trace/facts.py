@@ -1,7 +1,8 @@
 """A recorded step as plain sentences, in which `notes` looks for published steps.
 
 The sentences name endpoints and objects as the trace does (``F lends F/1 to G``). A sentence is
-about the one endpoint that took the step: the sender's sentence and the receiver's differ.
+about the one endpoint that took the step: the sender's sentence and the receiver's differ. Only
+steps that published examples have make sentences.
 """
 
 from __future__ import annotations
@@ -15,53 +16,37 @@ if TYPE_CHECKING:
     from .records import Record
     from .view import View
 
+
 _PASSES = {"loan": "lends {rref} to", "fork": "shares {rref} with", "back": "gives {rref} back to"}
 
 
 def facts(record: Record, names: TraceNames, view: View) -> Iterator[str]:
     """The sentences of one step. *view* is the state before the step."""
     at, peer = names.of(record.at), names.of(record.peer)
-    rref = names.id(record.text("rref"))
     match record.kind:
         case "send":
-            for said in (*_sent(record, names), *_aliases(record, names, view, "says")):
-                yield f"{at} {said.format(peer=peer)}"
+            said = [*_sent(record, names), *_aliases(record, names, view, "says")]
         case "receive":
-            for said in (
-                *_received(record, names, view),
-                *_aliases(record, names, view, "learns"),
-            ):
-                yield f"{at} {said.format(peer=peer)}"
-        case "run":
-            yield f"{at} runs {record.text('label')}"
+            said = [*_received(record, names, view), *_aliases(record, names, view, "learns")]
         case "free":
-            yield f"{at} frees {rref}"
-        case "lose":
-            yield f"{at} loses {rref}"
+            said = [f"frees {names.id(record.text('rref'))}"]
         case "confirmed":
-            yield f"{at} is counted for {rref}"
+            said = [f"is counted for {names.id(record.text('rref'))}"]
         case _:
-            pass
+            said = []
+    yield from (f"{at} {each.format(peer=peer)}" for each in said)
 
 
 def _sent(record: Record, names: TraceNames) -> Iterator[str]:
-    match record.message:
-        case "Call" | "Invoke" | "Create":
-            yield f"calls {record.text('label')} on {{peer}}"
-        case "Reply":
-            yield "replies to {peer}"
-        case "Probe":
-            yield f"looks with {{peer}} for a ring by {names.id(record.text('start'))}"
-        case _:
-            pass
+    if record.message in ("Call", "Invoke", "Create"):
+        yield f"calls {record.text('label')} on {{peer}}"
+    if record.message == "Reply":
+        yield "replies to {peer}"
     for each in record.brings:
         yield _PASSES[each.passing].format(rref=names.id(each.rref)) + " {peer}"
     for report in record.reports:
-        rref = names.id(report.rref)
         if report.held:
-            yield f"tells {{peer}} that it holds {rref}"
-        for _, borrower in report.borrowers:
-            yield f"tells {{peer}} that {names.of(borrower)} holds {rref}"
+            yield f"tells {{peer}} that it holds {names.id(report.rref)}"
     for asked, _ in record.notices:
         yield f"asks {{peer}} for word of the end of {names.id(asked)}"
     for removal in record.removals:
@@ -71,15 +56,10 @@ def _sent(record: Record, names: TraceNames) -> Iterator[str]:
 def _aliases(record: Record, names: TraceNames, view: View, verb: str) -> Iterator[str]:
     """Sentences about aliases: the endpoint *says* or *learns* a fact, as *verb* has it."""
     rref, alias = names.id(record.text("rref")), names.id(record.text("alias"))
-    match record.message:
-        case "AliasRef":
-            yield f"{verb} that {alias} is an alias of {rref}"
-        case "AliasGone":
-            yield f"{verb} that {alias} is no alias of {rref} any more"
-        case "Canonical" if record.moved is None:
-            yield f"{verb} that {rref} is canonical"
-        case _:
-            pass
+    if record.message == "AliasRef":
+        yield f"{verb} that {alias} is an alias of {rref}"
+    if record.message == "Canonical" and record.moved is None:
+        yield f"{verb} that {rref} is canonical"
     if record.moved is not None:
         found = names.id(record.moved.fork.rref)
         yield f"{verb} that {names.id(stands_for(record, view))} is {found}"
@@ -100,11 +80,8 @@ def _received(record: Record, names: TraceNames, view: View) -> Iterator[str]:
             if loan.id not in held:
                 yield f"has {names.id(loan.rref)} back from {{peer}}"
     for report in record.reports:
-        rref = names.id(report.rref)
         if report.held:
-            yield f"learns that {{peer}} holds {rref}"
-        for _, borrower in report.borrowers:
-            yield f"learns that {names.of(borrower)} holds {rref}"
+            yield f"learns that {{peer}} holds {names.id(report.rref)}"
     for asked, _ in record.notices:
         yield f"is asked by {{peer}} for word of the end of {names.id(asked)}"
     for removal in record.removals:

@@ -121,7 +121,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "buried":
             return context.bury(give.worker("peer"))
         case other:
-            raise TraceInputError(f"{other!r} is no input of a machine's")
+            raise TraceInputError(f"no machine has an input {other!r}")
 
 
 def message_of(fields: Fields, worker: Worker) -> Message:

@@ -1,6 +1,6 @@
 """The labels of arrows: several for each kind of message, the longest first.
 
-Most messages declare their labels beside their fields (`ways_for`). For the others, this module
+Most messages declare their labels beside their fields (`Said.words`). For the others, this module
 writes a label from the message's contents, or from the request that it answers.
 """
 
@@ -22,8 +22,6 @@ from ..protocol.messages import (
     Reply,
     Returned,
     Tell,
-    ways_for,
-    word_for,
 )
 from .facts import stands_for
 
@@ -60,7 +58,7 @@ class Labels:
         fields = {name: self._names.id(record.text(name)) for name in record.fields}
         fields["loans"] = self._list([loan for _, loan in record.notices])
         fields["before"] = "again " if record.fields.get("before") else ""
-        return tuple(way.format_map(fields) for way in ways_for(BY_NAME[record.message]))
+        return tuple(way.format_map(fields) for way in BY_NAME[record.message].ways())
 
     # ---- messages of the protocol
 
@@ -77,7 +75,7 @@ class Labels:
         return f"{is_it}, fork {self._names.id(fork.fork)}", is_it, f"is {found}"
 
     def _removed(self, record: Record) -> tuple[str, ...]:
-        verb, removals = word_for(BY_NAME[record.message]), record.removals
+        verb, removals = BY_NAME[record.message].word(), record.removals
         which = self._list([fork for removal in removals for fork in removal.forks])
         borrowers = self._borrowers(pair for removal in removals for pair in removal.borrowers)
         if not borrowers:
@@ -212,4 +210,4 @@ _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
     Tell: Labels._tell,
     Reply: Labels._reply,
 }
-"""Messages that need more than the labels of `ways_for`."""
+"""Messages that need more than the labels of `Said.words`."""

@@ -115,12 +115,6 @@ def _last(story: Story) -> int:
     return room
 
 
-def picture(story: Story, width: int, look: Glyphs) -> Iterator[Text] | None:
-    """The lines of the picture; None if it does not fit."""
-    chosen = layout(story, width)
-    return _Picture(story, chosen, look).lines() if chosen else None
-
-
 def part(
     story: Story, chosen: Layout, look: Glyphs, first: int, last: int
 ) -> tuple[list[Text], list[list[Text]]]:
@@ -169,11 +163,6 @@ class _Picture:
         self._width = LEFT + (len(story.lanes) - 1) * layout.space + layout.last
         self._forks = list(story.forks.values())
         self._stages: dict[str, Stage] = {}
-
-    def lines(self) -> Iterator[Text]:
-        yield from self._heads()
-        for row in self._story.rows:
-            yield from self.row(row)
 
     def row(self, row: Row) -> Iterator[Text]:
         """The lines of the next row."""

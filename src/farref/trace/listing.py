@@ -18,12 +18,6 @@ if TYPE_CHECKING:
     from .view import Change
 
 
-def listing(story: Story, look: Glyphs) -> Iterator[Text]:
-    """The lines of the list."""
-    for row in story.rows:
-        yield from item(story, row, look)
-
-
 def item(story: Story, row: Row, look: Glyphs) -> Iterator[Text]:
     """The lines of one row."""
     yield _line(story, row, look)

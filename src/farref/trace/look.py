@@ -1,8 +1,8 @@
 """The look of a trace: its characters and its colours.
 
-The colours are mid-tones of the 256-colour palette, readable on light and on dark backgrounds. No
-information is in a colour alone. Every character is one cell wide. An ASCII set serves terminals
-and files whose encoding has no other characters.
+The colours are mid-tones of the 256-colour palette, readable on light and on dark backgrounds; the
+class of a message says its own (`Said.hue`). No information is in a colour alone. Every character
+is one cell wide. An ASCII set serves terminals and files whose encoding has no other characters.
 """
 
 from __future__ import annotations
@@ -10,31 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..protocol.messages import KINDS
 from .view import Stage
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-KIND = {
-    "Create": "color(33)",
-    "Call": "color(37)",
-    "Invoke": "color(73)",
-    "Tell": "color(134)",
-    "Fetch": "color(98)",
-    "Reply": "color(71)",
-    "ForkRequest": "color(166)",
-    "Ack": "color(136)",
-    "ChildAck": "color(101)",
-    "Delete": "color(167)",
-    "Returned": "color(71)",
-    "NotifyRefRemoved": "color(166)",
-    "RefRemoved": "color(167)",
-    "AliasRef": "color(168)",
-    "Canonical": "color(35)",
-    "AliasGone": "color(131)",
-    "Cancel": "color(244)",
-    "Probe": "color(180)",
-}
+KIND = {kind.__name__: f"color({kind.hue})" for kind in KINDS}
 STAGE = {
     Stage.UNKNOWN: "color(166)",
     Stage.LENT: "color(73)",

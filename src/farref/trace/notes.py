@@ -7,7 +7,11 @@ A demo of such an example lists the published steps, one per line::
 The left part is the publication's name and text of the step. The right part is the fact (see
 `facts`) that proves the step here. Steps are searched in the order of the list, each at the
 previous step's row or later. A step that begins with ``*`` may be anywhere: its order is left open.
-A step that is not found is *missing*: a step without a record is never shown.
+A step that is not found is *missing*: a step without a record is never shown. A published step that
+the machines do not take is listed too, so that the count is honest, with the reason in place of a
+fact::
+
+    3   G asks F to notify G          <= left out: G made the fork of F itself
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
 
 ANYWHERE = "*"
+LEFT_OUT = "left out: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +62,20 @@ def found(steps: str, rows: Sequence[Iterable[Fact]]) -> tuple[list[list[Note]],
 
 
 def parsed(steps: str) -> list[tuple[str, str]]:
-    """Each step and its sentence. Raises `ValueError` for a line without one."""
+    """Each step that is to be found, and its sentence. Raises `ValueError` for a line without."""
+    return [each for each in _listed(steps) if not each[1].startswith(LEFT_OUT)]
+
+
+def left_out(steps: str) -> tuple[str, ...]:
+    """The published steps that the machines do not take, each with the reason."""
+    return tuple(
+        f"{step} ({sentence.removeprefix(LEFT_OUT)})"
+        for step, sentence in _listed(steps)
+        if sentence.startswith(LEFT_OUT)
+    )
+
+
+def _listed(steps: str) -> list[tuple[str, str]]:
     lines = [line.partition("<=") for line in steps.splitlines() if line.strip()]
     if any(not arrow or not sentence.strip() for _, arrow, sentence in lines):
         raise ValueError("a step is written: its text <= the fact that shows it")

@@ -246,10 +246,10 @@ def parse(line: str) -> Record:
         del needed["at"]
     for name, type_ in needed.items():
         if not isinstance(fields.get(name), type_):
-            raise ValueError(f"it has no proper {name!r}")  # noqa: TRY004 - of a line again
+            raise ValueError(f"it has no valid {name!r}")  # noqa: TRY004 - of a line again
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(
-            f"it is of format {fields['format']}, and this farref reads {FORMAT} and older: "
+            f"it has format {fields['format']}, but this farref reads formats up to {FORMAT}: "
             "a newer farref wrote it, and can show it"
         )
     record = Record(fields.get("at", ""), str(kind), fields)
@@ -288,7 +288,7 @@ _FORMS = {
 def _carried(value: object) -> Carried:
     carried = Carried(*_words(value, 3, 4, 5, 6))
     if carried.passing not in ("fork", "loan", "back"):
-        raise ValueError("there are forks, loans and those that come back")
+        raise ValueError("passing must be fork, loan or back")
     return carried
 
 
@@ -340,4 +340,4 @@ def _lines(
         return [*records, *parse_all(torn.decode())], []
     except ValueError:
         where = f"{name}, line {len(lines) + 1}"
-        return records, [f"{where}, is torn and was skipped (its process was killed while writing)"]
+        return records, [f"{where}, is cut off and was skipped (its process was killed meanwhile)"]

@@ -59,7 +59,7 @@ class Player:
         except FarrefError:
             return  # the machine refused this input in the recording, too, and changed nothing
         except (TraceInputError, AssertionError, KeyError, ValueError) as error:
-            self.broken[at] = f"{_step(record)} makes no sense to these machines: {error}"
+            self.broken[at] = f"this farref cannot replay {_step(record)}: {error}"
 
     def _join(self, record: Record) -> None:
         at, sharing = record.at, record.text("sharing")
@@ -71,7 +71,7 @@ class Player:
         try:
             me = worker_of(at)
             if "tables" not in record.fields:
-                self.contexts[at] = Context(me, sharing)  # type: ignore[arg-type]
+                self.contexts[at] = Context(me, sharing)
             elif record.fields["tables"] is None:
                 self.broken[at] = "it had too many references to record them when tracing began"
             else:
@@ -87,7 +87,7 @@ class Player:
         if record.kind == "send":
             said = _said(record.peer, message_of(record.fields, worker_of))
             if said not in self._wanted[at]:
-                raise TraceInputError(f"they would not send {said[1]} to {said[0]}")
+                raise TraceInputError(f"a replay does not send {said[1]} to {said[0]}")
             self._wanted[at].remove(said)
 
     def _want(self, at: str, effects: list[Effect]) -> None:
@@ -147,7 +147,7 @@ class Steps:
         if count < self._played or max(k for k in self._kept if k <= count) > self._played:
             start = max(each for each in self._kept if each <= count)
             # Our own pickle, made a moment ago: it has no foreign data.
-            self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301
+            self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301 - pickled here
         begun = self._played
         for record in self.story.records[begun:count]:
             self._player.take(record)

@@ -1,7 +1,8 @@
-"""Saving a story: as lines that can be shown again, or as a picture for a page.
+"""Saving a story: as lines that can be shown again, as a picture, or as an interactive page.
 
 The suffix decides: ``.jsonl`` keeps the steps themselves, in causal order, in one file; ``.svg``
-and ``.html`` keep the picture. Each file is complete in itself and loads nothing from elsewhere.
+keeps the picture; ``.html`` is the page of ``farref trace --export html``, with a filter and the
+tables at each step. Each file is complete in itself and loads nothing from elsewhere.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from ..actors.recording.steps import FORMAT
+from .export.page import page
 from .show import show
 
 if TYPE_CHECKING:
@@ -55,26 +57,6 @@ _SVG = """\
 </g>
 </svg>
 """
-_HTML = """\
-<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>farref trace</title>
-<style>
-{stylesheet}
-body {{ color: {foreground}; background: {background}; margin: 2rem; }}
-pre {{ font-family: ui-monospace, SFMono-Regular, Menlo, "DejaVu Sans Mono", Consolas, monospace;
-  line-height: 1.2; overflow-x: auto; }}
-@media (prefers-color-scheme: dark) {{ body {{ color: #d8dce2; background: #16181c; }} }}
-</style>
-</head>
-<body>
-<pre><code>{code}</code></pre>
-</body>
-</html>
-"""
 
 
 class SuffixError(ValueError):
@@ -86,8 +68,8 @@ def saver(path: Path) -> Callable[[Story, Path, int], None]:
     save = _SAVERS.get(path.suffix.lower())
     if save is None:
         raise SuffixError(
-            f"{path.name}: a trace is saved as one of {', '.join(_SAVERS)}; give a name that "
-            "ends so"
+            f"{path.name}: a trace is saved as one of {', '.join(_SAVERS)}; give a name with one "
+            "of these endings"
         )
     return save
 
@@ -109,9 +91,8 @@ def _save_svg(story: Story, path: Path, width: int) -> None:
     path.write_text(svg, encoding="utf-8")
 
 
-def _save_html(story: Story, path: Path, width: int) -> None:
-    html = _drawn(story, width).export_html(theme=_THEME, code_format=_HTML)
-    path.write_text(html, encoding="utf-8")
+def _save_html(story: Story, path: Path, _width: int) -> None:
+    path.write_text(page(story), encoding="utf-8")
 
 
 def _drawn(story: Story, width: int) -> Console:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..plurals import counted, plural
-from ..protocol.messages import BY_NAME, word_for
+from ..protocol.messages import BY_NAME
 from .lanes import layout, part
 from .listing import item
 from .look import QUIET, STAGE, glyphs
@@ -130,12 +130,14 @@ def summary(story: Story, look: Glyphs, named: int | None = None) -> Iterator[Te
         if named is not None and len(things) > named:
             yield Text(f"     {what}: {len(things) - named:,} more, which --all shows", style=style)
     if said.noted or said.missing:
-        steps = said.noted + len(said.missing)
+        steps = said.noted + len(said.missing) + len(said.left_out)
         yield Text(f"{said.noted:4} of {counted(steps, 'step')} of the note found", style="bold")
+    for line in said.left_out:
+        yield Text(f"     left out: {line}", style=QUIET)
     for line in said.missing:
         yield Text(f"     missing: {line}", style="color(167)")
 
 
 def _counts(counts: Counter[str], dot: str) -> str:
-    words = {name: word_for(kind) for name, kind in BY_NAME.items()}
+    words = {name: kind.word() for name, kind in BY_NAME.items()}
     return dot.join(f"{n} {words.get(kind, kind.lower())}" for kind, n in sorted(counts.items()))

@@ -20,7 +20,7 @@ from .facts import facts
 from .labels import Labels
 from .merge import merge
 from .names import TraceNames, base
-from .notes import Fact, Note, found
+from .notes import Fact, Note, found, left_out
 from .progress import Progress, silent
 from .records import TraceError
 from .view import Change, Fork, Object, Stage, View
@@ -106,6 +106,8 @@ class Summary:
     """How many steps of a published example were found."""
     missing: tuple[str, ...] = ()
     """The published steps that were not found."""
+    left_out: tuple[str, ...] = ()
+    """The published steps that farref does not take, and the reasons."""
     lost: tuple[str, ...] = ()
     """Things that ended with a dead endpoint: its objects, and messages to and from it."""
 
@@ -204,6 +206,7 @@ class _Teller:
             skip = whole
         try:
             notes, missing = found(self.notes, self.facts)
+            absent = left_out(self.notes)
         except ValueError as error:
             raise TraceError(f"its notes cannot be read: {error}") from None
         rows = (
@@ -227,6 +230,7 @@ class _Teller:
                 self._summary([row for row, _ in told], chosen),
                 noted=sum(map(len, notes)),
                 missing=missing,
+                left_out=absent,
             ),
             self.recording.problems,
             " ".join(filter(None, (self.title, str(chosen)))),

@@ -70,11 +70,11 @@ def parse(path: Path) -> list[Block]:
         elif not line.startswith("#"):
             block.commands.append((number, line))
         elif block.commands:
-            raise TraceTestError(f"{path}:{number}: comments stand before the commands of a block")
+            raise TraceTestError(f"{path}:{number}: put the comment before the block's commands")
         else:
             block.comments.append(line)
     if not blocks or not blocks[0].comments or blocks[0].commands:
-        raise TraceTestError(f"{path}:1: a trace opens with a block of comments: what it shows")
+        raise TraceTestError(f"{path}:1: the first block must be comments, with the topic")
     return blocks
 
 

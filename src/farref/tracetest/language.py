@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.delivery import Packet
 from ..protocol.messages import Cargo, Passing
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     from ..protocol.effects import Effect
     from ..protocol.ids import RRefId
-    from ..protocol.sharing import Sharing
     from .world import World
 
 # ---- setting the scene
@@ -36,14 +36,14 @@ def sharing(world: World, words: Words) -> None:
     name = words.next("a discipline")
     if name not in DISCIPLINES:
         raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
-    world.sharing = cast("Sharing", name)
+    world.sharing = name
 
 
 def endpoints(world: World, words: Words) -> None:
     """endpoints NAME... - these endpoints exist."""
     for name in words.rest():
         if re.fullmatch(r"[A-Za-z]\w*", name) is None:
-            raise BadCommandError(f"{name!r} can not be a name")
+            raise BadCommandError(f"{name!r} cannot be a name")
         world.add(name)
 
 
@@ -105,7 +105,7 @@ def send(world: World, words: Words) -> None:
     endpoint, to = words.endpoint(), words.worker()
     for word in words.rest():
         cargo = Cargo(payload=word)
-        endpoint.act(lambda cargo=cargo: endpoint.context.tell(to, cargo))  # type: ignore[misc]
+        endpoint.act(partial(endpoint.context.tell, to, cargo))
 
 
 def call(world: World, words: Words) -> None:
@@ -177,7 +177,7 @@ def abandon(world: World, words: Words) -> None:
     endpoint = words.endpoint()
     pickled, endpoint.pickled = endpoint.pickled, ()
     if not pickled:
-        raise BadCommandError(f"{endpoint.me} pickles nothing; `pickle` begins")
+        raise BadCommandError(f"{endpoint.me} has pickled nothing; give `pickle` first")
     endpoint.act_on(pickled[0].rref, lambda: endpoint.context.abandon(pickled))
 
 
@@ -218,7 +218,7 @@ def alias(world: World, words: Words) -> None:
     """alias B REF is REF - the function that makes the first returns the second, a reference."""
     endpoint, rref, target = words.endpoint(), words.rref(), words.clause_rrefs("is")
     if len(target) != 1:
-        raise BadCommandError("what does it stand for? say `is REF`")
+        raise BadCommandError("say what the alias stands for: `is REF`")
     endpoint.alias(rref, target[0])
 
 
@@ -267,7 +267,7 @@ def does(world: World, words: Words) -> None:
             raise BadCommandError(f"{word!r} is not of the form field=value")
         fields[name] = _value(value)
     if not world.recorded:
-        raise BadCommandError("only after `recorded` does a shell do nothing by itself")
+        raise BadCommandError("`does` needs `recorded` before it")
     try:
         endpoint.act(lambda: perform(endpoint.context, fields, world.worker))
     except TraceInputError as error:
@@ -321,7 +321,7 @@ def _selected(world: World, words: list[str]) -> list[Transit]:
     found = [t for t in world.flight if all(_in(word, t) for word in words)]
     if not found:
         listing = "\n    ".join(t.text for t in world.flight) or "nothing"
-        raise BadCommandError(f"nothing like that is in flight, but\n    {listing}")
+        raise BadCommandError(f"no such message is in flight; there are:\n    {listing}")
     return found if everything else found[:1]
 
 
@@ -376,7 +376,7 @@ def died(world: World, words: Words) -> None:
         if which and transit.to == worker and all(_in(word, transit) for word in which)
     ]
     if which and not arrived:
-        raise BadCommandError(f"{worker} has got nothing like that")
+        raise BadCommandError(f"{worker} received no such message")
     for endpoint in told:
         mine = [each.what for each in arrived if each.sender == endpoint.me]
         endpoint.told_of_death(worker, [each for each in mine if not isinstance(each, Packet)])
@@ -418,7 +418,7 @@ def status(world: World, words: Words) -> None:
 def expect(world: World, words: Words) -> None:
     """expect nothing left - an error unless every table is empty and nothing in flight."""
     if words.rest() != ["nothing", "left"]:
-        raise BadCommandError("the only thing to expect is `expect nothing left`")
+        raise BadCommandError("`expect` needs `nothing left`")
     if left := world.leftovers():
         raise BadCommandError("\n    ".join(["something is left:", *left]))
     world.say("(nothing is left)")

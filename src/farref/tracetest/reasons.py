@@ -146,7 +146,7 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
             rrefs = [each.rref for each in removed]
         case _:
             # Every other silent message is about one reference.
-            rrefs = [getattr(message, "rref")]  # noqa: B009
+            rrefs = [getattr(message, "rref")]  # noqa: B009 - not each kind has an `rref`
     return [why_kept(context, rref) for rref in dict.fromkeys(rrefs)]
 
 

@@ -67,7 +67,7 @@ class Shell(ABC):
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
         """The call that the request *run* waits for, the number of the wait, and its text."""
-        raise NotImplementedError(f"nothing says what {run} waits for")
+        raise NotImplementedError(f"this shell cannot tell what {run} waits for")
 
     def refuse(self, effect: Refuse) -> None:
         """Do not handle the request: answer its caller with an error."""

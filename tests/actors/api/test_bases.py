@@ -8,12 +8,14 @@ import threading
 import time
 
 import pytest
+from thespian.actors import ActorSystem
+from thespian.system import multiprocQueueBase
 
 import farref
 from farref import System, SystemDownError, rpc_sync
 from farref.actors.base import system_base
 from farref.actors.base.system import FarrefBase
-from farref.actors.hosting import bases
+from farref.actors.hosting import bases, directory
 from farref.actors.hosting.simple import Ring
 
 pytestmark = pytest.mark.processes
@@ -25,6 +27,7 @@ def test_the_default_is_our_own() -> None:
         assert isinstance(system._asys._systemBase, FarrefBase)
 
 
+@pytest.mark.long  # Thespian tries for 10 s
 def test_a_port_that_somebody_else_took_first_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -37,6 +40,7 @@ def test_a_port_that_somebody_else_took_first_is_no_failure(
     assert not ports
 
 
+@pytest.mark.long  # Thespian tries for 10 s
 def test_a_port_of_the_users_own_that_is_taken_is_a_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
@@ -85,3 +89,30 @@ def test_it_wakes_who_waits_and_the_next_who_does() -> None:
     ring.set()
     waiting.join(30)
     assert not waiting.is_alive()
+
+
+@pytest.mark.parametrize("name", bases.REFUSED)
+def test_a_base_on_which_farref_does_not_run_is_refused_at_once(name: str) -> None:
+    before = set(directory.folder().glob("*.json"))
+    with pytest.raises(ValueError, match=f"does not run on {name}: .*Choose one of farrefBase"):
+        System(name)
+    with pytest.raises(ValueError, match="does not run on"):
+        System(f"thespian.system.{name}")
+    with pytest.raises(ValueError, match="does not run on"):
+        System.join("127.0.0.1", base=name)
+    assert set(directory.folder().glob("*.json")) <= before
+
+
+def test_an_object_of_such_a_base_is_refused_too() -> None:
+    base = multiprocQueueBase.ActorSystemBase.__new__(multiprocQueueBase.ActorSystemBase)
+    with pytest.raises(ValueError, match="does not run on multiprocQueueBase"):
+        System(base)
+
+
+def test_a_running_actor_system_is_not_taken_over() -> None:
+    running = ActorSystem("simpleSystemBase", transientUnique=True)
+    try:
+        with pytest.raises(TypeError, match="cannot take over a running ActorSystem"):
+            System(running)
+    finally:
+        running.shutdown()

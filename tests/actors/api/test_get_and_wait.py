@@ -130,8 +130,8 @@ def test_get_takes_any_iterable_of_references_and_nothing_else(system: System) -
     refs = [farref.remote("B", pow, (2, number)) for number in range(3)]
     assert farref.get(ref for ref in refs) == [1, 2, 4]
     assert farref.get([]) == []
-    with pytest.raises(TypeError, match="references are needed"):
-        farref.get([refs[0], 3])  # type: ignore[list-item]
+    with pytest.raises(TypeError, match="must hold only RRefs"):
+        farref.get([refs[0], 3])  # type: ignore[list-item]  # wrong on purpose
     assert farref.wait((ref for ref in refs), 3) == (refs, [])
 
 
@@ -172,8 +172,16 @@ def test_wait_says_ready_of_what_is_known_to_be_lost(process_system: System) -> 
     assert farref.wait([lost, there], 2) == ([lost, there], [])
 
 
+class Slow:
+    def wait(self) -> None:
+        time.sleep(0.6)
+
+
 def test_a_remote_proxys_timeout_is_that_of_its_result(system: System) -> None:
-    ref = farref.remote("B", list)
+    ref = farref.remote("B", Slow)
     with pytest.raises(ValueError, match="timeout"):
         ref.remote(timeout=-1)
-    assert ref.remote(timeout=3).copy()._timeout == 3
+    made = ref.remote(timeout=0.1).wait()
+    with pytest.raises(FetchTimeoutError, match=r"0\.\d+ s"):
+        made.to_here()
+    assert made.to_here(timeout=20) is None

@@ -14,7 +14,7 @@ def test_a_second_system_at_a_prompt_warns_of_the_first(monkeypatch: pytest.Monk
     monkeypatch.setattr(sys, "ps1", ">>> ", raising=False)
     before = System.running()
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         lost = System("simpleSystemBase", name="lost")
     try:
         assert System.running() == [*before, lost]
@@ -26,7 +26,7 @@ def test_a_second_system_at_a_prompt_warns_of_the_first(monkeypatch: pytest.Monk
         assert found.name == "found"
         found.shutdown()
         with warnings.catch_warnings():
-            warnings.simplefilter("error")
+            warnings.simplefilter("error", RuntimeWarning)
             System("simpleSystemBase").shutdown()
     finally:
         for left in System.running()[len(before) :]:
@@ -37,6 +37,6 @@ def test_a_second_system_at_a_prompt_warns_of_the_first(monkeypatch: pytest.Monk
 def test_a_program_may_have_several(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(sys, "ps1", raising=False)
     with warnings.catch_warnings():
-        warnings.simplefilter("error")
+        warnings.simplefilter("error", RuntimeWarning)
         with System("simpleSystemBase") as one, System("simpleSystemBase") as two:
             assert System.running()[-2:] == [one, two]

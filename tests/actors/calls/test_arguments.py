@@ -8,7 +8,7 @@ import pytest
 
 import farref
 
-from ..conftest import BASES
+from ...bases import BASES
 from ..scripts import run
 
 if TYPE_CHECKING:

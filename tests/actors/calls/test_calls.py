@@ -14,7 +14,7 @@ import pytest
 import farref
 from farref import Future, RRef, System
 
-from ..conftest import BASES
+from ...bases import BASES
 from ..helpers import hold
 
 if TYPE_CHECKING:

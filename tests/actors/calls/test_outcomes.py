@@ -150,6 +150,42 @@ def test_the_programs_own_object(system: System, caplog: pytest.LogCaptureFixtur
     assert "was to make on program:" in line
 
 
+def test_several_results(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    seen, dropped = farref.remote("B", fail, num_returns=2)
+    with pytest.raises(KeyError):
+        seen.to_here()
+    del seen, dropped
+    one, two = farref.remote("B", Failing).remote(num_returns=2).method()
+    del one, two
+    lines = logged(system, caplog, 3)
+    here = f"(called at {__file__}:"
+    assert sum(f"which fail() {here}" in line for line in lines) == 1
+    assert sum(f"which method() {here}" in line for line in lines) == 2
+    assert all(" in test_several_results) was to make on B:" in line for line in lines)
+
+
+def test_a_creation_on_any_worker(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    farref.remote(farref.ANY, fail)
+    (line,) = logged(system, caplog, 1)
+    assert f"which fail() (called at {__file__}:" in line
+
+
+def test_other_operations(system: System, caplog: pytest.LogCaptureFixture) -> None:
+    ref = farref.remote("B", Failing)
+    ref.rpc_async()["key"] = 1
+    ref.rpc_async(resolve=True).method()
+    ref.remote()["key"]
+    ref.remote(serial=False, resolve=True).method()
+    lines = logged(system, caplog, 4)
+    assert all(f"(called at {__file__}:" in line for line in lines)
+    assert all(" in test_other_operations)" in line for line in lines)
+    assert sum(f"the reply of {name}() of" in line for line in lines for name in OPERATIONS) == 2
+    assert sum(f"which {name}() (called" in line for line in lines for name in OPERATIONS) == 2
+
+
+OPERATIONS = ("__setitem__", "__getitem__", "method")
+
+
 PROGRAM = """
 import logging, sys, time
 import farref

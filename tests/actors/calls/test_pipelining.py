@@ -89,10 +89,11 @@ def test_a_class_is_called_and_read_like_any_object(chain_system: System) -> Non
     assert ref.rpc_sync().fromkeys("ab") == {"a": None, "b": None}
 
 
-def test_a_proxy_is_not_a_sequence(chain_system: System) -> None:
+def test_a_proxy_that_does_not_wait_is_not_a_sequence(chain_system: System) -> None:
     ref = farref.remote("B", make_log)
-    with pytest.raises(TypeError, match="fetch the value"):
-        list(ref.rpc_sync())
+    for proxy in (ref.rpc_async(), ref.remote()):
+        with pytest.raises(TypeError, match="fetch the value"):
+            list(proxy)
     assert "get() it" in repr(ref.rpc_sync().size)
 
 

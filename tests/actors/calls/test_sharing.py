@@ -16,7 +16,8 @@ import farref
 from farref import RefActor, RRef, System
 from farref.protocol.sharing import DISCIPLINES
 
-from ..conftest import BASES, GRACE
+from ...bases import BASES, LINKS
+from ..conftest import GRACE
 from ..helpers import Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
@@ -29,10 +30,9 @@ if TYPE_CHECKING:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((sharing, *base.values), id=f"{sharing}-{base.id}", marks=base.marks)
+        pytest.param((sharing, *base.values), id=f"{sharing}-{base.values[0]}", marks=base.marks)
         for sharing in DISCIPLINES
-        for base in BASES
-        if sharing == "lend" or base.id != "tcp"  # the transport makes no difference to the rest
+        for base in (BASES if sharing == "lend" else LINKS)  # where the transport matters not
     ],
 )
 def shared(request: pytest.FixtureRequest) -> Iterator[System]:

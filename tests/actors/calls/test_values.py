@@ -32,6 +32,7 @@ from farref.actors.core.current import frame
 from farref.serialization import recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
+from ...bases import PROCESSES
 from ...stopping import stop
 from ..helpers import PATIENCE, hold, until
 
@@ -500,8 +501,7 @@ def test_readers_are_killed(processes: System) -> None:
     assert_freed(processes, "B")
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_everybody_is_killed(base: str) -> None:
     """The program too. No process of the system remains that could have a segment open."""
     code = f"""

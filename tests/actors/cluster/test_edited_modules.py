@@ -10,7 +10,7 @@ import pytest
 
 from farref import rpc_sync
 
-from ..conftest import PROCESSES
+from ...bases import PROCESSES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

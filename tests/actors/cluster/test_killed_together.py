@@ -17,13 +17,13 @@ from farref.actors.base import places
 from farref.actors.hosting import directory
 
 from ...base.kit import eventually
+from ...bases import PROCESSES
 from ..scripts import family, started
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
-BASES = ["farrefBase", "multiprocTCPBase"]
 PERMANENT = {"lock", "key"}
 """The files that stay in the folder for the next system."""
 PROGRAM = """
@@ -60,7 +60,7 @@ def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.delenv("FAMILY")
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", PROCESSES)
 def test_the_next_command_sweeps(
     base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,7 +73,7 @@ def test_the_next_command_sweeps(
         assert "killed.json" in left(own_folder) - before
         command = [sys.executable, "-m", "farref", "refs", "killed"]
         done = subprocess.run(command, capture_output=True, check=False, text=True, timeout=60)
-        assert "no system named 'killed' runs; of yours there are: living" in done.stderr
+        assert "no system named 'killed' runs; your running systems: living" in done.stderr
         assert left(own_folder) == before | {f".new-{os.getpid()}-draft"}
         (own_folder / f".new-{os.getpid()}-draft").unlink()
         assert farref.rpc_sync("B", pow, (2, 2)) == 4  # the living system is untouched
@@ -82,7 +82,7 @@ def test_the_next_command_sweeps(
     eventually(lambda: not left(own_folder))
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", PROCESSES)
 def test_the_next_start_sweeps_on_either_base(
     base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

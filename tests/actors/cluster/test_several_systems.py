@@ -13,7 +13,8 @@ import pytest
 import farref
 from farref import ForeignReferenceError, RefActor, RRef, System, SystemDownError
 
-from ..conftest import BASES, GRACE, PROCESSES
+from ...bases import BASES, PROCESSES
+from ..conftest import GRACE
 from ..helpers import Box, assert_nothing_held, until
 from ..scripts import started
 
@@ -157,7 +158,7 @@ def test_a_killed_program_is_noticed(
 def test_an_in_process_system_has_no_door() -> None:
     with (
         System("simpleSystemBase", name="indoors"),
-        pytest.raises(SystemDownError, match=r"has no door"),
+        pytest.raises(SystemDownError, match=r"no other can join"),
     ):
         System.attach("indoors")
 

@@ -172,11 +172,7 @@ def test_the_owner_dies_while_its_object_is_lent(system: System, gate: Path) -> 
     call = farref.rpc_async("B", _wait_and_return, (ref, gate))
     kill(system, "D")
     gate.touch()
-    if system.endpoint.core.settings.sharing == "fork":
-        with pytest.raises(OwnerDiedError):  # a lost reference cannot be forked
-            call.result()
-    else:
-        assert call.result() == ref  # it only comes back to its sender
+    assert call.result() == ref
     with pytest.raises(OwnerDiedError):
         farref.rpc_sync("B", same, (ref,))
     with pytest.raises(OwnerDiedError):

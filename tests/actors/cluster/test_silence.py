@@ -17,8 +17,9 @@ from thespian.actors import ActorAddress
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
 
+from ...bases import PROCESSES
 from ...stopping import stop as stop_process
-from ..conftest import GRACE, PROCESSES
+from ..conftest import GRACE
 from ..helpers import Box, assert_nothing_held, hog, hold, somebody_waits, until
 
 if TYPE_CHECKING:

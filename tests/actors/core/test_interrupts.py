@@ -8,7 +8,7 @@ counted too.
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]
+import _signal  # type: ignore[import-not-found]  # typeshed lacks it
 import subprocess
 import sys
 from collections.abc import Callable, Iterator

@@ -152,7 +152,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
 
     monkeypatch.setattr(future, "_begin", begins)
     monkeypatch.setattr(alone.endpoint.core.discards, "message", given_back.append)
-    cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]
+    cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]  # wrong on purpose
     future.arrived(cargo)
     assert there == [None]
     assert given_back == [cargo.descriptors]
@@ -177,7 +177,7 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
         chained = future.then(lambda _: "the end of the chain")
         future.arrived(Cargo())
         assert not chained.done()
-        alone.shutdown()
+        alone.shutdown(timeout=0)
         assert chained.result() == "the end of the chain"
     finally:
         release.set()
@@ -270,7 +270,7 @@ def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -
 
     def wait() -> None:
         try:
-            seen.append(alone._port.run_until(ended.is_set, 60))  # type: ignore[union-attr]
+            seen.append(alone._port.run_until(ended.is_set, 60))  # type: ignore[union-attr]  # this system has a port
         except BaseException as error:
             seen.append(error)
 
@@ -288,7 +288,7 @@ def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: Syste
     port = alone._port
     empty = port.inbox.empty
     waits = iter([False, False])
-    port.inbox.empty = lambda: next(waits, empty())  # type: ignore[method-assign]
+    port.inbox.empty = lambda: next(waits, empty())  # type: ignore[method-assign]  # the point of the test
     threading.Timer(0.2, port.inbox.put, ("it came",)).start()
     assert alone.listen(30) == "it came"
 

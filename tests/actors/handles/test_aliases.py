@@ -16,7 +16,8 @@ import farref
 from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, references
 from farref.trace.records import load
 
-from ..conftest import BASES, GRACE
+from ...bases import BASES
+from ..conftest import GRACE
 from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:

@@ -92,7 +92,7 @@ def test_a_reference_cannot_be_changed_or_shown_wrong(system: System) -> None:
     ref = RRef(1)
     assert repr(ref).startswith("RRef(program/")
     with pytest.raises(AttributeError):
-        ref.extra = 1  # type: ignore[attr-defined]
+        ref.extra = 1  # type: ignore[attr-defined]  # wrong on purpose
 
 
 def test_a_reference_outside_a_message_cannot_be_pickled(system: System) -> None:

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import farref
-from farref import RRef
+from farref import RRef, SelfWaitError
 
-from ..helpers import Box, make_box
+from ..helpers import Box, hold, make_box
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from farref import System
 
 
@@ -32,10 +34,10 @@ class Counter:
         return self.value
 
     async def add_later(self, amount: int) -> int:
-        before = self.value
-        await asyncio.sleep(0.001)
-        self.value = before + amount
-        return self.value
+        self.value += amount
+        value = self.value
+        await asyncio.sleep(0.001)  # others begin meanwhile
+        return value
 
     def me(self) -> Counter:
         return self
@@ -75,7 +77,7 @@ def test_an_async_method_runs_on_the_loop(system: System) -> None:
     assert ref.rpc_sync().add_later(2) == 2
 
 
-def test_methods_run_one_at_a_time_in_the_order_sent(system: System) -> None:
+def test_methods_begin_in_the_order_sent_and_plain_ones_run_one_at_a_time(system: System) -> None:
     ref = farref.remote("B", Counter)
     futures = [ref.rpc_async().add(1) for _ in range(20)]
     futures += [ref.rpc_async().add_later(1) for _ in range(20)]
@@ -128,4 +130,155 @@ def test_a_proxy_is_not_the_object(system: System) -> None:
     proxy = ref.rpc_sync()
     assert "RRef(" in repr(proxy)
     with pytest.raises(AttributeError):
-        proxy.__len__  # noqa: B018
+        proxy.__fspath__  # noqa: B018 - the access is the test
+
+
+# ---- items and attributes
+
+
+def test_items_are_set_and_deleted_at_the_owner(system: System) -> None:
+    ref = farref.remote("B", dict)
+    ref.rpc_sync()["a"] = 1
+    ref.rpc_async()["b"] = 2  # in order with the requests after it
+    ref.remote()["c"] = 3
+    assert ref.rpc_async().__setitem__("d", 4).result() is None
+    del ref.rpc_sync()["a"]
+    assert ref.to_here() == {"b": 2, "c": 3, "d": 4}
+    with pytest.raises(KeyError, match="nothing"):
+        del ref.rpc_sync()["nothing"]
+
+
+def test_attributes_are_set_and_deleted_at_the_owner(system: System) -> None:
+    ref = farref.remote("B", Counter)
+    ref.rpc_sync().value = 5
+    assert ref.rpc_sync().value.get() == 5
+    ref.rpc_async().other = 6
+    assert ref.rpc_sync().other.get() == 6
+    assert ref.rpc_async().__setattr__("other", 7).result() is None
+    del ref.rpc_sync().other
+    with pytest.raises(AttributeError, match="other"):
+        ref.rpc_sync().other.get()
+
+
+def test_the_length_the_truth_and_the_members_of_an_object(system: System) -> None:
+    ref = farref.remote("B", list, ([3, 4],))
+    proxy = ref.rpc_sync()
+    assert len(proxy) == 2
+    assert proxy
+    assert 4 in proxy
+    assert 5 not in proxy
+    assert [2 * each for each in proxy] == [6, 8]
+    proxy.clear()
+    assert not proxy
+
+
+def test_an_iteration_is_one_call(system: System) -> None:
+    ref = farref.remote("B", dict, ([("a", 1), ("b", 2)],))
+    before = farref.rpc_sync("B", farref.counters).served
+    assert [each for each in ref.rpc_sync()] == ["a", "b"]  # noqa: C416 - `list` asks for the length
+    assert farref.rpc_sync("B", farref.counters).served - before == 2  # and the question itself
+
+
+def test_an_iteration_never_uses_the_object_up(system: System) -> None:
+    ref = farref.remote("B", Numbers)
+    with pytest.raises(TypeError, match="use it up"):
+        list(ref.rpc_sync())
+    assert ref.rpc_sync().take() == 0
+
+
+class Numbers:
+    def __init__(self) -> None:
+        self.next = 0
+
+    def __iter__(self) -> Numbers:
+        return self
+
+    def __next__(self) -> int:
+        self.next += 1
+        return self.next - 1
+
+    def take(self) -> int:
+        return next(self)
+
+
+def test_answers_that_python_needs_at_once_need_rpc_sync(system: System) -> None:
+    ref = farref.remote("B", list, ([3, 4],))
+    for proxy in (ref.rpc_async(), ref.remote()):
+        with pytest.raises(TypeError, match="not iterable"):
+            _ = 3 in proxy
+        with pytest.raises(TypeError, match="rpc_sync"):
+            list(proxy)
+        with pytest.raises(TypeError, match=r"no len\(\)"):
+            len(proxy)
+    assert ref.rpc_async().__len__().result() == 2
+    assert ref.remote().__contains__(3).to_here() is True
+
+
+def test_a_frozen_object_takes_no_change(system: System) -> None:
+    ref = farref.remote("B", dict, frozen=True)
+    with pytest.raises(TypeError, match="frozen"):
+        ref.rpc_sync()["a"] = 1
+    with pytest.raises(TypeError, match="frozen"):
+        ref.rpc_sync().a = 1
+    assert ref.rpc_sync().get("a") is None
+
+
+# ---- resolve=True
+
+
+def test_a_method_gets_values_for_references(system: System) -> None:
+    ref = farref.remote("B", Counter)
+    two = farref.remote("C", int, ("2",))
+    assert ref.rpc_sync(resolve=True).add(two) == 2
+    assert ref.rpc_async(resolve=True).add(two, times=two).result() == 6
+    assert ref.remote(resolve=True).add(two).to_here() == 8
+    assert RRef([1, 2]).rpc_sync(resolve=True).index(two) == 1
+
+
+def test_a_call_whose_arguments_are_fetched_keeps_its_turn(system: System, gate: Path) -> None:
+    ref = farref.remote("B", Counter)
+    late = farref.remote("C", hold, (gate, 5))
+    first = ref.rpc_async(resolve=True).add(late)
+    second = ref.rpc_async().add(1)
+    assert not second.done()
+    gate.touch()
+    assert (first.result(), second.result()) == (5, 6)
+
+
+def test_the_error_of_an_argument_is_the_error_of_the_method(system: System) -> None:
+    ref = farref.remote("B", Counter)
+    bad = farref.remote("C", divmod, (1, 0))
+    with pytest.raises(ZeroDivisionError):
+        ref.rpc_sync(resolve=True).add(bad)
+    with pytest.raises(ZeroDivisionError):
+        ref.remote(resolve=True, frozen=True).add(bad).to_here()
+    assert ref.rpc_sync().add(1) == 1
+
+
+def test_an_earlier_result_of_the_same_object_is_resolved(system: System) -> None:
+    ref = farref.remote("B", Counter)
+    earlier = ref.remote().add(3)
+    assert ref.rpc_sync(resolve=True).add(earlier) == 6
+
+
+def test_an_argument_that_is_the_object_itself_is_no_deadlock(system: System) -> None:
+    ref = farref.remote("B", Counter)
+    with pytest.raises(SelfWaitError):
+        ref.rpc_sync(resolve=True).add(ref)
+
+
+def test_a_ring_through_an_argument_is_found(system: System, gate: Path) -> None:
+    ref = farref.remote("B", Counter)
+    late = farref.remote("C", _add_when_open, (gate, ref))
+    first = ref.rpc_async(resolve=True).add(late)  # it has the turn that `late` waits for
+    gate.touch()
+    with pytest.raises(SelfWaitError, match="ring"):
+        first.result()
+    assert ref.rpc_sync().add(0) in {0, 1}
+
+
+def _add_when_open(gate: Path, ref: RRef[Counter]) -> int:
+    hold(gate)
+    time.sleep(0.2)  # the method of the test has its turn by now
+    added: int = ref.rpc_sync().add(1)
+    return added

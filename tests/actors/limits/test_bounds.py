@@ -23,6 +23,7 @@ from farref.actors.core.current import frame
 from farref.protocol import room
 from farref.serialization import shared
 
+from ...bases import PROCESSES
 from ..helpers import PATIENCE, hold, idle, until
 
 if TYPE_CHECKING:
@@ -192,7 +193,7 @@ def call_often(worker: str, count: int) -> int:
     return sum(farref.rpc_sync(worker, pow, (1, 1)) for _ in range(count))
 
 
-@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@pytest.mark.parametrize("system", PROCESSES, indirect=True)
 @SIZES
 def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     actor, count = system.create(Slow), FLOOD // size
@@ -208,7 +209,7 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     watch.check()
 
 
-@pytest.mark.parametrize("system", ["farrefBase", "multiprocTCPBase"], indirect=True)
+@pytest.mark.parametrize("system", PROCESSES, indirect=True)
 @SIZES
 def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
     system.worker("B", threads=1)
@@ -345,7 +346,7 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
         sent, why = system.ask(actor, "how many?")
         assert [system.listen()[0] for _ in range(sent)] == list(range(sent))
     assert 2 * LIMIT < sent * SMALL < 4 * LIMIT  # the program has taken some of it
-    assert "messages of handlers of Sender" in why
+    assert "from handlers of Sender" in why
     assert "bytes of mail" in why
 
 
@@ -360,7 +361,7 @@ def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, ga
                 args = gate, number, bytes(SMALL)
                 futures.append(farref.rpc_async("B", take, args, timeout=PATIENCE))
 
-        with pytest.raises(OverloadedError, match="bytes of requests, for 1 s"):
+        with pytest.raises(OverloadedError, match="bytes of requests have waited for B for 1 s"):
             call_on()
         gate.touch()
         assert [future.result() for future in futures] == list(range(len(futures)))

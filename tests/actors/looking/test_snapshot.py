@@ -21,9 +21,10 @@ from farref.actors.looking import retaining
 from farref.actors.looking.inspector import Inspector
 from farref.testing import cut, heal, severed
 
+from ...bases import BASES
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
-from ..conftest import BASES, FAILED, GRACE
+from ..conftest import FAILED, GRACE
 from ..helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def test_a_cycle_across_processes(forking: System) -> None:
     told = [each.text for each in why(forking, first, leak_age=0).walk()]
     assert any("suspected leak" in text for text in told)
     assert any("at .content['next']" in text for text in told)
-    assert told[-1].endswith(f"a cycle, it is {first} that this explains")
+    assert told[-1].endswith(f"a cycle, explained above at {first}")
 
 
 # ---- endpoints that do not answer, and busy ones that do
@@ -527,7 +528,7 @@ def test_bad_questions(searched: System) -> None:
     with pytest.raises(LookupError, match=f"several references begin with 'program/': {ref.id}, "):
         searched.why("program/")
     assert searched.why(str(other.id)).rref == str(other.id)
-    with pytest.raises(ValueError, match="an age is 0 seconds or more"):
+    with pytest.raises(ValueError, match="must be 0 seconds or more"):
         searched.references(leak_age=-1)
     with pytest.raises(ValueError, match="more than 0"):
         searched.references(timeout=0)
@@ -562,3 +563,17 @@ def test_counters_of_a_bad_link() -> None:
         assert found["B"].retransmissions >= 1
         assert found["B"].duplicates >= 1
         assert found["program"].duplicates == 0
+
+
+def test_the_report_of_what_is_left_explains_it(system: System) -> None:
+    ref = farref.remote("B", list)
+    farref.rpc_sync("C", keep, args=([ref],))
+    name = str(ref.id)
+    del ref
+    with pytest.raises(AssertionError, match="references are left") as failure:
+        assert_nothing_held(system, 0.2)
+    report = str(failure.value)
+    assert f"why {name}, list of" in report
+    assert "C has fork" in report
+    assert "KEPT['refs'][0]" in report
+    farref.rpc_sync("C", forget)

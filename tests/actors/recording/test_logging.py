@@ -18,7 +18,10 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
+from farref.actors.hosting.bases import BASES
 from farref.testing import until
+
+from ...bases import PROCESSES
 
 if TYPE_CHECKING:
     from farref import RRef
@@ -89,8 +92,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
     return lines()
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     tmp_path: Path, base: str
 ) -> None:
@@ -101,7 +103,7 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
         "error of farref.actors.x",
         "warning of app",
         "warning of farref.actors.x",
-        *(modules if base == "farrefBase" else ()),
+        *(modules if BASES[base].own else ()),
     ]
     assert sorted(said(tmp_path, base, len(expected))) == sorted(expected)
     assert not list(tmp_path.glob("thespian.log*"))
@@ -117,7 +119,7 @@ def test_another_level_by_the_environment(tmp_path: Path) -> None:
 @pytest.mark.processes
 def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARREF_LOG", "loud")
-    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no level of logging"):
+    with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no logging level"):
         System()
 
 
@@ -317,7 +319,7 @@ def test_refusals(tmp_path: Path) -> None:
     refused = about(events, event="message.refused", system=system)
     assert {event["level"] for event in refused} == {"WARNING"}
     (by_b,) = about(refused, endpoint="B")
-    assert by_b["message"].startswith("B refused a Envelope: no packet: ")
+    assert by_b["message"].startswith("B refused Envelope: it is no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
     assert by_registrar["message"].startswith(
         "the registrar refused a message: an EndpointJoin of B"

@@ -380,7 +380,7 @@ def test_an_actor_works_without_it(capfd: pytest.CaptureFixture[str]) -> None:
 
 
 def test_what_is_no_way_to_turn_it_on() -> None:
-    with pytest.raises(TypeError, match="telemetry is True"):
+    with pytest.raises(TypeError, match="telemetry must be True"):
         System(telemetry="yes")  # type: ignore[arg-type]  # the point of the test
 
 

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -36,8 +37,9 @@ from farref.actors.rendezvous.service import ask
 from farref.actors.rendezvous.starting import NAME
 from farref.testing import severed
 
+from ...bases import PROCESSES
 from ...stopping import stop
-from ..conftest import GRACE, PROCESSES
+from ..conftest import GRACE
 from ..helpers import idle, until
 
 if TYPE_CHECKING:
@@ -424,7 +426,7 @@ def test_a_standby_does_not_take_over_from_one_that_is_only_stopped(ours: System
     pid = pid_of(ours, NAME)
     stop(pid)
     try:
-        with pytest.raises(RendezvousConnectionError, match="nobody has seen its process end"):
+        with pytest.raises(RendezvousConnectionError, match="Its process may still run"):
             b.rpc_sync(timeout=40).store("add", "n", 1)
     finally:
         os.kill(pid, signal.SIGKILL)
@@ -437,9 +439,9 @@ def test_a_service_that_is_alone_and_killed_is_named_so(ours: System) -> None:
     meet(b, c)
     assert services(ours) == [NAME]
     os.kill(pid_of(ours, NAME), signal.SIGKILL)
-    assert "alone or with its standby" in b.rpc_sync().news()
+    assert "died, and any standby too" in b.rpc_sync().news()
     for doing in ("call", "is_closed"), ("store", "num_keys"), ("meet",):
-        with pytest.raises(RendezvousConnectionError, match="alone or with its standby"):
+        with pytest.raises(RendezvousConnectionError, match="died, and any standby too"):
             getattr(c.rpc_sync(), doing[0])(*doing[1:])
 
 
@@ -460,9 +462,9 @@ def test_nobody_takes_over_where_only_the_link_is_cut(ours: System) -> None:
 def test_what_nobody_asks_for_is_refused(ours: System) -> None:
     farref.rendezvous("run", min_nodes=1, timeouts=SOON).next_rendezvous()
     for what in ("take_over", "_bury", "no such thing"):
-        with pytest.raises(ProtocolError, match="not asked for"):
+        with pytest.raises(ProtocolError, match="no request"):
             farref.rpc_sync(NAME, ask, (what,))
-    with pytest.raises(RendezvousError, match="stands by"):
+    with pytest.raises(RendezvousError, match="only a standby"):
         farref.rpc_sync(f"{NAME} 2", ask, ("about", "run"))
     ours.worker("B")
     with pytest.raises(ProtocolError, match="no rendezvous service"):
@@ -580,6 +582,71 @@ def test_prefixes(group: Group) -> None:
     view.set_timeout(0.1)
     assert (view.timeout, store.timeout) == (0.1, 300)
     assert view.prefix("x").timeout == 0.1
+
+
+def test_the_keys_of_a_view_and_of_a_clone(group: Group) -> None:
+    store = group.store
+    store.multi_set(["a", "of/b"], ["1", "2"])
+    assert sorted(store.list_keys()) == ["a", "of/b"]
+    assert store.prefix("of").list_keys() == ["b"]
+    clone = store.prefix("of").clone()
+    clone.set_timeout(timedelta(milliseconds=100))
+    assert (clone.timeout, store.timeout) == (0.1, 300)
+    assert clone.get("b") == b"2"
+    with pytest.raises(FetchTimeoutError):
+        clone.get("no such key")
+    with pytest.raises(FetchTimeoutError):
+        store.wait(["no such key"], timedelta(milliseconds=100))
+
+
+def test_a_barrier_of_a_store_works_again_and_again(group: Group) -> None:
+    store, passed = group.store, list[int]()
+    for turn in range(3):
+        other = threading.Thread(target=store.barrier, args=("b", 2), daemon=True)
+        other.start()
+        store.barrier("b", 2, timedelta(seconds=20))
+        other.join(20)
+        assert not other.is_alive()
+        passed.append(turn)
+    assert passed == [0, 1, 2]
+    with pytest.raises(FetchTimeoutError):
+        store.barrier("b", 2, 0.1)
+    with pytest.raises(ValueError, match="world_size must be"):
+        store.barrier("b", 0)
+
+
+def test_queues_name_their_replacement(group: Group) -> None:
+    store = group.store
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_push("q", "v")
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_pop("q")
+    with pytest.raises(NotImplementedError, match="number the values"):
+        store.queue_len("q")
+    store.set(f"q/{store.add('last', 1)}", "value")
+    assert store.get(f"q/{store.add('next', 1)}") == b"value"
+
+
+def test_the_first_node_after_everybody_left_decides_anew(own_system: System) -> None:
+    slow = RendezvousTimeouts(join=20, last_call=600)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=1, timeouts=slow) as meeting:
+        meeting.next_rendezvous()
+    quick = RendezvousTimeouts(join=20, last_call=0.1)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=quick) as meeting:
+        assert meeting.next_rendezvous().world_size == 1
+
+
+def test_a_standby_has_the_timeouts_of_the_first_node_after_everybody_left(
+    processes: System,
+) -> None:
+    slow = RendezvousTimeouts(join=30, last_call=600, keep_alive=1)
+    quick = RendezvousTimeouts(join=30, last_call=0.2, keep_alive=1)
+    with farref.rendezvous("run", min_nodes=1, max_nodes=1, timeouts=slow) as meeting:
+        meeting.next_rendezvous()
+    with farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=quick) as meeting:
+        meeting.next_rendezvous()
+        os.kill(pid_of(processes, NAME), signal.SIGKILL)
+        assert meeting.next_rendezvous().world_size == 1  # the last call is the standby's
 
 
 def test_a_get_waits_and_others_go_on(group: Group) -> None:

@@ -104,7 +104,7 @@ from farref import System
 
 def end(*_):
     assert farref.rpc_sync("B", len, args=("four",)) == 4
-    system.shutdown()
+    system.shutdown(timeout=0)
     print("ended", flush=True)
     sys.exit(3)
 

@@ -65,7 +65,7 @@ def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
     """The program's waiting thread runs the loop itself: no other thread is woken for the reply."""
     ours.worker("B")
     farref.rpc_sync("B", thread_name)
-    loop = ours._port._loop  # type: ignore[union-attr]
+    loop = ours._port._loop  # type: ignore[union-attr]  # this base has a loop
 
     def led() -> bool:
         found: list[bool] = []
@@ -133,6 +133,7 @@ def test_the_end_does_not_wait_for_a_function(hangs: Callable[[], None]) -> None
         farref.rpc_async("B", hangs)
         farref.rpc_sync("B", thread_name)
         started = time.monotonic()
+        system.shutdown(timeout=0)
     assert time.monotonic() - started < 9  # Thespian kills slow processes after 10
 
 

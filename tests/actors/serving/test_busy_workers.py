@@ -12,7 +12,8 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RefActor, RRef, System
 
-from ..conftest import BASES, GRACE, PROCESSES
+from ...bases import BASES, PROCESSES
+from ..conftest import GRACE
 from ..helpers import HELD, PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:
@@ -140,3 +141,4 @@ def test_busy_functions_hold_up_no_copy_and_no_free(gate: Path) -> None:
         mine = RRef([1], on_delete=lambda _: freed.append(1))
         del mine
         assert until(system, lambda: freed)
+        gate.touch()

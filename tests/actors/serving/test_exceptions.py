@@ -157,7 +157,7 @@ def test_a_handler_that_raises_what_cannot_be_told(system: System) -> None:
             try:
                 system.ask(actor, (name, kind))
             except Exception as error:  # not `pytest.raises`, which looks at its text
-                assert not isinstance(error, FetchTimeoutError), (name, kind)  # noqa: PT017
+                assert not isinstance(error, FetchTimeoutError), (name, kind)  # noqa: PT017 - in a loop over errors
             else:
                 pytest.fail(f"no error for {name}, {kind}")
     system.tell(actor, ("return", SystemExit))

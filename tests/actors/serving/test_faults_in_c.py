@@ -18,6 +18,8 @@ import farref
 from farref import OwnerDiedError, RefActor, System, SystemDownError, WorkerDiedError
 from farref.actors.shells.worker import Worker
 
+from ...bases import PROCESSES
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -79,13 +81,13 @@ FAULTS = [
 ]
 OTHERS = [
     pytest.param(stack_overflow, "killed by SIGSEGV", id="stack"),
-    pytest.param(is_killed, "killed by SIGKILL, by somebody or for want of memory", id="SIGKILL"),
+    pytest.param(is_killed, "killed by SIGKILL, by a user, or for lack of memory", id="SIGKILL"),
     pytest.param(leaves, "exit code 3", id="exit"),
 ]
 
 
 @pytest.mark.parametrize(("fault", "name"), FAULTS)
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_a_fault_ends_the_worker_and_is_named(
     capfd: pytest.CaptureFixture[str], base: str, fault: Callable[[], None], name: str
 ) -> None:

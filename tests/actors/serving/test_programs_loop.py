@@ -10,7 +10,7 @@ import pytest
 
 from farref import RRef, System, SystemDownError
 
-from ..conftest import BASES
+from ...bases import BASES
 from ..helpers import until
 
 

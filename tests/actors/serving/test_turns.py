@@ -104,6 +104,29 @@ class Signal:
             task = group.create_task(one(1))
         return [task.result(), *await asyncio.gather(one(2), one(3)), await Plain(4)]
 
+    async def step_in_tasks(self, steps: int) -> int:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.step_often(steps))
+            task = asyncio.create_task(self.step_often(steps))
+        done = await asyncio.gather(self.step_often(steps), self.step_often(steps), task)
+        return sum(done) + await asyncio.wait_for(self.step_often(steps), 20)
+
+    async def leaves_a_task(self) -> str:
+        async def outlive() -> None:
+            await asyncio.sleep(0.01)
+            self.log.append("outlived")
+
+        self.task = asyncio.create_task(outlive(), name="mine")
+        return self.task.get_name()
+
+    async def cancels_tasks(self) -> list[str]:
+        tasks = [asyncio.create_task(self.event.wait()) for _ in range(3)]
+        await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+        return [type(end).__name__ for end in ends]
+
     async def raises(self) -> None:
         await asyncio.sleep(0)
         raise KeyError("after an await")
@@ -230,6 +253,17 @@ def test_the_object_never_runs_in_two_threads(system: System, place: str) -> Non
     futures = [signal.rpc_async().step_often(20) for _ in range(3)]
     futures += [signal.rpc_async().step() for _ in range(40)]
     assert [future.result() for future in futures] == [20] * 3 + [1] * 40
+
+
+@everywhere
+def test_nor_do_the_tasks_that_a_method_starts(system: System, place: str) -> None:
+    signal = signal_at(system, place)
+    futures = [signal.rpc_async().step_in_tasks(10) for _ in range(2)]
+    futures += [signal.rpc_async().step() for _ in range(40)]
+    assert [future.result() for future in futures] == [40] * 2 + [1] * 40
+    assert signal.rpc_sync().cancels_tasks() == ["CancelledError"] * 3
+    assert signal.rpc_sync().leaves_a_task() == "mine"
+    assert until(system, lambda: signal.rpc_sync().take_log() == ["outlived"])
 
 
 @everywhere

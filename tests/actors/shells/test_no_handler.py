@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from thespian.actors import ActorAddress, ActorTypeDispatcher, WakeupMessage
@@ -12,8 +12,12 @@ from thespian.actors import ActorAddress, ActorTypeDispatcher, WakeupMessage
 import farref
 from farref import NoHandlerError, RefActor, RRef, System
 
-from ..conftest import BASES
+from ...bases import LINKS, PROCESSES
 from ..helpers import Box, until
+from ..scripts import started
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class Reader(RefActor):
@@ -39,9 +43,9 @@ class Plain(ActorTypeDispatcher):
     """Thespian's own, which drops a message in silence."""
 
 
-def warnings(capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture) -> list[str]:
-    """The warnings so far: of actors in this process, and of others."""
-    said = [record.getMessage() for record in caplog.records] + capfd.readouterr().err.splitlines()
+def warnings(lines: list[str], caplog: pytest.LogCaptureFixture) -> list[str]:
+    """The warnings of actors in this process, and of others, which are in *lines*."""
+    said = [record.getMessage() for record in list(caplog.records)] + lines
     return [line for line in said if "dropped a message" in line]
 
 
@@ -54,7 +58,7 @@ def test_an_ask_gets_an_error_at_once(system: System) -> None:
     assert system.ask(actor, 1) == 2
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", LINKS)
 def test_the_log_has_one_warning_of_each_type(
     base: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -64,21 +68,48 @@ def test_the_log_has_one_warning_of_each_type(
             system.tell(actor, Box(RRef(1)))
             system.tell(actor, 1.5)
         system.tell(actor, "wake")
-        said: list[str] = []
+        lines: list[str] = []
 
         def all_said() -> bool:
-            said.extend(warnings(capfd, caplog))
-            caplog.clear()
-            return len(said) >= 3
+            lines.extend(capfd.readouterr().err.splitlines())
+            return len(warnings(lines, caplog)) >= 3
 
         assert until(system, all_said)
         assert system.ask(actor, 1) == 2
         all_said()
+    said = warnings(lines, caplog)
     assert sorted(line.split("handler for a ")[1].split(";")[0] for line in said) == [
         "Box",
         "WakeupMessage",
         "float",
     ]
+
+
+WARNED = """
+import sys
+from datetime import timedelta
+from farref import RefActor, System
+
+class Reader(RefActor):
+    def receiveMsg_int(self, message, sender):
+        self.send(sender, message + 1)
+
+if __name__ == "__main__":
+    with System(sys.argv[1]) as system:
+        actor = system.create(Reader)
+        for message in (1.5, 2.5, b"bytes"):
+            system.tell(actor, message)
+        system.ask(actor, 1)
+"""
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_the_warnings_come_to_the_standard_error_of_a_program(base: str, tmp_path: Path) -> None:
+    with started(tmp_path, WARNED, base) as program:
+        _, said = program.communicate(timeout=60)
+    lines = [line for line in said.splitlines() if "dropped a message" in line]
+    kinds = sorted(line.split("handler for a ")[1].split(";")[0] for line in lines)
+    assert kinds == ["bytes", "float"]
 
 
 def test_an_actor_may_handle_them_itself(system: System) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -21,7 +22,8 @@ from thespian.troupe import troupe
 import farref
 from farref import CreationError, FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System
 
-from ..conftest import BASES, GRACE
+from ...bases import BASES
+from ..conftest import GRACE
 from ..helpers import until
 
 if TYPE_CHECKING:
@@ -232,3 +234,28 @@ def test_thespians_other_methods_work_in_handlers(process_system: System) -> Non
 class Whoami(Actor):
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         self.send(sender, os.getpid())
+
+
+def test_the_program_creates_a_plain_actor(system: System) -> None:
+    plain = system.create(Plain)
+    assert system.ask(plain, Text("loud"), timedelta(seconds=20)) == Text("LOUD")
+    with pytest.raises(FetchTimeoutError):
+        system.ask(plain, 7, timedelta(milliseconds=100))
+    system.tell(plain, ActorExitRequest())
+
+
+@pytest.mark.parametrize("wrong", [{"name": "x"}, {"requirements": {}}, {"on": "127.0.0.1"}])
+def test_a_plain_actor_takes_no_more_arguments(system: System, wrong: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="only these take name="):
+        system.create(Plain, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [dict, "Plain", Plain()])
+def test_what_is_no_class_of_actors_is_refused(system: System, wrong: Any) -> None:
+    with pytest.raises(TypeError, match="needs a class of actors"):
+        system.create(wrong)
+
+
+def test_a_timedelta_of_nothing_is_refused(system: System) -> None:
+    with pytest.raises(ValueError, match="more than 0 seconds"):
+        system.listen(timedelta(0))

@@ -180,13 +180,6 @@ def test_an_actor_serves_calls_like_a_worker(system: System) -> None:
     assert farref.remote("recorder of calls", pow, (2, 4)).to_here() == 16
 
 
-def test_create_wants_a_ref_actor(system: System) -> None:
-    from thespian.actors import Actor
-
-    with pytest.raises(TypeError, match="RefActor"):
-        system.create(Actor)
-
-
 class Local:
     """Makes a class that no module has."""
 

@@ -15,9 +15,9 @@ import farref
 from farref import RRef, System, SystemDownError
 from farref.actors.hosting import directory
 
+from ...bases import BASES, PROCESSES
 from ...conftest import listening_ports
 from ...stopping import stop
-from ..conftest import BASES, PROCESSES
 from ..helpers import hold, somebody_waits, until
 from ..scripts import all_gone, family, run, started
 
@@ -64,7 +64,7 @@ def test_after_shutdown(base: str, mark: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 def test_after_an_exception_in_the_body(base: str, mark: str) -> None:
-    with pytest.raises(KeyError), System(base) as system:  # noqa: PT012
+    with pytest.raises(KeyError), System(base) as system:  # noqa: PT012 - the end of the block is the test
         system.worker("B")
         raise KeyError
     assert all_gone(mark)
@@ -107,6 +107,14 @@ def _wait_and_say(never: RRef[Any], began: Path, ended: Path) -> None:
     finally:
         time.sleep(0.3)
         ended.touch()
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_with_many_workers_nothing_has_to_be_killed(base: str, mark: str) -> None:
+    with System(base) as system:
+        for number in range(20):
+            system.worker(f"B{number}")
+        assert system.shutdown() == []
 
 
 @pytest.mark.parametrize("base", PROCESSES)

@@ -14,7 +14,7 @@ from farref.protocol.delivery import WINDOW, Packet
 from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Cancel
 
-from ..conftest import PROCESSES
+from ...bases import PROCESSES
 from ..helpers import until
 
 if TYPE_CHECKING:

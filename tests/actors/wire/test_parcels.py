@@ -59,7 +59,7 @@ def test_everything_arrives() -> None:
     came = parcels.unpack(packed(*messages, peers=(INFO,)))
     assert (came.sender, came.to, came.packet.first, came.packet.expects) == (A, B, 3, 9)
     assert came.packet.messages == messages
-    payload: Any = came.packet.messages[0].cargo.payload  # type: ignore[union-attr]
+    payload: Any = came.packet.messages[0].cargo.payload  # type: ignore[union-attr]  # this one has a cargo
     assert [type(each) for each in payload.buffers] == [bytes, bytearray]  # writable or not
     (peer,), (introduced,) = came.peers, payload.peers
     for each in (peer, introduced):

@@ -2,41 +2,27 @@
 
 A mutant replaces one piece of the shipped source of one method, in memory, while a test runs. If
 the source no longer contains the piece, the mutant reports it: a rewritten rule needs a rewritten
-mutant. `caught` lists the program or trace that catches each mutant.
+mutant. Each table names a program, the smallest that catches them, before its mutants. Where no
+small program can, it names a trace in `tests/traces` instead: in a mutant of its, the messages or
+the final state are others.
 """
 
-from .caught import BY_TRACE, CAUGHT
 from .mutant import Mutant, mutated
 from .of_alias import ALIAS
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_creations import CREATIONS
-from .of_dead import DEAD
+from .of_dead import DEAD, DEATH
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
 from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
-from .of_rendezvous import CAUGHT_BY
+from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
 from .of_user import USER
 
-__all__ = [
-    "ALIAS",
-    "BORROWING",
-    "BY_TRACE",
-    "CAUGHT",
-    "CAUGHT_BY",
-    "CONTEXT",
-    "CREATIONS",
-    "DEAD",
-    "DELIVERY",
-    "LENDING",
-    "LOANS",
-    "NAMES",
-    "OWNER",
-    "RINGS",
-    "USER",
-    "Mutant",
-    "mutated",
-]
+__all__ = ["CREATIONS", "DEAD", "DELIVERY", "MACHINES", "RENDEZVOUS", "Mutant", "mutated"]
+
+MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS)
+"""The tables of the reference machines."""

@@ -2,141 +2,158 @@
 
 from .mutant import in_context
 
-CONTEXT = (
-    in_context("believes the dead", "take", "if sender in self.dead", "if False"),
-    in_context(
-        "refuses what overtakes a creation",
-        "own_or_await",
-        "owner = self.begin(rref)",
-        'raise ProtocolError("unknown")',
+CONTEXT = {
+    "a user dies": (in_context("believes the dead", "take", "if sender in self.dead", "if False"),),
+    "nobody wants the object when its value comes": (
+        in_context(
+            "refuses what overtakes a creation",
+            "own_or_await",
+            "owner = self.begin(rref)",
+            'raise ProtocolError("unknown")',
+        ),
+        in_context(
+            "does not hold what is being created", "create", "entries.use(rref, to).create(fork)"
+        ),
+        in_context("does not acknowledge a creation", "create", "[Send(sender, ack)]", "[]"),
     ),
-    in_context("starts an own object without a handle", "own", "owner.handles = 1"),
-    in_context("creates without a handle", "create", "entries.hold(rref)"),
-    in_context(
-        "does not hold what is being created", "create", "entries.use(rref, to).create(fork)"
+    "a method of the own object makes an object": (
+        in_context("starts an own object without a handle", "own", "owner.handles = 1"),
+        in_context("creates without a handle", "create", "entries.hold(rref)"),
+        in_context(
+            "lets go of an object while its method is asked to create",
+            "create",
+            "entries.mint_pin(where)",
+            "entries.mint_pin(None)",
+        ),
+        in_context(
+            "lets go of an object that it asked something",
+            "mint_pin",
+            "if rref is not None:",
+            "if False:",
+        ),
+        in_context(
+            "holds the target of a creation for ever", "created", "*creating", "creating[0], None"
+        ),
+        in_context(
+            "holds the target of its own creation for ever",
+            "create",
+            "if sender == state.me:",
+            "if False:",
+        ),
+        in_context(
+            "runs a method as a function", "create", "if message.target is None:", "if True:"
+        ),
+        in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
+        in_context(
+            "frees nothing at the last drop", "drop", "self.after(entry, entry.settle())", "[]"
+        ),
+        in_context(
+            "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
+        ),
+        in_context("does not count a drop", "drop", "entry.handles -= 1"),
+        in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
     ),
-    in_context(
-        "lets go of an object while its method is asked to create",
-        "create",
-        "entries.mint_pin(where)",
-        "entries.mint_pin(None)",
+    "note: return value": (
+        in_context(
+            "holds what it asked for ever",
+            "receive_reply",
+            "effects += self.entries.answered(waiting.rref, message.call)",
+        ),
+        in_context(
+            "does not delete after the last answer",
+            "answered",
+            "return self.after(entry, entry.settle())",
+            "return []",
+        ),
     ),
-    in_context(
-        "lets go of an object that it asked something",
-        "mint_pin",
-        "if rref is not None:",
-        "if False:",
+    "a reference returned in the reply, by the owner": (
+        in_context(
+            "waits after the reply", "receive_reply", "del self.state.waiting[message.call]"
+        ),
+        in_context(
+            "does not accept what a reply brings",
+            "receive_reply",
+            "effects = self.references.accept(sender, brought, lent=lent)",
+            "effects = []",
+        ),
+        in_context("does not release", "release", "self.after(entry, entry.settle())", "[]"),
     ),
-    in_context(
-        "holds the target of a creation for ever", "created", "*creating", "creating[0], None"
+    "a value that refers to another object": (
+        in_context(
+            "does not accept what a creation brings",
+            "create",
+            "effects += self.references.accept_request(sender, message.call, message.cargo)",
+        ),
     ),
-    in_context(
-        "holds the target of its own creation for ever",
-        "create",
-        "if sender == state.me:",
-        "if False:",
+    "the caller dies [lend]": (
+        in_context("sends to the dead", "sendable", "if not dead:", "if True:"),
+        in_context(
+            "speaks to the dead", "check_alive", "if worker in self.state.dead:", "if False:"
+        ),
+        in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)"),
     ),
-    in_context(
-        "holds what it asked for ever",
-        "receive_reply",
-        "effects += self.entries.answered(waiting.rref, message.call)",
+    "plain messages and calls to one who dies": (
+        in_context("tells the dead", "tell", "self.entries.check_alive(to)"),
+        in_context("calls the dead", "call", "self.entries.check_alive(to)"),
     ),
-    in_context("waits after the reply", "receive_reply", "del self.state.waiting[message.call]"),
-    in_context(
-        "does not accept what a reply brings",
-        "receive_reply",
-        "effects = self.references.accept(sender, brought, lent=lent)",
-        "effects = []",
+    "a message is abandoned after its owner died": (
+        in_context("creates on the dead", "create", "entries.check_alive(to)"),
     ),
-    in_context(
-        "does not accept what a creation brings",
-        "create",
-        "effects += self.references.accept_request(sender, message.call, message.cargo)",
+    "the owner dies while a method makes an object": (
+        in_context(
+            "asks a dead owner", "living", "isinstance(entry, User) and entry.lost", "False"
+        ),
     ),
-    in_context("does not acknowledge a creation", "create", "[Send(sender, ack)]", "[]"),
-    in_context("runs a method as a function", "create", "if message.target is None:", "if True:"),
-    in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
-    in_context(
-        "does not delete after the last answer",
-        "answered",
-        "return self.after(entry, entry.settle())",
-        "return []",
+    "a message is abandoned after its receiver was buried": (
+        in_context("undoes what a burial undid", "abandon", "descriptor.fork in children", "True"),
     ),
-    in_context("does not release", "release", "self.after(entry, entry.settle())", "[]"),
-    in_context("frees nothing at the last drop", "drop", "self.after(entry, entry.settle())", "[]"),
-    in_context(
-        "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
+    "a message that cannot be pickled": (
+        in_context("undoes nothing", "abandon", "descriptor.fork in children", "False"),
     ),
-    in_context("does not count a drop", "drop", "entry.handles -= 1"),
-    in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
-    in_context("sends to the dead", "sendable", "if not dead:", "if True:"),
-    in_context("speaks to the dead", "check_alive", "if worker in self.state.dead:", "if False:"),
-    in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)"),
-    in_context("tells the dead", "tell", "self.entries.check_alive(to)"),
-    in_context("calls the dead", "call", "self.entries.check_alive(to)"),
-    in_context("creates on the dead", "create", "entries.check_alive(to)"),
-    in_context("asks a dead owner", "living", "isinstance(entry, User) and entry.lost", "False"),
-    in_context("undoes what a burial undid", "abandon", "descriptor.fork in children", "True"),
-    in_context("undoes nothing", "abandon", "descriptor.fork in children", "False"),
-    in_context(
-        "forgets that the owner of what arrives is dead", "use", "user.lost = owner in state.dead"
+    "the owner dies and its users keep what they have": (
+        in_context(
+            "forgets that the owner of what arrives is dead",
+            "use",
+            "user.lost = owner in state.dead",
+        ),
+        in_context(
+            "refuses a child's ACK after its owner's death",
+            "_receive",
+            "if found_user is None or found_user.lost:",
+            "if found_user is None:",
+        ),
     ),
-    in_context("waits for the dead", "died", "del self.waiting[call]"),
-    in_context("believes in dead owners", "died", "user.lose()"),
-    in_context(
-        "waits for creations on the dead", "died", "self.state.creating.pop(user.rref, None)"
+    "the owner dies while its object is lent [lend]": (
+        in_context(
+            "refuses a child's ACK after it let go of a dead owner's object",
+            "_receive",
+            "found_user = self.users.get(message.rref)",
+            "found_user = self.entries.user(message.rref)",
+        ),
     ),
-    in_context("keeps entries of the dead", "died", "effects += self.entries.after(user, [])"),
-    in_context(
-        "does not release forks of the dead",
-        "bury",
-        "effects += self.entries.after(owner, owner.forget(worker))",
+    "a cancelled function": (
+        in_context("cancels what was answered", "cancel", "if waiting is None:", "if False:"),
     ),
-    in_context(
-        "waits for a creation that died with its creator",
-        "bury",
-        "effects.append(Lose(owner.rref))",
+    "aliases/a_cancelled_direct_fetch": (
+        in_context(
+            "asks again for what was cancelled",
+            "cancel",
+            "if waiting.fetch is not None:",
+            "if False:",
+        ),
     ),
-    in_context("gives up creations of the living", "bury", "and owner.rref.creator == worker", ""),
-    in_context(
-        "gives up what was created in time",
-        "bury",
-        "not owner.created and",
-        "not owner.resolved and",
+    "a call on an alias, cancelled while it is held back": (
+        in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
     ),
-    in_context(
-        "does not unpin what was pinned for the dead",
-        "bury",
-        "effects += self.entries.after(user, user.forget(worker))",
+    "a cancelled function [lend]": (
+        in_context("stops no function", "_receive", "[Stop(sender, call)]", "[]"),
     ),
-    in_context(
-        "buries at once",
-        "died",
-        "self.dead.add(worker)",
-        "self.dead.add(worker); self.bury(worker)",
+    "a cancelled call with references [lend]": (
+        in_context(
+            "raises when a cancel comes too late",
+            "cancel",
+            "owner = self.state.owners.get(rref)",
+            "owner = self.entries.owner(rref)",
+        ),
     ),
-    in_context(
-        "refuses a child's ACK after its owner's death",
-        "_receive",
-        "if found_user is None or found_user.lost:",
-        "if found_user is None:",
-    ),
-    in_context(
-        "refuses a child's ACK after it let go of a dead owner's object",
-        "_receive",
-        "found_user = self.users.get(message.rref)",
-        "found_user = self.entries.user(message.rref)",
-    ),
-    in_context("cancels what was answered", "cancel", "if waiting is None:", "if False:"),
-    in_context(
-        "asks again for what was cancelled", "cancel", "if waiting.fetch is not None:", "if False:"
-    ),
-    in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
-    in_context("stops no function", "_receive", "[Stop(sender, call)]", "[]"),
-    in_context(
-        "raises when a cancel comes too late",
-        "cancel",
-        "owner = self.state.owners.get(rref)",
-        "owner = self.entries.owner(rref)",
-    ),
-)
+}

@@ -10,123 +10,157 @@ def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     return Mutant(name, Channel, method, old, new)
 
 
-DELIVERY = (
-    _channel("overfills the window", "packet", "min(room, len(self._unsent))", "len(self._unsent)"),
-    _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
-    _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
-    _channel("does not keep what it sends", "packet", "self._flight.extend(batch)"),
-    _channel(
-        "hands over what is ahead",
-        "_put_in_order",
-        "if number == self._expects:",
-        "if number >= self._expects:",
+DELIVERY = {
+    "a full window": (
+        _channel(
+            "overfills the window", "packet", "min(room, len(self._unsent))", "len(self._unsent)"
+        ),
     ),
-    _channel(
-        "hands over what came before",
-        "_put_in_order",
-        "if number == self._expects:",
-        "if number <= self._expects:",
+    "one loss": (
+        _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
+        _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
+        _channel(
+            "hands over what came before",
+            "_put_in_order",
+            "if number == self._expects:",
+            "if number <= self._expects:",
+        ),
+        _channel(
+            "keeps what came before", "_put_in_order", "elif number > self._expects:", "else:"
+        ),
+        _channel(
+            "acknowledges only what is new",
+            "receive",
+            "elif packet.messages and",
+            "elif handed and",
+        ),
+        _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY"),
+        _channel(
+            "believes late acknowledgements", "_acknowledged", "if expects <= oldest:", "if False:"
+        ),
+        _channel(
+            "forgets everything",
+            "_acknowledged",
+            "range(expects - oldest)",
+            "range(len(self._flight))",
+        ),
+        _channel(
+            "rests too soon", "_acknowledged", "now + self._pause if self._flight else None", "None"
+        ),
+        _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY"),
+        _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
+        _channel(
+            "backs off for ever", "tick", "min(2 * self._pause, LAST_RETRY)", "2 * self._pause"
+        ),
+        _channel(
+            "sends again only once",
+            "tick",
+            "self._retry_at = now + self._pause",
+            "self._retry_at = None",
+        ),
+        _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
+        _channel(
+            "sends again under new numbers", "tick", "self._next - len(self._flight)", "self._next"
+        ),
     ),
-    _channel("forgets what is ahead", "_put_in_order", "self._ahead[number] = message"),
-    _channel("keeps what came before", "_put_in_order", "elif number > self._expects:", "else:"),
-    _channel(
-        "does not look at what waited",
-        "_put_in_order",
-        "while self._expects in self._ahead:",
-        "while False:",
+    "a perfect link": (
+        _channel("does not keep what it sends", "packet", "self._flight.extend(batch)"),
+        _channel(
+            "hands over what is ahead",
+            "_put_in_order",
+            "if number == self._expects:",
+            "if number >= self._expects:",
+        ),
+        _channel("forgets what is ahead", "_put_in_order", "self._ahead[number] = message"),
+        _channel(
+            "does not look at what waited",
+            "_put_in_order",
+            "while self._expects in self._ahead:",
+            "while False:",
+        ),
+        _channel(
+            "keeps what waited",
+            "_put_in_order",
+            "self._ahead.pop(self._expects)",
+            "self._ahead[self._expects]",
+        ),
+        _channel(
+            "takes the short way past what is missing",
+            "receive",
+            "packet.first == self._expects and not self._ahead",
+            "not self._ahead",
+        ),
+        _channel(
+            "takes the short way past what waits",
+            "receive",
+            "packet.first == self._expects and not self._ahead",
+            "packet.first == self._expects",
+        ),
+        _channel(
+            "never hurries to acknowledge",
+            "receive",
+            "if self._expects - self._told >= WINDOW // 4:",
+            "if False:",
+        ),
+        _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
+        _channel("ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)"),
+        _channel("forgets nothing", "_acknowledged", "self._flight.popleft()"),
+        _channel("never rests", "_acknowledged", "if self._flight else None", ""),
+        _channel(
+            "never acknowledges alone",
+            "tick",
+            "self._acknowledge_at is not None and now >= self._acknowledge_at",
+            "False",
+        ),
+        _channel("acknowledges twice", "_make", "self._acknowledge_at = None"),
+        _channel(
+            "tells what it told before",
+            "_make",
+            "tuple(messages), self._expects",
+            "tuple(messages), self._told - 1",
+        ),
     ),
-    _channel(
-        "keeps what waited",
-        "_put_in_order",
-        "self._ahead.pop(self._expects)",
-        "self._ahead[self._expects]",
+    "loss and repetition": (
+        _channel(
+            "puts off its acknowledgement",
+            "receive",
+            "elif packet.messages and self._acknowledge_at is None:",
+            "elif packet.messages:",
+        ),
     ),
-    _channel(
-        "takes the short way past what is missing",
-        "receive",
-        "packet.first == self._expects and not self._ahead",
-        "not self._ahead",
+    "many losses": (
+        _channel(
+            "sends again only the oldest", "tick", "list(self._flight)", "list(self._flight)[:1]"
+        ),
+        _channel("does not remember what it told", "_make", "self._told = self._expects"),
     ),
-    _channel(
-        "takes the short way past what waits",
-        "receive",
-        "packet.first == self._expects and not self._ahead",
-        "packet.first == self._expects",
+    "control passes what waits": (
+        _channel(
+            "sends without room",
+            "send",
+            "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
+            "if False:",
+        ),
+        _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
+        _channel("is never full", "_asked", "if flow not in full:", "if True:"),
+        Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
     ),
-    _channel(
-        "never hurries to acknowledge",
-        "receive",
-        "if self._expects - self._told >= WINDOW // 4:",
-        "if False:",
+    "no more than there is room for": (
+        _channel("asks for no room", "_ask", "self._unsent.append(RoomAsked(flow=flow))"),
+        _channel("never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes"),
+        _channel("asks for room once", "_given", "self._ask(flow, room)"),
+        _channel(
+            "keeps what there is room for", "_given", "while room.waiting and", "while False and"
+        ),
+        _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)"),
+        _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))"),
+        Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
+        Mutant(
+            "lets the last one go first",
+            Room,
+            "next",
+            "self.waiting.popleft()",
+            "self.waiting.pop()",
+        ),
     ),
-    _channel(
-        "acknowledges only what is new", "receive", "elif packet.messages and", "elif handed and"
-    ),
-    _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY"),
-    _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
-    _channel(
-        "puts off its acknowledgement",
-        "receive",
-        "elif packet.messages and self._acknowledge_at is None:",
-        "elif packet.messages:",
-    ),
-    _channel("ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)"),
-    _channel(
-        "believes late acknowledgements", "_acknowledged", "if expects <= oldest:", "if False:"
-    ),
-    _channel("forgets nothing", "_acknowledged", "self._flight.popleft()"),
-    _channel(
-        "forgets everything", "_acknowledged", "range(expects - oldest)", "range(len(self._flight))"
-    ),
-    _channel("never rests", "_acknowledged", "if self._flight else None", ""),
-    _channel(
-        "rests too soon", "_acknowledged", "now + self._pause if self._flight else None", "None"
-    ),
-    _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY"),
-    _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
-    _channel("backs off for ever", "tick", "min(2 * self._pause, LAST_RETRY)", "2 * self._pause"),
-    _channel(
-        "sends again only once",
-        "tick",
-        "self._retry_at = now + self._pause",
-        "self._retry_at = None",
-    ),
-    _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
-    _channel("sends again only the oldest", "tick", "list(self._flight)", "list(self._flight)[:1]"),
-    _channel(
-        "sends again under new numbers", "tick", "self._next - len(self._flight)", "self._next"
-    ),
-    _channel(
-        "never acknowledges alone",
-        "tick",
-        "self._acknowledge_at is not None and now >= self._acknowledge_at",
-        "False",
-    ),
-    _channel("does not remember what it told", "_make", "self._told = self._expects"),
-    _channel("acknowledges twice", "_make", "self._acknowledge_at = None"),
-    _channel(
-        "tells what it told before",
-        "_make",
-        "tuple(messages), self._expects",
-        "tuple(messages), self._told - 1",
-    ),
-    _channel(
-        "sends without room",
-        "send",
-        "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
-        "if False:",
-    ),
-    _channel("asks for no room", "_ask", "self._unsent.append(RoomAsked(flow=flow))"),
-    _channel("never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes"),
-    _channel("asks for room once", "_given", "self._ask(flow, room)"),
-    _channel("keeps what there is room for", "_given", "while room.waiting and", "while False and"),
-    _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
-    _channel("is never full", "_asked", "if flow not in full:", "if True:"),
-    _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)"),
-    _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))"),
-    Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
-    Mutant(
-        "lets the last one go first", Room, "next", "self.waiting.popleft()", "self.waiting.pop()"
-    ),
-    Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
-)
+}

@@ -2,142 +2,184 @@
 
 from .mutant import in_context
 
-LOANS = (
-    in_context(
-        "gives back what was lent for another call",
-        "find",
-        "(call, ())",
-        "(call, next(iter(self.state.serving.values()), ()))",
+LOANS = {
+    "lending/a_returned_reference": (
+        in_context(
+            "gives back what was lent for another call",
+            "find",
+            "(call, ())",
+            "(call, next(iter(self.state.serving.values()), ()))",
+        ),
+        in_context("gives back another reference", "find", "if loan.rref == rref:", "if True:"),
     ),
-    in_context("gives back another reference", "find", "if loan.rref == rref:", "if True:"),
-    in_context("gives nothing back", "find", "if loan.rref == rref:", "if False:"),
-    in_context(
-        "cannot answer with what is lost",
-        "_shareable",
-        "self.entries.entry(found) if lost else ",
-        "",
+    "lent and given back [lend]": (
+        in_context("gives nothing back", "find", "if loan.rref == rref:", "if False:"),
+        in_context(
+            "forks under the name of giving back", "give_back", "passing=Passing.BACK, ", ""
+        ),
+        in_context(
+            "ends loans before it takes the reply",
+            "receive_reply",
+            "effects = self.references.accept(sender, brought, lent=lent)",
+            "told = {each.fork: each for each in message.loans}\n"
+            "    effects = [each for fork, rref in lent.items()"
+            " for each in self.loans.ended(sender, rref, fork, told.get(fork))]\n"
+            "    effects += self.references.accept(sender, brought, lent=lent); lent = {}",
+        ),
     ),
-    in_context(
-        "pins what nobody will confirm",
-        "fork",
-        "if not (lost and self.entries.is_lost(entry.rref)):",
-        "if True:",
+    "lent by the owner, and not kept [lend]": (
+        in_context(
+            "serves for ever",
+            "end",
+            "self.state.serving.pop(call, ())",
+            "self.state.serving.get(call, ())",
+        ),
+        in_context(
+            "holds what a request brought", "end", "self.entries.release(descriptors)", "[]"
+        ),
+        in_context("settles no loan", "end", "if user is not None:", "if False:"),
+        in_context(
+            "does not delete after a loan",
+            "end",
+            "effects += self.entries.after(user, settled)",
+            "effects += settled",
+        ),
+        in_context(
+            "serves no request", "accept_request", "self.state.serving[call] = cargo.descriptors"
+        ),
+        in_context(
+            "keeps what it lent",
+            "receive_reply",
+            "for fork, rref in lent.items():",
+            "for fork, rref in ():",
+        ),
     ),
-    in_context("forks under the name of giving back", "give_back", "passing=Passing.BACK, ", ""),
-    in_context(
-        "serves for ever",
-        "end",
-        "self.state.serving.pop(call, ())",
-        "self.state.serving.get(call, ())",
+    "lent to a creation, and not kept [borrow]": (
+        in_context("says nothing of what came home", "end", "None if replies else back", "None"),
     ),
-    in_context("holds what a request brought", "end", "self.entries.release(descriptors)", "[]"),
-    in_context("settles no loan", "end", "if user is not None:", "if False:"),
-    in_context(
-        "does not delete after a loan",
-        "end",
-        "effects += self.entries.after(user, settled)",
-        "effects += settled",
+    "lent by the owner, and kept [lend]": (
+        in_context("reports nothing", "end", "if report is not None:", "if False:"),
+        in_context(
+            "does not hear what became of a loan", "receive_reply", "reports.get(fork)", "None"
+        ),
     ),
-    in_context("says nothing of what came home", "end", "None if replies else back", "None"),
-    in_context("reports nothing", "end", "if report is not None:", "if False:"),
-    in_context("settles loans of a dead owner's object", "ended", "if entry is None:", "if False:"),
-    in_context("merges the buried", "_unburied", "if each[1] not in buried", ""),
-    in_context(
-        "does not count the dead in their grace",
-        "_unburied",
-        "self.state.buried",
-        "self.state.dead",
+    "the owner dies while its object is lent [borrow]": (
+        in_context(
+            "settles loans of a dead owner's object", "ended", "if entry is None:", "if False:"
+        ),
     ),
-    in_context(
-        "answers no notice for what is gone", "_notified", "[removal(rref, sender, fork)]", "[]"
+    "the borrower dies [borrow]": (
+        in_context("merges the buried", "unburied", "if each[1] not in buried", ""),
     ),
-    in_context(
-        "keeps an entry after its notice",
-        "_notified",
-        "self.entries.after(user, user.notified(fork))",
-        "user.notified(fork)",
+    "the lender dies, who had it from a creator [borrow]": (
+        in_context(
+            "does not count the dead in their grace",
+            "unburied",
+            "self.state.buried",
+            "self.state.dead",
+        ),
     ),
-    in_context("takes empty tables back", "take_back", "if borrowers and", "if"),
-    in_context("takes nothing back", "take_back", "if borrowers and", "if False and"),
-    in_context(
-        "takes back what its owner's death settled",
-        "take_back",
-        "and report.owner not in self.state.dead",
-        "",
+    "the owner keeps, and the lender dies [borrow]": (
+        in_context(
+            "answers no notice for what is gone", "_notified", "[removal(rref, sender, fork)]", "[]"
+        ),
     ),
-    in_context(
-        "serves no request", "accept_request", "self.state.serving[call] = cargo.descriptors"
+    "lent by the owner, and kept [borrow]": (
+        in_context(
+            "keeps an entry after its notice",
+            "_notified",
+            "self.entries.after(user, user.notified(fork))",
+            "user.notified(fork)",
+        ),
     ),
-    in_context(
-        "does not serve a creation to its end",
-        "create",
-        "state.making[message.rref] = message.call",
+    "lent by the owner to a creation, and kept": (
+        in_context(
+            "does not serve a creation to its end",
+            "create",
+            "state.making[message.rref] = message.call",
+        ),
     ),
-    in_context(
-        "makes for ever", "made", "self.state.making.pop(rref, None)", "self.state.making.get(rref)"
+    "a method of the own object makes an object": (
+        in_context(
+            "makes for ever",
+            "made",
+            "self.state.making.pop(rref, None)",
+            "self.state.making.get(rref)",
+        ),
+        in_context("waits for acknowledged creations", "created", "del state.asked[owner]"),
     ),
-    in_context(
-        "always returns a creation's loans", "made", "if loans else effects", "if True else effects"
+    "lending/a_creation": (
+        in_context(
+            "always returns a creation's loans",
+            "made",
+            "if loans else effects",
+            "if True else effects",
+        ),
     ),
-    in_context(
-        "does not return a creation's loans",
-        "made",
-        "if loans else effects",
-        "if False else effects",
+    "lent to a creation, and not kept [lend]": (
+        in_context(
+            "does not return a creation's loans",
+            "made",
+            "if loans else effects",
+            "if False else effects",
+        ),
+        in_context(
+            "does not settle what a creation returned",
+            "_receive",
+            "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
+            "for e in ()]",
+        ),
     ),
-    in_context(
-        "ends loans before it takes the reply",
-        "receive_reply",
-        "effects = self.references.accept(sender, brought, lent=lent)",
-        "told = {each.fork: each for each in message.loans}\n"
-        "    effects = [each for fork, rref in lent.items()"
-        " for each in self.loans.ended(sender, rref, fork, told.get(fork))]\n"
-        "    effects += self.references.accept(sender, brought, lent=lent); lent = {}",
+    "lent by the owner to a creation, and kept [lend]": (
+        in_context("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
     ),
-    in_context("does not hear what became of a loan", "receive_reply", "reports.get(fork)", "None"),
-    in_context(
-        "keeps what it lent",
-        "receive_reply",
-        "for fork, rref in lent.items():",
-        "for fork, rref in ():",
+    "lending/covered_by_another_loan": (
+        in_context("does not say that it is counted", "lend", "counted=counted", "counted=False"),
     ),
-    in_context(
-        "tells no borrower of a death",
-        "died",
-        "effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))",
+    "borrowing/notices_and_answers_are_batched": (
+        in_context(
+            "sends one notice for each loan",
+            "_finish",
+            "batched(self.entries.sendable(effects))",
+            "self.entries.sendable(effects)",
+        ),
     ),
-    in_context(
-        "waits for the dead to acknowledge creations", "died", "self.state.asked.pop(worker, None)"
+    "too late: a living creator's object": (
+        in_context(
+            "does not see a creation",
+            "create",
+            "state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
+        ),
+        in_context("waits for what it has seen", "_is_gone", "creator in seen and", "False and"),
     ),
-    in_context(
-        "takes back from nobody", "died", "for message in unacknowledged:", "for message in ():"
+    "too late: a created object [lend]": (
+        in_context(
+            "waits for what is gone", "own_or_await", "or not self._is_gone(rref)", "or True"
+        ),
+        in_context(
+            "waits for creations of the dead", "_is_gone", "or creator in self.state.dead", ""
+        ),
     ),
-    in_context("never buries", "bury", "self.state.buried.add(worker)"),
-    in_context(
-        "does not settle what a creation returned",
-        "_receive",
-        "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
-        "for e in ()]",
+    "note: return value": (
+        in_context(
+            "does not wait for what comes", "own_or_await", "or not self._is_gone(rref)", ""
+        ),
     ),
-    in_context("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
-    in_context("does not say that it is counted", "lend", "counted=counted", "counted=False"),
-    in_context(
-        "sends one notice for each loan",
-        "_finish",
-        "batched(self.entries.sendable(effects))",
-        "self.entries.sendable(effects)",
+    "borrowing/rule_6_an_announcement_that_comes_too_late": (
+        in_context("waits for its own objects", "_is_gone", "creator == self.state.me or", ""),
     ),
-    # ---- creations (see `of_creations`, too)
-    in_context("remembers what the dead created", "bury", "self.state.seen.pop(worker, None)"),
-    in_context(
-        "does not see a creation",
-        "create",
-        "state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
+    "a value comes although the owner of a reference in it dies": (
+        in_context(
+            "cannot answer with what is lost",
+            "_shareable",
+            "self.entries.entry(found) if lost else ",
+            "",
+        ),
+        in_context(
+            "pins what nobody will confirm",
+            "fork",
+            "if not (lost and self.entries.is_lost(entry.rref)):",
+            "if True:",
+        ),
     ),
-    in_context("waits for acknowledged creations", "created", "del state.asked[owner]"),
-    in_context("waits for what is gone", "own_or_await", "or not self._is_gone(rref)", "or True"),
-    in_context("does not wait for what comes", "own_or_await", "or not self._is_gone(rref)", ""),
-    in_context("waits for its own objects", "_is_gone", "creator == self.state.me or", ""),
-    in_context("waits for creations of the dead", "_is_gone", "or creator in self.state.dead", ""),
-    in_context("waits for what it has seen", "_is_gone", "creator in seen and", "False and"),
-)
+}

@@ -2,100 +2,135 @@
 
 from .mutant import in_context
 
-NAMES = (
-    in_context("does not know what it learned", "whereabouts", "if name is not None:", "if False:"),
-    in_context(
-        "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
+NAMES = {
+    "aliases/a_cancelled_call": (
+        in_context(
+            "does not know what it learned", "whereabouts", "if name is not None:", "if False:"
+        ),
+        in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
+        in_context("keeps a name without handles", "drop", "if not name.handles:", "if False:"),
+        in_context(
+            "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
+        ),
+        in_context("learns without handles", "learn", "or not entry.handles", ""),
+        in_context(
+            "keeps the hop's handles",
+            "learn",
+            "name.handles, entry.handles = entry.handles, 0",
+            "name.handles = entry.handles",
+        ),
+        in_context(
+            "learns and does not hold",
+            "learn",
+            "self.entries.entry(canonical).handles += name.handles",
+        ),
+        in_context(
+            "learns nothing from an answer",
+            "receive_reply",
+            "effects += self.names.learn(waiting.rref, target, message.moved.path)",
+        ),
+        in_context(
+            "holds where it was told", "receive_reply", "effects += self.entries.release(moved)"
+        ),
     ),
-    in_context("does not count a name's handle", "hold", "name.handles += 1"),
-    in_context(
-        "counts a handle for the hop", "hold", "rref if name is None else name.canonical", "rref"
+    "aliases/circles": (
+        in_context(
+            "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
+        ),
     ),
-    in_context("forgets a name", "hold", "self.state.names[rref] = name"),
-    in_context(
-        "does not take a name from a message",
-        "take_up",
-        "if rref not in self.state.names and rref != descriptor.rref:",
-        "if False:",
+    "an alias that comes home, called what it stands for": (
+        in_context("does not count a name's handle", "hold", "name.handles += 1"),
+        in_context(
+            "counts a handle for the hop",
+            "hold",
+            "rref if name is None else name.canonical",
+            "rref",
+        ),
+        in_context("forgets a name", "hold", "self.state.names[rref] = name"),
+        in_context(
+            "does not take a name from a message",
+            "take_up",
+            "if rref not in self.state.names and rref != descriptor.rref:",
+            "if False:",
+        ),
+        in_context(
+            "does not learn from a message",
+            "take_up",
+            "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
+            "effects = []",
+        ),
+        in_context("passes its parent's fork on", "_descriptor", "rref=entry.rref,", "rref=rref,"),
     ),
-    in_context(
-        "does not learn from a message",
-        "take_up",
-        "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
-        "effects = []",
+    "aliases/requests_go_on_in_order": (
+        in_context(
+            "lets a request overtake",
+            "_must_wait",
+            "return any(call not in asking and call not in held for call in entry.pending)",
+            "return False",
+        ),
     ),
-    in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
-    in_context("keeps a name without handles", "drop", "if not name.handles:", "if False:"),
-    in_context(
-        "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
+    "a method that waits for itself, behind a direct fetch": (
+        in_context(
+            "holds back what waits for itself",
+            "dispatch",
+            'if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):',
+            "if False:",
+        ),
     ),
-    in_context("learns without handles", "learn", "or not entry.handles", ""),
-    in_context(
-        "keeps the hop's handles",
-        "learn",
-        "name.handles, entry.handles = entry.handles, 0",
-        "name.handles = entry.handles",
+    "aliases/a_direct_fetch": (
+        in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
+        in_context(
+            "lets a direct fetch be overtaken",
+            "_must_wait",
+            "if rref in state.fetching:",
+            "if False:",
+        ),
+        in_context(
+            "does not remember a direct fetch", "_send_on", "state.fetching[rref] = message.call"
+        ),
+        in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
+        in_context("holds back for ever", "send_held", "list(state.held)", "()"),
+        in_context("asks again last", "_fetch_there", ", first=True", ""),
+        in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
+        in_context(
+            "does not ask again",
+            "receive_reply",
+            "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)",
+        ),
+        in_context(
+            "settles a fetch that is asked again",
+            "receive_reply",
+            "(not elsewhere or waiting.fetch is None)",
+            "True",
+        ),
     ),
-    in_context(
-        "learns and does not hold", "learn", "self.entries.entry(canonical).handles += name.handles"
+    "a call on an alias, cancelled while it is held back": (
+        in_context(
+            "cancels before it asks",
+            "dispatch_cancel",
+            "self.state.held.values() if call in self.state.held_calls else ()",
+            "()",
+        ),
     ),
-    in_context(
-        "lets a request overtake",
-        "_must_wait",
-        "return any(call not in asking and call not in held for call in entry.pending)",
-        "return False",
+    "requests/cancelled_fetches": (
+        in_context(
+            "has others wait for a fetch that goes cancelled",
+            "_send_on",
+            " and not message.cancelled",
+            "",
+        ),
     ),
-    in_context(
-        "holds back what waits for itself",
-        "dispatch",
-        'if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):',
-        "if False:",
+    "an alias, fetched directly": (
+        in_context(
+            "does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)"
+        ),
     ),
-    in_context("waits for what it holds", "_must_wait", "and call not in held", ""),
-    in_context(
-        "lets a direct fetch be overtaken", "_must_wait", "if rref in state.fetching:", "if False:"
+    "the owner of what an alias stands for dies, fetched directly": (
+        in_context(
+            "asks a dead owner again",
+            "_fetch_there",
+            "isinstance(entry, User) and entry.lost",
+            "False",
+        ),
     ),
-    in_context(
-        "does not remember a direct fetch", "_send_on", "state.fetching[rref] = message.call"
-    ),
-    in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
-    in_context("holds back for ever", "send_held", "list(state.held)", "()"),
-    in_context(
-        "cancels before it asks",
-        "dispatch_cancel",
-        "self.state.held.values() if call in self.state.held_calls else ()",
-        "()",
-    ),
-    in_context(
-        "has others wait for a fetch that goes cancelled",
-        "_send_on",
-        " and not message.cancelled",
-        "",
-    ),
-    in_context("asks again last", "_fetch_there", ", first=True", ""),
-    in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
-    in_context("does not hold what it asks again", "_fetch_there", "entry.pending.add(fetch.call)"),
-    in_context(
-        "asks a dead owner again", "_fetch_there", "isinstance(entry, User) and entry.lost", "False"
-    ),
-    in_context(
-        "does not ask again",
-        "receive_reply",
-        "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)",
-    ),
-    in_context(
-        "learns nothing from an answer",
-        "receive_reply",
-        "effects += self.names.learn(waiting.rref, target, message.moved.path)",
-    ),
-    in_context(
-        "holds where it was told", "receive_reply", "effects += self.entries.release(moved)"
-    ),
-    in_context(
-        "settles a fetch that is asked again",
-        "receive_reply",
-        "(not elsewhere or waiting.fetch is None)",
-        "True",
-    ),
-    in_context("passes its parent's fork on", "_descriptor", "rref=entry.rref,", "rref=rref,"),
-)
+}

@@ -1,13 +1,13 @@
 """Rules of the rendezvous: the nodes' places, the forming of rounds, and giving nodes up.
 
-The mutants that each program of `meetings`, or test of one rule, catches.
+A program of `meetings`, or a test of one rule, catches them.
 """
 
 from farref.protocol.rendezvous import Attendant, Observer, RendezvousRun, State
 
 from .mutant import Mutant
 
-CAUGHT_BY = {
+RENDEZVOUS = {
     "test_who_waits_for_whom": (
         Mutant("says nothing of the lost", State, "waiting_for", "int(again)", "0"),
         Mutant("sends for more though it is closed", State, "waiting_for", "self.closed", "False"),

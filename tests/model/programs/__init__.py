@@ -7,7 +7,7 @@ or catches a mutant that no smaller one catches. ``reaches`` names these propert
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from farref.protocol.sharing import Sharing
+from farref.protocol.sharing import DISCIPLINES
 
 from ..script import Ask, Method, Pickle, Remote, Script
 from ..world import Program
@@ -37,13 +37,12 @@ def lends(script: Script) -> bool:
 
 
 def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
-    """Each program by forking; if it lends, also by lending and borrowing."""
-    sharings: tuple[Sharing, ...] = ("fork", "lend", "borrow")
+    """Each program by forking; if it lends, in the other disciplines, too."""
     for program in programs:
         if not any(lends(script) for script in program.scripts.values()):
             yield program
             continue
-        for sharing in sharings:
+        for sharing in DISCIPLINES:
             yield replace(
                 program,
                 name=program.name if sharing == "fork" else f"{program.name} [{sharing}]",

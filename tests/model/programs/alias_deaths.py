@@ -79,6 +79,7 @@ ALIAS_DEATHS = (
             "C": (),
         },
         mortal=("B",),
+        slow_in=("lend", "borrow"),
         reaches=("nobody answers with a reference that is lost",),
     ),
 )

@@ -11,6 +11,8 @@ BESIDE = "no two requests run beside each other"
 
 ASKS = (Ask("q", "B"), Await("q"))
 """An `async` method that awaits the answer of B."""
+PAUSES = (Await("no call", patient=False),)
+"""An `async` method that awaits a while."""
 SIGNALS = (Own("sign"), Keep("sign"))
 """The method shows that it has run: the script of its endpoint can drop this handle."""
 
@@ -218,7 +220,7 @@ RINGS_AND_AWAITS = (
                 *(Own("w"), Own("x")),
                 Method(
                     *("f", "w", ("x",)),
-                    body=(Method("a", "x", (), (Ask("q", "A"), Await("q"))), Wait("a")),
+                    body=(Method("a", "x", (), PAUSES), Wait("a")),
                 ),
                 Method("c", "x", ("w",), (Method("g", "w"), Wait("g"))),
                 *(Wait("f"), Wait("c"), Drop("x"), Drop("w")),
@@ -233,7 +235,7 @@ RINGS_AND_AWAITS = (
         {
             "A": (
                 *(Own("w"), Own("x")),
-                Remote("y", "A", (), (Ask("q", "A"), Await("q")), method_of="x"),
+                Remote("y", "A", (), PAUSES, method_of="x"),
                 Method("f", "w", ("y",), (Get("h", "y"), Wait("h"))),
                 Method("c", "x", ("w",), (Method("g", "w"), Wait("g"))),
                 *(Wait("f"), Wait("c"), Drop("x"), Drop("w"), Drop("y")),

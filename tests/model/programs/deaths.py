@@ -5,7 +5,6 @@ from ..world import Program
 
 KEEP: Script = (Keep("x"),)
 BOX: Script = (Keep("box"),)
-PASS: Script = (Say("D", ("box",), BOX), *BOX)
 MAKE: Script = (Remote("x", "B"), Ask("b", "B"), Wait("b", patient=True))
 TO_Y_TO_Z = Say("Y", ("x",), (Say("Z", ("x",), KEEP),))
 
@@ -162,17 +161,6 @@ DEATHS = (
         reaches=("nobody answers with a reference that is lost",),
     ),
     Program(
-        "a value is fetched by two, and the owner of a reference in it dies",
-        {
-            "A": (Remote("x", "B"), Own("box", ("x",)), Drop("x"), Say("C", ("box",), PASS)),
-            "B": (),
-            "C": (Get("g", "box"), Drop("inside0"), Drop("box")),
-            "D": (Get("g", "box"), Drop("inside0")),
-        },
-        mortal=("B",),
-        slow=True,
-    ),
-    Program(
         "a result comes although the owner of a reference in it dies",
         {
             "A": (Ask("c", "C", returns=("x",), body=MAKE, then=KEEP), Drop("x")),
@@ -203,6 +191,9 @@ DEATHS = (
             "B": (Drop("x"),),
         },
         mortal=("A",),
+        reaches_in={
+            "lend": ("no loan outlives its lender", "nobody has a reply for a dead lender")
+        },
     ),
     Program(
         "the owner dies while a method makes an object",

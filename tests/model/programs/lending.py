@@ -45,10 +45,20 @@ LENDING = (
     Program(
         "lent by the owner, and kept",
         {"B": (Own("x"), lend("c", "C", *KEEP), *DROP), "C": DROP},
+        reaches_in={
+            "lend": (
+                "no delete overtakes the reply of its loan",
+                "no reply says that a loan is held",
+            )
+        },
     ),
     Program(
         "lent by the owner, and lent on by one who returns first",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        reaches_in={
+            "lend": ("no ChildAck overtakes the reply of its loan",),
+            "borrow": ("no reply hands a table over",),
+        },
     ),
     Program(
         "lent by a user, and lent on by one who returns first",
@@ -316,6 +326,7 @@ LENDING = (
             "B": (),
             "C": (),
         },
+        reaches_in={"borrow": ("no delete hands a table over",)},
     ),
     Program(
         "two objects lent in one call, and kept",
@@ -346,10 +357,14 @@ LENDING = (
     Program(
         "borrowed, and lent to itself",
         {"B": (Own("x"), lend("a", "A", lend("c", "A", *KEEP)), *DROP), "A": DROP},
+        reaches_in={
+            "borrow": ("no loan is covered by another loan", "no notice comes during a later loan")
+        },
     ),
     Program(
         "the owner lends to itself",
         {"B": (Own("x"), lend("b", "B", Keep("x", "y")), *DROP, Drop("y"))},
+        reaches_in={"lend": ("no loan comes home",)},
     ),
     Program(
         "lent, cancelled, and kept if not",
@@ -402,6 +417,7 @@ LENDING = (
     Program(
         "lent to a method of its own",
         {"A": (Remote("x", "B"), Method("m", "x", ("x",), KEEP), *DROP), "B": DROP},
+        reaches_in={"lend": ("nobody lends before he is confirmed",)},
     ),
     Program(
         "lent to a creation, and not kept",
@@ -410,6 +426,7 @@ LENDING = (
             "B": (),
             "C": (),
         },
+        reaches_in={"lend": ("no creation returns its loans",)},
     ),
     Program(
         "lent to a creation, and kept",

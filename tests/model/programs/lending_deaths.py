@@ -40,16 +40,19 @@ LENDING_DEATHS = (
         "a created object's lender dies, and the borrower keeps",
         {"A": (Remote("x", "B"), lend("c", "C", *KEEP)), "B": (), "C": ()},
         mortal=("A",),
+        reaches_in={"borrow": ("no announcement is sent",)},
     ),
     Program(
         "the borrower dies",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
         mortal=("C",),
+        reaches_in={"borrow": ("no table of the dead is passed on",)},
     ),
     Program(
         "the owner dies while its object is lent",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
         mortal=("B",),
+        reaches_in={"borrow": ("no table is taken back",)},
     ),
     Program(
         "a stranger dies while an object is lent",
@@ -184,6 +187,7 @@ LENDING_DEATHS = (
         },
         mortal=("A",),
         slow_in=("fork",),
+        reaches_in={"borrow": ("no loan comes while an announcement is under way",)},
     ),
     Program(
         "lent by two borrowers, one of whom dies",
@@ -305,6 +309,7 @@ LENDING_DEATHS = (
         "the owner keeps, and the lender dies",
         {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP))), "A": (), "C": DROP},
         mortal=("A",),
+        reaches_in={"borrow": ("no notice is denied",)},
     ),
     Program(
         "too late: the end of a loan, when the lender died",
@@ -337,6 +342,7 @@ LENDING_DEATHS = (
         },
         mortal=("A",),
         late=True,
+        reaches_in={"lend": ("nobody comes too late",)},
     ),
     Program(
         "too late: the end of a chain of messages",

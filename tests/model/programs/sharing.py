@@ -277,6 +277,7 @@ SHARING = (
             "B": (),
             "C": (),
         },
+        reaches_in={"borrow": ("no loan ends while its entry waits for an acknowledgement",)},
     ),
     Program(
         "two objects cross",

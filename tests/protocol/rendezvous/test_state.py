@@ -66,22 +66,22 @@ def test_limits_that_are_none(least: int, most: int) -> None:
 @pytest.mark.parametrize("number", [1.0, True, "1", None])
 def test_limits_are_whole_numbers(number: object) -> None:
     with pytest.raises(TypeError, match="whole number"):
-        RoundLimits(number, 1)  # type: ignore[arg-type]
+        RoundLimits(number, 1)  # type: ignore[arg-type]  # wrong on purpose
 
 
 @pytest.mark.parametrize("name", ["join", "last_call", "close", "heartbeat", "keep_alive"])
 @pytest.mark.parametrize("value", [0, -1, math.nan, math.inf])
 def test_timeouts_are_positive(name: str, value: float) -> None:
     with pytest.raises(ValueError, match=name):
-        Timeouts(**{name: value})  # type: ignore[arg-type]
+        Timeouts(**{name: value})  # type: ignore[arg-type]  # wrong on purpose
 
 
 def test_attempts_are_a_whole_number_of_them() -> None:
     for attempts in (0, -1, 1.5):
         with pytest.raises(ValueError, match="attempts"):
-            Timeouts(attempts=attempts)  # type: ignore[arg-type]
+            Timeouts(attempts=attempts)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(TypeError, match="join"):
-        Timeouts(join="soon")  # type: ignore[arg-type]
+        Timeouts(join="soon")  # type: ignore[arg-type]  # wrong on purpose
     assert Timeouts(keep_alive=2, attempts=3).silence == 6
 
 

@@ -64,9 +64,9 @@ def _check(trace: Story, checked: Callable[[int], None]) -> None:
     ends = {record.at for record in trace.records if input_of(record) is not None}
     for at in sorted(ends):
         if at in player.broken:
-            raise TraceError(f"it cannot become a test: of {at}, {player.broken[at]}")
+            raise TraceError(f"the trace cannot become a test: of {at}, {player.broken[at]}")
         if at not in player.contexts:
-            raise TraceError(f"it cannot become a test: the beginning of {at} is not in it")
+            raise TraceError(f"the trace cannot become a test: it lacks the beginning of {at}")
 
 
 class _Writer:
@@ -108,7 +108,7 @@ class _Writer:
             record.text("sharing") for record in self._trace.records if record.kind == "join"
         }
         if len(disciplines) != 1:
-            raise TraceError("it cannot become a test: its endpoints do not share in one way")
+            raise TraceError("the trace cannot become a test: its endpoints share in several ways")
         names = " ".join(self._names.values())
         self._block(f"sharing {disciplines.pop()}", f"endpoints {names}", "recorded")
 
@@ -120,7 +120,7 @@ class _Writer:
                 run(self._world, command)
             except (AssertionError, BadCommandError) as error:
                 short = command if len(command) <= LONGEST else f"{command[:LONGEST]} ..."
-                raise TraceError(f"it cannot become a test: {short}: {error}") from error
+                raise TraceError(f"the trace cannot become a test: {short}: {error}") from error
             output += summarize(self._world.lines)
         if commands:
             block = Block(0, commands=[(0, command) for command in commands])

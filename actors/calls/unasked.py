@@ -16,7 +16,6 @@ is lost.
 from __future__ import annotations
 
 import logging
-import time
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -46,18 +45,18 @@ REPORT = 50_000
 """Bytes of a reported error; a longer one loses its middle."""
 
 
-class Asked(NamedTuple):
+class CreationSite(NamedTuple):
     """A creation that this endpoint asked for."""
 
     name: str
-    """The function's."""
+    """The name of the function that was asked to make the object."""
     place: Place
 
     def __str__(self) -> str:
         return f"{self.name}() (called at {sites.said(self.place)})"
 
 
-class Outcomes(Internal):
+class Unasked(Internal):
     """The outcomes of one endpoint's requests that nobody has asked for."""
 
     def __init__(self, core: Core, objects: Objects, calls: Calls) -> None:
@@ -66,15 +65,15 @@ class Outcomes(Internal):
         self._calls = calls
         core.takers |= {Unfetched: self._told, Unfinished: self._answer}
         objects.unfetched = self._freed
-        self._asked: dict[RRefId, Asked] = {}
+        self._asked: dict[RRefId, CreationSite] = {}
         """The latest creations of this endpoint."""
 
     # ---- the user's thread
 
     def asked(self, rref: RRefId, function: object, place: Place) -> None:
-        """The user's code at *place* has asked for *rref*, to be made by *function*."""
+        """The user's code at *place* has asked *function* to make *rref*."""
         name = function if isinstance(function, str) else getattr(function, "__name__", "?")
-        self._asked[rref] = Asked(name, place)
+        self._asked[rref] = CreationSite(name, place)
         if len(self._asked) > MOST_PLACES:
             self._asked.pop(next(iter(self._asked)), None)
 
@@ -96,7 +95,7 @@ class Outcomes(Internal):
         """An owner reports an error that nobody fetched. In the mailbox thread."""
         self._core.chores.submit(self._log_creation, report)
 
-    def _log_creation(self, report: Unfetched, whose: str = "") -> None:
+    def _log_creation(self, report: Unfetched, on_behalf: str = "") -> None:
         asked = self._asked.get(report.rref)
         site = self._core.sites.of(report.rref)
         at = f" (called at {site})" if site else ""
@@ -105,11 +104,11 @@ class Outcomes(Internal):
             log,
             logging.ERROR,
             f"nobody fetched the error of {report.rref}, which {what} was to make on "
-            f"{report.owner}{whose}:\n{report.text}",
+            f"{report.owner}{on_behalf}:\n{report.text}",
         )
 
     def log_dropped(self) -> None:
-        """Log the errors of calls whose futures were dropped. Runs code of the errors' classes."""
+        """Log the errors of dropped futures. Code of the errors' classes runs."""
         dropped = self._core.dropped
         while dropped:
             notices.dropped(*dropped.popleft())
@@ -122,7 +121,7 @@ class Outcomes(Internal):
         self._core.port.post(question.asker, answer)
 
     def making(self, token: int, creator: WorkerId, *, last: bool) -> StillMaking:
-        """What is being made here for *creator*; if *last*, the errors that nobody has fetched."""
+        """The objects that this endpoint makes for *creator*; if *last*, also unfetched errors."""
         with self._core.lock:
             state = self._core.context.state
             rrefs = [rref for rref, call in state.making.items() if call.caller == creator]
@@ -141,15 +140,10 @@ class Outcomes(Internal):
             self._log_creation(report)
 
     def unanswered(self) -> list[Future[object]]:
-        """The calls of this endpoint that may still be answered in time."""
-        now = time.monotonic()
+        """The program's calls that may still be answered in time."""
         with self._core.lock:
-            waiting = list(self._calls.waiting.values())
-        return [
-            future
-            for future in waiting
-            if not future.done() and (future.deadline is None or future.deadline > now)
-        ]
+            waiting = [each for each in self._calls.waiting.values() if not each.overlooked]
+        return [future for future in waiting if not future.done() and future.left() > 0]
 
     def arriving(self) -> bool:
         """Whether a creation has not been accepted so far by a living owner."""

@@ -1,0 +1,36 @@
+"""The references to several results of one call; see `values.several`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..values.making import made_as
+from ..values.several import PART
+
+if TYPE_CHECKING:
+    from ..core.sites import Place
+
+
+def parts_of(
+    run: Any,
+    name: str,
+    number: int,
+    timeout: float | None,
+    place: Place,
+    *,
+    frozen: bool,
+    serial: bool,
+) -> list[Any]:
+    """References to the *number* results of *run*, a reference to the run of the function *name*.
+
+    Each result is to be made within *timeout* seconds. *frozen* and *serial* are as in `remote`.
+    The user's code at *place* has asked for them.
+    """
+    front, take = run._front, made_as(PART, frozen=frozen, serial=serial)
+    made = [
+        front.calls.remote_method(run.id, (take, (index, number, name), {}))
+        for index in range(number)
+    ]
+    for part in made:
+        part._asked(name, timeout, place)
+    return made

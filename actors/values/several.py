@@ -1,0 +1,73 @@
+"""Several results of one call: ``remote(to, fn, num_returns=3)``, as in Ray.
+
+The callee runs the function once and owns the *run*: an object with the whole result as its value.
+Each result is one more creation, a request on the run that takes one part of the value. The caller
+makes all these creations at once, and then drops the run, so the callee frees it when the parts are
+made. So the results are ordinary objects, each counted and freed by itself. No message was added to
+the protocol: n results are n + 1 creations.
+
+If the function raises, the run has a `Failure` as its value. It becomes the value of every part.
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from .box import Box
+from .wrapper import Wrapper
+
+PART = "__part__"
+"""The operation that takes one part of a run."""
+TEXTS = str | bytes | bytearray
+"""Sequences that count as one value."""
+
+
+@dataclass(frozen=True)
+class Several(Wrapper):
+    """A function, or the name of a method, that gives *number* results."""
+
+    number: int
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result; of a generator the values, which are made here, once."""
+        result = self.function(*args, **kwargs)
+        if type(result) is types.CoroutineType:
+            return self._awaited(Box(result))
+        return self._whole(result)
+
+    async def _awaited(self, box: Box) -> Any:
+        return self._whole(await box.take())
+
+    def _whole(self, result: Any) -> Any:
+        if type(result) is not types.GeneratorType:
+            return result
+        return tuple(islice(result, self.number + 1))  # one more shows that there are too many
+
+
+def check_number(num_returns: int) -> int:
+    """*num_returns*. Raises `ValueError` if a call cannot have that many results."""
+    if type(num_returns) is not int or num_returns < 1:
+        raise ValueError(f"num_returns must be an int of 1 or more, not {num_returns!r}")
+    return num_returns
+
+
+def part_of(run: Any, index: int, number: int, name: str) -> Any:
+    """One of the *number* results in *run*, the result of the function *name*.
+
+    Raises `TypeError` if it is no sequence, `ValueError` if it has another length.
+    """
+    if not isinstance(run, Sequence) or isinstance(run, TEXTS):
+        raise TypeError(
+            f"{name}() returned one {type(run).__name__}, and num_returns={number} asks for "
+            f"{number} values: return them in a tuple or a list"
+        )
+    if len(run) != number:
+        raise ValueError(
+            f"{name}() returned {len(run)} values, and num_returns={number} asks for {number}: "
+            "return as many as the call asks for"
+        )
+    return run[index]

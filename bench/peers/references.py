@@ -1,0 +1,215 @@
+"""The work of the peers that have references: farref, PyTorch and Ray run the same code.
+
+A peer says how it calls, sends, fetches and makes. References travel in lists: Ray would pass the
+value of a bare one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, Any
+
+from ..peer import Clock, Peer, resident, timed
+from ..things import Thing, added_up, checked, echo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+B, C = 0, 1
+kept: list[Any] = []
+"""The references that this worker process holds beyond its calls."""
+
+
+class ReferencePeer(Peer, ABC):
+    """A peer with calls, references, and processes whose memory can be measured."""
+
+    make: Callable[[int], list[Any]]
+    """At a worker: references to that many new objects."""
+    shows_freeing = True
+    """Whether the end of an object can be observed."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.everyone = range(workers)
+        self.held: list[Any] = []
+
+    @abstractmethod
+    def send(self, worker: int, work: Callable[..., Any], *args: Any) -> Any:
+        """Begin a call to *worker*."""
+
+    @abstractmethod
+    def results(self, sent: list[Any]) -> list[Any]:
+        """Wait for the results of calls."""
+
+    @abstractmethod
+    def ask(self, worker: int, work: Callable[..., Any], *args: Any) -> Any:
+        """The result of a call to *worker*."""
+
+    @abstractmethod
+    def remote(self, worker: int, work: Callable[..., Any], *args: Any) -> Any:
+        """A reference to the result of a call to *worker*, which may not be there yet."""
+
+    @abstractmethod
+    def get(self, ref: Any) -> Any:
+        """The value of a reference."""
+
+    @abstractmethod
+    def made(self) -> list[Any]:
+        """A reference to a new object of B's, in a list."""
+
+    @abstractmethod
+    def lasting(self) -> list[Any]:
+        """A reference to an object of B's that is there, in a list."""
+
+    @abstractmethod
+    def freed(self) -> None:
+        """Wait until B has freed every object that is not held, as far as it can be seen."""
+
+    @abstractmethod
+    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:
+        """References to *number* arrays of *size* bytes at B, which are there."""
+
+    # ---- calls
+
+    def call(self, amount: int, _: int) -> float:
+        """Round trips."""
+        return timed(amount, lambda number: self.ask(B, echo, number))
+
+    def in_flight(self, amount: int, _: int) -> float:
+        """All of them at once."""
+        return timed(
+            1, lambda _: self.results([self.send(B, echo, number) for number in range(amount)])
+        )
+
+    def everybody(self, amount: int, _: int) -> float:
+        """A call to each worker at once."""
+        return timed(amount, lambda number: self._all(self.everyone, echo, number))
+
+    def _all(self, workers: range, work: Callable[..., Any], *args: Any) -> None:
+        self.results([self.send(worker, work, *args) for worker in workers])
+
+    # ---- references
+
+    def remote_fetch(self, amount: int, _: int) -> float:
+        """Make an object at a worker, and fetch it."""
+        return timed(amount, lambda number: self.get(self.remote(B, echo, number)))
+
+    def share(self, amount: int, _: int) -> float:
+        """A reference of the program to B's object, in a call to C."""
+        refs = self.lasting()
+        return timed(amount, lambda _: self.ask(C, touch, refs))
+
+    def share_fetch(self, amount: int, _: int) -> float:
+        """The same, and C fetches the object."""
+        refs = self.lasting()
+        return timed(amount, lambda _: self.ask(C, fetch, refs))
+
+    def references(self, amount: int, point: int) -> float:
+        """*point* references of the program to B's objects, in one call to C."""
+        refs = self.ask(B, self.make, point)
+        with Clock() as clock:
+            for _ in range(amount):
+                if self.ask(C, count, refs) != point:
+                    raise AssertionError("some are missing")
+        del refs
+        self.freed()
+        return clock.seconds
+
+    def create_drop(self, amount: int, _: int) -> float:
+        """Objects made at B and dropped, until the last is freed."""
+        with Clock() as clock:
+            for _ in range(amount):
+                self.remote(B, Thing)
+            self.freed()
+        return clock.seconds
+
+    # ---- values
+
+    def value(self, amount: int, point: int) -> float:
+        """Fetch arrays of *point* bytes."""
+        return self._fetch(self.arrays(amount, point), checked, point)
+
+    def value_read(self, amount: int, point: int) -> float:
+        """The same, and add up every byte."""
+        return self._fetch(self.arrays(amount, point), added_up, point)
+
+    def frozen(self, amount: int, point: int) -> float:
+        """Fetch arrays of *point* bytes that are frozen."""
+        return self._fetch(self.arrays(amount, point, frozen=True), checked, point)
+
+    def frozen_read(self, amount: int, point: int) -> float:
+        """The same, and add up every byte."""
+        return self._fetch(self.arrays(amount, point, frozen=True), added_up, point)
+
+    def frozen_again(self, amount: int, point: int) -> float:
+        """Fetch one that the same reference fetched before."""
+        refs = self.arrays(1, point, frozen=True)
+        self.get(refs[0])
+        return self._fetch(refs * amount, checked, point)
+
+    def _fetch(self, refs: list[Any], look: Callable[[Any, int], None], size: int) -> float:
+        return timed(len(refs), lambda number: look(self.get(refs[number]), size))
+
+    # ---- growth
+
+    def share_holding(self, amount: int, point: int) -> float:
+        """`share`, while the program holds *point* other references to B's objects."""
+        if len(self.held) != point:
+            self.held.clear()
+            self.freed()
+            self.held += self.ask(B, self.make, point)
+        return self.share(amount, point)
+
+    def holders(self, amount: int, _: int) -> float:
+        """One object that every worker gets, keeps and drops, until it is freed."""
+        with Clock() as clock:
+            for _ in range(amount):
+                self._all(self.everyone[1:], keep, self.made())
+                self._all(self.everyone[1:], let_go)
+                if self.shows_freeing:
+                    self.freed()
+        return clock.seconds
+
+    def memory_holder(self, amount: int, _: int) -> float:
+        """The growth in bytes of the program, which holds *amount* references."""
+        return self._grown(amount)[0]
+
+    def memory_owner(self, amount: int, _: int) -> float:
+        """The growth in bytes of B, which has the objects."""
+        return self._grown(amount)[1]
+
+    def _grown(self, amount: int) -> tuple[int, int]:
+        warm = self.ask(B, self.make, 100)
+        before = resident(), self.ask(B, resident)
+        refs = self.ask(B, self.make, amount)
+        after = resident(), self.ask(B, resident)
+        del warm, refs
+        return after[0] - before[0], after[1] - before[1]
+
+
+# ---- functions for the workers
+
+
+def touch(_refs: list[Any]) -> int:
+    """Take a reference."""
+    return 1
+
+
+def fetch(refs: list[Any]) -> Any:
+    """Take a reference, and fetch."""
+    return refs[0].to_here()
+
+
+def count(refs: list[Any]) -> int:
+    """The number of references."""
+    return len(refs)
+
+
+def keep(refs: list[Any]) -> None:
+    """Hold the references beyond the call."""
+    kept.extend(refs)
+
+
+def let_go() -> None:
+    """Hold nothing any more."""
+    kept.clear()

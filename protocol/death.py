@@ -1,0 +1,104 @@
+"""The death of another endpoint, and its consequences here.
+
+It comes in two steps. ``died`` at once fails everything that waits for the worker (G6). ``bury``,
+an `orphan_grace` later, releases the worker's holds. In between, the endpoints that got references
+from the worker, and are unknown to the owner, announce themselves. If one comes too late, the owner
+puts a placeholder in the place of the object, has it resolved to a `RefLostError` (`Lose`), and
+counts the endpoint as usual. So the late endpoint gets an answer like any other, and learns of the
+loss when it uses the reference (G6).
+
+For one reference, the steps are `User.died`, `User.lose` (its owner died) and ``forget`` of `User`
+and `Owner`; a discipline has its own in its two classes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from .borrowing import BorrowingUser
+from .effects import Fail, Lose, Refusal, Refuse
+from .messages import Reply, Returned
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from .aliases import Aliases
+    from .effects import Effect
+    from .entries import Entries
+    from .ids import WorkerId
+    from .loans import Loans
+    from .messages import Message
+    from .state import Tables
+
+
+@dataclass(slots=True)
+class Death:
+    """The rule of a death."""
+
+    state: Tables
+    entries: Entries
+    loans: Loans
+    aliases: Aliases
+
+    def died(self, worker: WorkerId, unacknowledged: Iterable[Message]) -> list[Effect]:
+        """All waits for *worker* fail, and it is fenced off.
+
+        *unacknowledged* are the messages of this endpoint that *worker* may not have received.
+        """
+        state = self.state
+        if worker in state.dead or worker == state.me:
+            return []
+        state.dead.add(worker)
+        state.asked.pop(worker, None)
+        effects: list[Effect] = []
+        for call, waiting in list(state.waiting.items()):
+            if waiting.to == worker:
+                del state.waiting[call]
+                relay = waiting.relay
+                effects.append(
+                    Fail(call, worker, waiting.rref)
+                    if relay is None
+                    else Refuse(relay.sender, relay.request, Refusal.LOST)
+                )
+        for user in list(state.users.values()):
+            if user.owner == worker:
+                user.lose()
+                state.creating.pop(user.rref, None)
+                effects += self.entries.after(user, [])
+            else:
+                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
+        effects += self.aliases.died(worker)
+        for message in unacknowledged:
+            effects += self._take_back(message)
+        return effects
+
+    def _take_back(self, message: Message) -> list[Effect]:
+        """The receiver of *message* died; nobody knows whether it had passed the tables on."""
+        effects: list[Effect] = []
+        for report in message.loans if isinstance(message, Reply | Returned) else ():
+            borrowers = self.loans.unburied(report.borrowers)
+            if borrowers and report.owner not in self.state.dead:
+                user = self.entries.use(report.rref, report.owner)
+                if isinstance(user, BorrowingUser):
+                    back = user.take_back(borrowers, self.entries.mint_fork)
+                    effects += self.entries.after(user, back)
+        return effects
+
+    def bury(self, worker: WorkerId) -> list[Effect]:
+        """Release everything that the dead *worker* held, was sent, or was owed (G4 and G5)."""
+        state = self.state
+        state.buried.add(worker)
+        effects: list[Effect] = []
+        for owner in list(state.owners.values()):
+            effects += self.entries.after(owner, owner.forget(worker))
+            if not owner.created and owner.rref.creator == worker:
+                # Its creation can not arrive any more, so neither can its value.
+                effects.append(Lose(owner.rref))
+        for user in list(state.users.values()):
+            effects += self.entries.after(user, user.forget(worker))
+        state.seen.pop(worker, None)
+        missed = {user.owner for user in state.users.values()}
+        for dead in [w for w in state.causes if w in state.buried and w not in missed]:
+            del state.causes[dead]
+        return effects

@@ -1,0 +1,178 @@
+"""Actors with constructor arguments, and workers created from workers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import NameTakenError, RefActor, RRef, WorkerDiedError, WouldBlockError
+from farref.actors.core.current import frame
+
+from ..helpers import Box, make_box, until
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from farref import System
+
+
+class Greeter(RefActor):
+    def __init__(self, greeting: str, *, ref: RRef[Any] | None = None) -> None:
+        super().__init__()
+        self.greeting = greeting
+        self.ref = ref
+        self.address = self.myAddress
+        if greeting == "bad":
+            raise KeyError("a bad greeting")
+
+    async def receiveMsg_str(self, name: str, sender: ActorAddress) -> None:
+        kept = await self.ref if self.ref is not None else None
+        kind = type(self).__name__
+        self.send(sender, (f"{self.greeting}, {name}", kind, self.address == self.myAddress, kept))
+
+    def receiveMsg_int(self, _: int, sender: ActorAddress) -> None:
+        self.ref = None
+        self.send(sender, "dropped")
+
+
+def test_constructor_arguments(system: System) -> None:
+    address = system.create(Greeter, "greeter", args=("hello",))
+    assert system.ask(address, "you") == ("hello, you", "Greeter", True, None)
+    assert system.ask("greeter", "you")[0] == "hello, you"
+    other = system.create(Greeter, kwargs={"greeting": "bye"})
+    assert system.ask(other, "you")[0] == "bye, you"
+
+
+def test_a_reference_among_the_arguments_is_held(system: System) -> None:
+    ref = farref.remote("B", int, ("7",))
+    address = system.create(Greeter, args=("hello",), kwargs={"ref": ref})
+    del ref
+    assert system.ask(address, "you")[3] == 7
+    assert system.ask(address, 0) == "dropped"
+
+
+def test_an_error_of_the_constructor_is_raised_and_ends_the_actor(system: System) -> None:
+    with pytest.raises(KeyError, match="a bad greeting") as caught:
+        system.create(Greeter, "bad", args=("bad",))
+    assert "__init__" in str(caught.value.__cause__)
+    until(system, lambda: "bad" not in {info.name for info in system.workers()})
+    address = system.create(Greeter, "bad", args=("good",))
+    assert system.ask(address, "you")[0] == "good, you"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, r"missing a required argument: 'greeting'; pass its arguments .* args=\(...\)"),
+        ({"args": ("a", "b")}, "too many positional"),
+        ({"kwargs": {"name": "a"}}, "missing a required argument"),
+        ({"args": "hello"}, "args must be a tuple"),
+        ({"args": ("a",), "kwargs": ["b"]}, "kwargs a dict"),
+    ],
+)
+def test_wrong_arguments_are_refused_at_once(
+    system: System, options: dict[str, Any], words: str
+) -> None:
+    before = system.workers()
+    with pytest.raises(TypeError, match=words):
+        system.create(Greeter, **options)
+    assert system.workers() == before
+
+
+def test_messages_that_come_before_the_constructor_wait(system: System) -> None:
+    """Another endpoint may know the name as soon as the actor has joined."""
+    ref = farref.remote("B", _send_early, ("slow",))
+    system.create(Slow, "slow", args=(SlowWord(),))
+    assert ref.to_here() == "made"
+
+
+class Slow(RefActor):
+    def __init__(self, word: str) -> None:
+        self.word = word
+
+    def receiveMsg_str(self, _: str, sender: ActorAddress) -> None:
+        self.send(sender, self.word)
+
+
+class SlowWord:
+    """It takes a while to unpickle, so the constructor runs late."""
+
+    def __reduce__(self) -> Any:
+        return _slow_word, ()
+
+
+def _slow_word() -> str:
+    time.sleep(0.5)
+    return "made"
+
+
+def _send_early(name: str) -> Any:
+    for _ in range(500):
+        try:
+            info = farref.get_worker_info(name)
+        except farref.WorkerNotFoundError:
+            time.sleep(0.01)
+        else:
+            front: Any = frame().core.front
+            return front.calls.ask(info, "word", 10).result()
+    return None
+
+
+# ---- created by functions and handlers
+
+
+def _create_worker(name: str) -> str:
+    made = farref.worker(name, threads=2)
+    return f"{made.name} {farref.rpc_sync(name, pow, (2, 5))}"
+
+
+def test_a_worker_creates_a_worker(system: System) -> None:
+    assert farref.rpc_sync("B", _create_worker, ("made by B",)) == "made by B 32"
+    assert farref.rpc_sync("made by B", pow, (2, 3)) == 8
+    with pytest.raises(NameTakenError, match="taken"):
+        farref.rpc_sync("C", _create_worker, ("made by B",))
+
+
+def _create_actor(ref: RRef[Any]) -> ActorAddress:
+    return farref.create(Greeter, args=("hello",), kwargs={"ref": ref})
+
+
+def test_a_worker_creates_an_actor(system: System) -> None:
+    ref = farref.remote("C", make_box, (1,))
+    address = farref.rpc_sync("B", _create_actor, (ref,))
+    assert isinstance(system.ask(address, "you")[3], Box)
+    assert system.ask(address, 0) == "dropped"
+
+
+def test_the_program_creates_by_the_functions_too(system: System) -> None:
+    assert farref.worker("made by the program").name == "made by the program"
+    assert system.ask(farref.create(Greeter, args=("hi",)), "you")[0] == "hi, you"
+
+
+async def _create_on_the_loop(name: str) -> str:
+    with pytest.raises(WouldBlockError, match=r"asyncio\.to_thread\(farref\.worker, name\)"):
+        farref.worker(name)
+    with pytest.raises(WouldBlockError, match=r"asyncio\.to_thread\(farref\.create, "):
+        farref.create(Greeter, args=("hello",))
+    return (await asyncio.to_thread(farref.worker, name)).name
+
+
+def test_an_async_function_creates_a_worker_beside_its_loop(process_system: System) -> None:
+    process_system.worker("B")
+    assert farref.rpc_sync("B", _create_on_the_loop, ("later",)) == "later"
+    assert farref.rpc_sync("later", pow, (2, 3)) == 8
+
+
+def test_a_worker_outlives_the_worker_that_created_it(process_system: System) -> None:
+    process_system.worker("B")
+    farref.rpc_sync("B", _create_worker, ("child",))
+    os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+    with pytest.raises(WorkerDiedError):
+        until(process_system, lambda: farref.rpc_sync("B", pow, (2, 3)) is None)
+    assert farref.rpc_sync("child", pow, (2, 3)) == 8

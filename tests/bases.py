@@ -1,0 +1,42 @@
+"""The system bases that the tests run on, by ability: a new one comes from `BASES` of `bases`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref.actors.hosting import bases
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from _pytest.mark import ParameterSet
+
+
+def those(fit: Callable[[bases.Base], object]) -> list[ParameterSet]:
+    """Parameters for the bases that *fit*, with their markers.
+
+    A stock base with processes is `long`: a change that breaks a test there nearly always breaks
+    it on our base, too.
+    """
+    return [
+        pytest.param(
+            base.name,
+            marks=[
+                *([pytest.mark.processes] if base.processes else []),
+                *([pytest.mark.long] if base.processes and not base.own else []),
+            ],
+        )
+        for base in bases.BASES.values()
+        if fit(base)
+    ]
+
+
+BASES = those(lambda _: True)
+PROCESSES = those(lambda base: base.processes)
+"""An actor there can be killed, and goes on while its program does not call in."""
+HOSTS = those(lambda base: base.hosts)
+STOCK_HOSTS = those(lambda base: base.hosts and not base.own)
+LINKS = those(lambda base: base.own or not base.processes)
+"""One with processes and one without, for the layers above the transport."""
