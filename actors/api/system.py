@@ -19,7 +19,7 @@ import psutil
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
-from ...protocol.ids import WorkerId
+from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
 from ..calls.futures import Future
 from ..cluster import hosts
