@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import logging
 import math
 import os
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
 from ..actors.api.ending import Ending
@@ -32,14 +31,8 @@ from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, Roster, Round
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ..actors.calls.futures import Future
     from ..actors.wire.messages import WorkerInfo
-
-log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 FIRST = "farref rpc"
 """The capability of the system that holds the name of rank 0."""
@@ -224,10 +217,10 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
     if first is None:
         raise SystemDownError(f"the system at {meeting.point} was not started by init_rpc")
     args = (meeting.rank, name, meeting.size, _main())
-    left = max(1.0, end - time.monotonic())
     while True:
+        left = max(1.0, end - time.monotonic())
         try:
-            listing: Listing = _asked(first, _arrived, args, left)
+            listing: Listing = rpc.rpc_sync(first, _arrived, args, timeout=left)
         except WorkerNotFoundError:  # its system runs, and it is no endpoint so far
             if time.monotonic() > end:
                 raise
@@ -326,7 +319,8 @@ def _round(world: Ranks, calls: int, end: float) -> Round:
         return _lead_round(world, calls, end)
     world.own_calls += 1
     left = max(0.01, end + GRACE - time.monotonic())
-    answer: Round = _asked(world.names[0], _ready, (world.meeting.rank, calls), left)
+    args = (world.meeting.rank, calls)
+    answer: Round = rpc.rpc_sync(world.names[0], _ready, args, timeout=left)
     return answer
 
 
@@ -361,18 +355,6 @@ def _outlast(system: System) -> None:
 
 
 # ---- shared
-
-
-def _asked(first: str, fn: Callable[..., Any], args: tuple[Any, ...], seconds: float) -> Any:
-    """The result of *fn* at rank 0.
-
-    It waits in short turns. In one long wait, directly after it has joined, a program was seen to
-    sleep, to send no beats, and to be given up.
-    """
-    future, end = rpc.rpc_async(first, fn, args, timeout=seconds), time.monotonic() + seconds
-    while time.monotonic() < end and not _is_done(future, WATCH):
-        pass
-    return future.result()
 
 
 def _is_done(future: Future[Any], seconds: float) -> bool:
