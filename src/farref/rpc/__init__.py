@@ -20,7 +20,9 @@ from typing import NoReturn
 
 from ..actors.calls.futures import Future
 from . import functions
+from .beginning import init_rpc
 from .calls import collect_all, remote, rpc_async, rpc_sync, wait_all
+from .ending import shutdown
 from .handles import RRef
 from .options import (
     DEFAULT_RPC_TIMEOUT_SEC,
@@ -29,7 +31,7 @@ from .options import (
     RpcBackendOptions,
     TensorPipeRpcBackendOptions,
 )
-from .world import RankInfo, get_worker_info, init_rpc, shutdown
+from .world import RankInfo, get_worker_info
 
 WorkerInfo = RankInfo
 PyRRef = RRef
