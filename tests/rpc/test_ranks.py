@@ -59,5 +59,7 @@ def test_rank_0_fails() -> None:
     assert "Error" in ended[1][2]
 
 
-def test_leaving_at_once() -> None:
-    assert [code for code, _, _ in launch(RANKS, 2, "at once")] == [0, 0]
+@pytest.mark.parametrize("time", range(3))  # it was a matter of luck once
+def test_leaving_at_once(time: int) -> None:
+    for code, _, errors in launch(RANKS, 3, "at once"):
+        assert code == 0, errors

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import sys
 import time
@@ -25,7 +26,7 @@ from .meeting import KEY, Meeting, meet
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, Roster
 from .rounds import GRACE, WATCH, dead, error_of, is_done, list_of_ranks, round_of
-from .world import Here, Ranks, enter, is_in_world
+from .world import Here, Ranks, current, enter, is_in_world
 
 if TYPE_CHECKING:
     from ..actors.calls.futures import Future
@@ -85,9 +86,12 @@ def init_rpc(
     except BaseException:
         end_world(world, graceful=False)
         raise
+    world.begun.set()
     if lost:
-        end_world(world, graceful=False)
+        end_world(world, graceful=True)
         raise error_of(world, lost)
+    if meeting.rank == 0:
+        _wait_for_beginnings(world)
 
 
 # ---- rank 0
@@ -136,6 +140,25 @@ def _arrived(rank: int, name: str, size: int, main: str) -> Future[Listing]:
     except ValueError as error:
         roster.refuse(ValueError(f"the ranks do not fit together: {error}"))  # nobody waits in vain
         raise
+
+
+def _wait_for_beginnings(world: Ranks) -> None:
+    """Wait until the others know that all are there: rank 0 may leave at once, and end the system.
+
+    One that dies or leaves meanwhile is no error here.
+    """
+    asked = []
+    for name in world.names[1:]:
+        with contextlib.suppress(WorkerDiedError, WorkerNotFoundError):
+            asked.append(rpc.rpc_async(name, _has_begun, timeout=GRACE))
+    world.own_calls += len(asked)
+    for future in asked:
+        is_done(future, GRACE)
+
+
+def _has_begun() -> bool:
+    """Runs at the others."""
+    return current().begun.wait(GRACE)
 
 
 # ---- the others

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -39,6 +40,8 @@ class Ranks:
         self.pid = os.getpid()
         self.own_calls = 0 if meeting.rank == 0 else 1
         """Calls of this package's: the first one told that this rank has arrived."""
+        self.begun = threading.Event()
+        """Set once this rank knows that all are there."""
 
 
 class Here:
