@@ -60,6 +60,14 @@ def call_method(method: Callable[..., int], rref: rpc.RRef[Counter], *args: int)
     return method(rref.local_value(), *args)
 
 
+def fail() -> None:
+    raise KeyError("fails")
+
+
+def seen(rref: rpc.RRef[int]) -> tuple[rpc.WorkerInfo, bool, bool]:
+    return rref.owner(), rref.is_owner(), isinstance(rref, rpc.RRef)
+
+
 def me() -> tuple[int, str]:
     info = rpc.get_worker_info()
     return info.id, info.name
@@ -91,6 +99,27 @@ def calls() -> None:
     assert late.wait(10) == 1
 
 
+def references() -> None:
+    first, second = (rpc.get_worker_info(name) for name in ("worker0", "worker1"))
+    made = rpc.remote(1, Counter)
+    assert made._get_future().wait() is None
+    assert (made.owner(), made.owner_name(), made.is_owner()) == (second, "worker1", False)
+    assert made.confirmed_by_owner()
+    assert made._get_type() is Counter
+    assert made._get_type(blocking=False).wait() is Counter
+    mine = rpc.RRef(5, int)
+    assert (mine.owner(), mine.is_owner(), mine._get_type()) == (first, True, int)
+    assert rpc.rpc_sync(1, seen, args=(mine,)) == (first, False, True)
+    again = made.remote(timeout=0).add(2)
+    assert (again.owner(), again.to_here(timeout=-1)) == (second, 2)
+    failed = rpc.remote(1, fail)
+    for wait in (failed._get_future().wait, failed._get_type, failed.to_here):
+        with pytest.raises(KeyError):
+            wait()
+    with pytest.raises(NotImplementedError, match="gradients"):
+        made.backward()
+
+
 def main() -> None:
     todo, *rest = sys.argv[1:]
     if todo == "die early" and RANK == 1:
@@ -101,6 +130,7 @@ def main() -> None:
     rpc.init_rpc(name, rpc_backend_options=options)
     if RANK == 0 and todo == "calls":
         calls()
+        references()
     if RANK == 0 and todo == "chain":
         rpc.rpc_async(1, chain, args=(1, 7))
     if RANK == 0 and todo == "remote":

@@ -4,9 +4,11 @@ import concurrent.futures
 import math
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
+import farref
 from farref import System, rpc
 
 
@@ -101,10 +103,22 @@ def test_farref_alone_does_not_import_it() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_a_type_hint() -> None:
+@pytest.mark.parametrize("hint", [list, list[int], list[int] | None, None])
+def test_a_type_hint(hint: object) -> None:
     with System("simpleSystemBase"):
-        ref = rpc.RRef([1], list)
+        ref = rpc.RRef([1], hint)
         assert ref.local_value() == [1]
         assert isinstance(ref, rpc.RRef)
-        with pytest.raises(TypeError, match="on_delete"):
-            rpc.RRef([1], print)
+
+
+def test_a_function_is_no_type_hint() -> None:
+    with System("simpleSystemBase"), pytest.raises(TypeError, match="on_delete"):
+        rpc.RRef([1], print)
+
+
+@pytest.mark.parametrize("hint", [list, list[int]])
+def test_a_type_hint_in_farref_itself(hint: Any) -> None:
+    with System("simpleSystemBase"), pytest.raises(TypeError, match=r"farref\.rpc\.RRef"):
+        farref.RRef([1], hint)
+    with System("simpleSystemBase"), pytest.raises(TypeError, match="function"):
+        farref.RRef([1], 5)  # type: ignore[arg-type]  # wrong on purpose

@@ -22,6 +22,7 @@ from ..protocol.errors import (
 )
 from ..protocol.ids import is_name
 from .ending import end_world, wait_for_others
+from .handles import give_rank_rrefs
 from .meeting import KEY, Meeting, meet
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, Roster
@@ -78,6 +79,7 @@ def init_rpc(
         system, listing = _begin(meeting, name, chosen, end)
     else:
         system, listing = _find(meeting, name, chosen, end)
+    give_rank_rrefs(system)
     names, same_program = listing
     world = Ranks(system, meeting, names)
     enter(world, same_program=same_program)

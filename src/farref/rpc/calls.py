@@ -15,8 +15,8 @@ from .world import endpoint_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..actors.handles.rref import RRef
     from ..actors.wire.messages import WorkerInfo
+    from .handles import RRef
     from .world import RankInfo
 
     To = str | int | RankInfo | WorkerInfo
@@ -71,7 +71,8 @@ def remote(
     *timeout* is that of the creation. Methods of the result may run in several threads at once.
     """
     seconds = _seconds(timeout)
-    return rpc.remote(endpoint_of(to), func, args, kwargs, seconds, serial=False)
+    made: RRef[Any] = rpc.remote(endpoint_of(to), func, args, kwargs, seconds, serial=False)  # type: ignore[assignment]  # see `give_rank_rrefs`
+    return made
 
 
 def _seconds(timeout: float | None) -> float | None:
