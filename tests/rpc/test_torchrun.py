@@ -11,6 +11,7 @@ import pytest
 RANKS = Path(__file__).with_name("ranks.py")
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.processes,
     pytest.mark.timeout(300),
     pytest.mark.skipif(
