@@ -5,10 +5,14 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
 from farref import rpc
+from farref.rpc.roster import Roster, Round
+
+T = TypeVar("T")
 
 RANK = int(os.environ["RANK"])
 lock = threading.Lock()  # a function that uses it can go by its name only
@@ -43,7 +47,7 @@ def keep(key: object, value: object) -> int:
     return len(kept)
 
 
-def slow(x: int) -> int:
+def slow(x: T) -> T:
     time.sleep(0.3)
     return x
 
@@ -120,8 +124,21 @@ def references() -> None:
         made.backward()
 
 
+def answer_late() -> None:
+    """Rank 0's answers to the others are slow: it could be gone before they leave it."""
+    ready = Roster.ready
+
+    def late(self: Roster, rank: int, calls: int) -> "rpc.Future[Round]":
+        answer = ready(self, rank, calls)
+        return answer if rank == 0 else answer.then(lambda done: slow(done.result()))
+
+    Roster.ready = late  # type: ignore[method-assign]  # the delay
+
+
 def main() -> None:
     todo, *rest = sys.argv[1:]
+    if todo == "at once" and RANK == 0:
+        answer_late()
     if todo == "die early" and RANK == 1:
         os._exit(3)
     timeout = float(rest[0]) if rest else 30
