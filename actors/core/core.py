@@ -17,6 +17,7 @@ The core knows no part of the endpoint. A part gets the core, and registers its 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
@@ -36,6 +37,7 @@ from ..recording.recorded import Recorded
 from ..recording.tracing import EFFECTS, RARE, Tracer
 from ..wire.cargoes import payload_of
 from ..wire.messages import WorkerInfo
+from . import notices
 from .brief import Brief
 from .discards import Discards
 from .intake import NOTED
@@ -373,13 +375,16 @@ class Core(Internal):
     def check_may_block(self, what: str, instead: str = "`await`") -> None:
         """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
 
-        Callers ask before they send anything, so the result does not depend on timing.
+        Callers ask before they send anything, so the result does not depend on timing. On another
+        asyncio loop, a program's own, the wait only gets a `RuntimeWarning`, once for each line.
         """
         if self.in_loop():
             raise WouldBlockError(
                 f"waiting for {what} here would stop {self.me}, which runs one handler at a "
                 f"time; make the handler `async` and write {instead} instead"
             )
+        if asyncio._get_running_loop() is not None:
+            notices.blocks_loop(what, instead)
 
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
