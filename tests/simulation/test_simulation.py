@@ -44,6 +44,9 @@ LONG = ((0, 1000), (1, 1000), (2, 2000))
 """Seeds and acts of the long programs, in each weather; and then"""
 LONGEST = (3, 5000)
 """one more, in which processes die."""
+FOUND = ((455, 60, "borrow"),)
+"""Seeds, acts and disciplines. The first one: a probe came to a request that was held back behind a
+fetch, and the handle of both had turned out to be an alias, so it had no entry of its own."""
 
 
 @pytest.mark.parametrize("sharing", DISCIPLINES)
@@ -75,6 +78,11 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
 def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
     """Long programs find mistakes that only show after a long life."""
     assert simulate(draw(seed, acts, weather=weather)).wrong is None
+
+
+@pytest.mark.parametrize(("seed", "acts", "sharing"), FOUND)
+def test_programs_that_have_found_a_mistake_go_well(seed: int, acts: int, sharing: Any) -> None:
+    assert simulate(draw(seed, acts, weather="calm", sharing=sharing)).wrong is None
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:
