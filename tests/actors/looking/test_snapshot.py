@@ -21,7 +21,6 @@ from farref.actors.looking import retaining
 from farref.actors.looking.inspector import Inspector
 from farref.testing import cut, heal, severed
 
-from ...bases import BASES
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
 from ..conftest import FAILED, GRACE
@@ -348,9 +347,10 @@ def _line(text: str) -> int:
 # ---- variables
 
 
-@pytest.fixture(scope="module", params=BASES)
-def shared(request: pytest.FixtureRequest) -> Iterator[System]:
-    with System(request.param, timeout=20, orphan_grace=GRACE) as system:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[System]:
+    """A search looks at one process, whatever the base; it takes seconds in pytest's own."""
+    with System("farrefBase", timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
         yield system
 
