@@ -77,6 +77,15 @@ def test_a_mermaid_diagram_has_every_row() -> None:
     assert "p1-->>p2: ACK A/2 (a)" in lines
 
 
+@pytest.mark.parametrize("export", [mermaid, page, perfetto])
+def test_exports_name_the_owner_of_an_object_that_another_created(
+    export: Callable[..., str],
+) -> None:
+    text = export(tell(user_to_user()))
+    assert "call func(A/1 at B)" in text
+    assert "call func(A/1)" not in text
+
+
 def test_a_page_says_how_long_a_table_is_that_it_does_not_show(
     recorded: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
