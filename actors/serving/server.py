@@ -42,6 +42,7 @@ from ..handles.rref import RRef
 from ..values.box import Box
 from ..values.making import Made
 from ..values.packing import Pack
+from ..values.several import check_run
 from ..values.wrapper import ByValue
 from ..wire.cargoes import HEAD
 from . import operations
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from ..core.registry import Registry
     from ..values.objects import Objects
     from ..values.packing import Packer
+    from ..values.several import ResultPart
 
     Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -299,13 +301,31 @@ class Server:
         target = target_of(request)
         if target is None:
             return what, args, kwargs
-        value = self._stored(target, fetched=not operations.is_part(what))
+        is_part = operations.is_part(what)
+        value = self._stored(target, fetched=not is_part)
         if isinstance(value, Failure):
             return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
             operations.check_frozen(what)
             value = value.thaw()
+        if is_part:
+            failure = self._wrong_run(target, value, *args)
+            if failure is not None:
+                return operations.failed(what, failure), args, kwargs
         return operations.bound(what, value), args, kwargs
+
+    def _wrong_run(self, target: RRefId, value: Any, part: ResultPart) -> Failure | None:
+        """None if *value* has as many values as *part* wants, or else the failure of its run."""
+        try:
+            check_run(value, part)
+        except (TypeError, ValueError) as error:
+            with self._core.lock:
+                self.errors += 1
+            failure = Failure.of(error, self._core.me.name, f"{part.name}()", str(part.run))
+            if part.run == target:
+                self._objects.fail(target, failure)
+            return failure
+        return None
 
     def _stored(self, rref: RRefId, *, fetched: bool = True) -> object:
         stored = self._objects.stored(rref)

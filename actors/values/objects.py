@@ -108,10 +108,7 @@ class Objects(Internal):
 
         def move() -> list[Effect]:
             value = box.take()
-            fate = None
-            if type(value) is Failure:
-                fate = self._fates.setdefault(id(value), Fate())
-                fate.objects += 1
+            fate = self._fate_of(value) if type(value) is Failure else None
             self._values[rref] = Stored(value, fate=fate)
             awaited.extend(self._awaited.pop(rref, ()))
             if not serial:
@@ -121,6 +118,20 @@ class Objects(Internal):
         self._core.step(move)
         for tell in awaited:
             tell()
+
+    def _fate_of(self, failure: Failure) -> Fate:
+        """The fate of *failure*, which one more object has for a value now. Under the lock."""
+        fate = self._fates.setdefault(id(failure), Fate())
+        fate.objects += 1
+        return fate
+
+    def fail(self, rref: RRefId, failure: Failure) -> None:
+        """Put *failure* in the place of the value that *rref* has."""
+        with self._core.lock:
+            # It is let go of outside of the lock: its `__del__` is user code.
+            before, after = self._values[rref], Stored(failure, fate=self._fate_of(failure))
+            self._values[rref] = after
+        del before
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
         """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""

@@ -118,21 +118,48 @@ def test_a_creation_that_fails_and_is_dropped(
     assert line.endswith("KeyError: 'broken'\n")
 
 
+async def three_later() -> tuple[int, int, int]:
+    return 1, 2, 3
+
+
+SEVERAL = [
+    (fail, KeyError, "KeyError: 'broken'\n"),
+    (three_later, ValueError, "return as many as the call asks for\n"),
+    (str, TypeError, "return them in a tuple or a list\n"),
+]
+"""Functions that do not give four results, with their errors."""
+
+
 @pytest.mark.parametrize("fetched", [False, True])
+@pytest.mark.parametrize("case", SEVERAL)
 def test_several_results_of_one_call_that_fails(
-    system: System, caplog: pytest.LogCaptureFixture, fetched: bool
+    system: System,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[Any, type[Exception], str],
+    fetched: bool,
 ) -> None:
     """They have one error, so one look at any of them is enough."""
-    refs = farref.remote("B", fail, num_returns=4)
+    function, error, end = case
+    refs = farref.remote("B", function, num_returns=4)
     farref.wait(refs, num_returns=4)
     if fetched:
-        with pytest.raises(KeyError):
+        with pytest.raises(error) as caught:
             refs[2].to_here()
+        assert f"raised on worker B by {function.__name__}()" in caught.value.__notes__[0]
     del refs[1:]
     assert not logged(system, caplog, 0)
     del refs
     lines = logged(system, caplog, 0 if fetched else 1)
-    assert all(line.endswith("KeyError: 'broken'\n") for line in lines)
+    assert all(line.endswith(end) for line in lines)
+
+
+@pytest.mark.parametrize("function", [fail, three_later])
+def test_several_results_of_one_call_that_fails_are_dropped_at_once(
+    system: System, caplog: pytest.LogCaptureFixture, function: Any
+) -> None:
+    for _ in range(5):
+        farref.remote("B", function, num_returns=4)
+    assert all("in test_several_results_of_one" in each for each in logged(system, caplog, 5))
 
 
 def test_the_last_of_a_chain_of_creations_is_logged(
