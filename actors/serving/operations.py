@@ -27,6 +27,14 @@ def _items(value: Any) -> list[Any]:
     return list(iterator)
 
 
+def _nothing() -> None:
+    """The value is there; nothing is done with it."""
+
+
+TYPE = "__type__"
+"""The operation that gives the type of the object."""
+MADE = "__made__"
+"""The operation that gives None, once there is a value."""
 OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__call__": lambda value: value,
     "__getitem__": lambda value: partial(operator.getitem, value),
@@ -39,6 +47,8 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__getattr__": lambda value: partial(getattr, value),
     "__setattr__": lambda value: partial(setattr, value),
     "__delattr__": lambda value: partial(delattr, value),
+    TYPE: lambda value: partial(type, value),
+    MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
 }
 """The operations besides methods: each as the function to call with the arguments."""

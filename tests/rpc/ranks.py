@@ -1,11 +1,12 @@
 """A program of three ranks. Run once per rank; its argument says what rank 0 does."""
 
+import asyncio
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 
@@ -124,6 +125,50 @@ def references() -> None:
         made.backward()
 
 
+def passed_on(to: str, function: Callable[..., Any]) -> "rpc.RRef[Any]":
+    return rpc.remote(to, function)
+
+
+def same(ref: "rpc.RRef[Any]") -> "rpc.RRef[Any]":
+    return ref
+
+
+async def awaited(ref: "rpc.RRef[Any]") -> Any:
+    return await ref
+
+
+def slow_two() -> int:
+    time.sleep(0.2)
+    return 2
+
+
+def aliases() -> None:
+    """References to objects that stand for others, which live elsewhere."""
+    for to in ("worker0", "worker1", "worker2"):  # the objects are here, on worker1, and further on
+        asks: list[Callable[[rpc.RRef[Any]], object]] = [
+            lambda alias: alias._get_type(),
+            lambda alias: alias._get_type(blocking=False).wait(),
+            lambda alias: type(alias.to_here()),
+            lambda alias: type(asyncio.run(awaited(alias))),
+            lambda alias: {None: int}[alias._get_future().result()],
+        ]
+        for ask in asks:
+            alias = rpc.remote(1, passed_on, args=(to, slow_two))
+            assert ask(alias) is int, to
+            assert ask(alias) is int, "its canonical object is known now"
+            assert alias.owner_name() == to
+    mine = rpc.RRef(Counter())
+    chain = rpc.remote(1, same, args=(rpc.remote(2, same, args=(mine,)),))
+    assert chain._get_future().wait() is None
+    assert chain._get_type() is Counter
+    for to in ("worker0", "worker2"):
+        for name in ("_get_type", "to_here"):
+            with pytest.raises(KeyError):
+                getattr(rpc.remote(1, passed_on, args=(to, fail)), name)()
+        with pytest.raises(KeyError):
+            rpc.remote(1, passed_on, args=(to, fail))._get_future().wait()
+
+
 def answer_late() -> None:
     """Rank 0's answers to the others are slow: it could be gone before they leave it."""
     ready = Roster.ready
@@ -148,6 +193,8 @@ def main() -> None:
     if RANK == 0 and todo == "calls":
         calls()
         references()
+    if RANK == 0 and todo == "aliases":
+        aliases()
     if RANK == 0 and todo == "chain":
         rpc.rpc_async(1, chain, args=(1, 7))
     if RANK == 0 and todo == "remote":

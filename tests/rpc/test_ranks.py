@@ -15,6 +15,12 @@ def test_everything_a_rank_calls() -> None:
         assert errors == ""
 
 
+def test_references_to_objects_that_stand_for_others() -> None:
+    for code, _, errors in launch(RANKS, 3, "aliases"):
+        assert code == 0, errors
+        assert errors == ""
+
+
 def test_the_end_waits_for_calls_that_nobody_waits_for() -> None:
     ended = launch(RANKS, 3, "chain")
     assert [code for code, _, _ in ended] == [0, 0, 0], ended

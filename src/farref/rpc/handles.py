@@ -5,8 +5,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_origin
 
-from ..actors.api import rpc
+from ..actors.core import sites
+from ..actors.core.current import chain_in
 from ..actors.handles import rref as handle
+from ..actors.serving.operations import MADE, TYPE
 from .options import UNSET_RPC_TIMEOUT, refuse_devices
 from .world import get_worker_info
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..actors.api.system import System
     from ..actors.calls.futures import Future
+    from ..protocol.ids import RRefId
     from .world import RankInfo
 
 T = TypeVar("T")
@@ -68,12 +71,18 @@ class RankRRef(handle.RRef[T]):
 
     def _get_type(self, timeout: float = UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """The type of the value; with *blocking* false a `Future` for it."""
-        future = rpc.rpc_async(self.owner_name(), _type_of, (self,), timeout=timeout)
+        future = self._ask(TYPE, timeout, chain_in(self._front.core) if blocking else ())
         return future.result() if blocking else future
 
     def _get_future(self) -> Future[None]:
         """A future that is done once there is the value, or its error. It brings no copy."""
-        return rpc.rpc_async(self.owner_name(), _made, (self,))
+        return self._ask(MADE, None, ())
+
+    def _ask(self, name: str, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[Any]:
+        """A future for the operation *name* on the value: there, if this stands for another."""
+        future = self._front.calls.invoke(self.id, (name, (), {}), timeout, chain)
+        future.place = sites.caller(2)
+        return future
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> NoReturn:
         """Refuse: there is no distributed autograd. Raises `NotImplementedError`."""
@@ -81,16 +90,6 @@ class RankRRef(handle.RRef[T]):
             "farref has no distributed autograd: send gradients as values, and apply them where "
             "the parameters are"
         )
-
-
-def _type_of(rref: handle.RRef[Any]) -> type:
-    """Runs at the owner."""
-    return type(rref.local_value())
-
-
-def _made(rref: handle.RRef[Any]) -> None:
-    """Runs at the owner."""
-    rref.local_value()
 
 
 def give_rank_rrefs(system: System) -> None:
