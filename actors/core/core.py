@@ -23,7 +23,7 @@ import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.context import Context
 from ...protocol.effects import Confirmed, Send
@@ -31,6 +31,7 @@ from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
 from ...protocol.messages import Create, Fetch, Invoke
 from ...protocol.packets import Malformed
 from ...serialization.failures import details_of
+from ...serialization.payload import Payload
 from ..base.interrupts import undisturbed
 from ..hosting import events
 from ..recording.recorded import Recorded
@@ -56,7 +57,6 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Cargo, Descriptor, Message
     from ...serialization.failures import Failure
-    from ...serialization.payload import Payload
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
@@ -180,7 +180,8 @@ class Core(Internal):
 
         An error of *move* is raised after all other work is done.
         """
-        self.check_process()
+        if os.getpid() != self.pid:
+            self.check_process()
         if self.closed:
             return
         later: Later = []
@@ -190,17 +191,18 @@ class Core(Internal):
                 with self.lock:
                     self.context.state.now = time.monotonic()
                     try:
-                        if self.discards:
+                        if self.discards.ended:
                             self.discards.sweep(self.context, self.carry_out, later)
                         self.carry_out(move(), later)
                     finally:
-                        packets = self.outlet.packets(gather=gather and self.port.runs_by_itself)
+                        packets = self.outlet.packets(gather=gather)
             finally:
                 self.conclude(packets, later)
 
     def conclude(self, packets: Outgoing, later: Later) -> None:
         """Send, and complete futures, after the lock is given back. One failure stops no other."""
-        self.outlet.post(packets)
+        if packets:
+            self.outlet.post(packets)
         for each in later:
             try:
                 each()
@@ -217,7 +219,11 @@ class Core(Internal):
         """
         for effect in effects:
             kind = type(effect)
-            if self.tracer and kind in (RARE if noted else EFFECTS):
+            if self.tracer is None:
+                if isinstance(effect, Send) and effect.to != self.me:  # nearly always
+                    self.outlet.send(effect.to, effect.message)
+                    continue
+            elif kind in (RARE if noted else EFFECTS):
                 self.tracer.effect(effect)
             handler = self.handlers[kind]
             if handler is not None:
@@ -263,13 +269,15 @@ class Core(Internal):
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
             raise ProtocolError(f"the message is malformed: {message.why}")
-        payload = payload_of(message)
-        if payload is not None:
+        payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
+        if type(payload) is Payload:
             if payload.functions and sender != self.me:  # first: a refused message counts, too
                 message = self.outlet.unshelve(sender, message)
-                payload = cast("Payload", payload_of(message))
-            self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
-            payload.take()  # it is opened already, or will be refused
+                payload = payload_of(message)
+            if payload.peers:
+                self.learn(*payload.peers)
+            if payload.buffers:
+                payload.take()  # it is opened already, or will be refused
             if payload.buffers or len(payload.data) >= NOTED:
                 self.outlet.note(sender, message, payload)
         if self.sites.wanted and isinstance(message, Create):
@@ -318,7 +326,7 @@ class Core(Internal):
         Under the lock: a dead endpoint must not be learned.
         """
         for info in infos:
-            if info.id not in self.context.dead:
+            if not self.peers.knows(info.id) and info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
@@ -396,7 +404,8 @@ class Core(Internal):
 
     def check_open(self) -> None:
         """Raise the reason why this endpoint has ended, if it has."""
-        self.check_process()
+        if os.getpid() != self.pid:
+            self.check_process()
         if self.closed:
             ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
             raise type(ended)(str(ended))  # a new one: the stored one would collect frames

@@ -92,10 +92,11 @@ class Registry:
             NotAnEndpointError: the address is of a plain Thespian actor.
             TypeError: *to* is none of the three.
         """
+        if isinstance(to, str):
+            known = self._core.peers.named.get(to)
+            return known if known is not None else self._named(to)
         if isinstance(to, WorkerInfo):
             return to
-        if isinstance(to, str):
-            return self._named(to)
         if not isinstance(to, ActorAddress):
             raise TypeError(f"`to` must be a worker's name, WorkerInfo or ActorAddress, not {to!r}")
         found = self.at(to)

@@ -23,6 +23,7 @@ import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as AnyFuture
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -125,7 +126,7 @@ class Server:
         core, request = self._core, effect.request
         self.served += 1
         pool = core.chores if isinstance(request, Fetch) else core.pool
-        if target_of(request) is None and pool.waits >= MAX_WAITING:
+        if len(pool.jobs) >= MAX_WAITING and target_of(request) is None:
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
         if isinstance(request, Call):
@@ -461,16 +462,22 @@ class Server:
             context = core.context
             return context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
 
+        def answer(cargo: Cargo) -> list[Any]:
+            context = core.context
+            return context.refuse(call, cargo) if refused else context.reply(call, cargo)
+
         pack = self._pack(request, box)
         if pack.large:
             self._wait_for_room(call.caller)
+        if pack.plain is not None:
+            core.step(partial(answer, pack.plain))
+            return
         with undisturbed:
             try:
                 cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
-            answer = core.context.refuse if refused else core.context.reply
-            core.step(lambda: answer(call, cargo))
+            core.step(partial(answer, cargo))
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()
@@ -480,7 +487,7 @@ class Server:
             except BaseException as error:
                 result = self._failure(error, request)
         cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
-        return Pack(lambda _: cargo, large=True)
+        return Pack(large=True, plain=cargo)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
         with self._core.lock:

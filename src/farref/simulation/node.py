@@ -71,9 +71,9 @@ class Node(Shell):
         """Take a packet that came in."""
         if sender in self.context.dead:
             return
-        for message in self.links.receive(sender, packet, self.scene.now):
+        messages, _ = self.links.receive(sender, packet, self.scene.now)
+        for message in messages:
             self.receive(sender, message)
-        self.scene.send(self.me, self.links.urgent(sender, self.scene.now))
         self._post()
 
     def tick(self) -> None:

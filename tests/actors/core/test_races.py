@@ -61,9 +61,9 @@ def test_a_call_that_is_made_while_the_system_ends_ends_too(
     calls = alone.endpoint.calls
     step = calls._send
 
-    def closes_first(*arguments: Any) -> None:
+    def closes_first(*arguments: Any, **named: Any) -> None:
         alone.endpoint.close("the test ends it")
-        step(*arguments)
+        step(*arguments, **named)
 
     monkeypatch.setattr(calls, "_send", closes_first)
     with pytest.raises(SystemDownError):

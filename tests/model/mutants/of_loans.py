@@ -140,8 +140,8 @@ LOANS = {
         in_context(
             "sends one notice for each loan",
             "_finish",
-            "batched(self.entries.sendable(effects))",
-            "self.entries.sendable(effects)",
+            "effects if len(effects) < 2 else batched(effects)",
+            "effects",
         ),
     ),
     "the lender dies [borrow]": (
