@@ -125,13 +125,12 @@ class Channel:
             waiting += len(each.waiting)
         return self.backlog + waiting, room.bytes + room.waiting_bytes
 
-    @property
-    def light(self) -> bool:
-        """Whether less than a window of messages is outstanding, and none waits for room."""
-        if len(self._unsent) + len(self._flight) >= WINDOW:
+    def lighter(self, messages: int, size: int) -> bool:
+        """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""
+        if len(self._unsent) + len(self._flight) >= messages:
             return False
-        for room in self._rooms.values():
-            if room.waiting or room.bytes >= rooms.ROOM_BYTES:
+        for room in self._rooms.values():  # noqa: SIM110 - `all` would make four calls
+            if room.waiting or room.bytes >= size:
                 return False
         return True
 

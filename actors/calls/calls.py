@@ -375,8 +375,8 @@ class Calls(Internal):
                     how = core.context.entries.how(to.id)
                     raise WorkerDiedError(f"worker {to} died{how}; choose another one")
                 core.peers.learn(to.id, to.address)
-        if delivery.light(to.id):  # nearly always
-            return
+        if delivery.lighter(to.id, min(MAX_BACKLOG, MAX_UNSENT), MAX_BACKLOG_BYTES):
+            return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
         if messages < (MAX_UNSENT if handler else MAX_BACKLOG) and size < (

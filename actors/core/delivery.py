@@ -227,9 +227,9 @@ class Delivery(Internal):
         with self._core.lock:
             return 0, self.intakes[flow].share(worker)
 
-    def light(self, worker: WorkerId) -> bool:
-        """Whether a further message to *worker* certainly needs no wait. In any thread."""
-        return worker != self._core.me and self._links.light(worker)
+    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
+        """Whether the `load` of *worker* is certainly smaller than this. Cheap. In any thread."""
+        return worker != self._core.me and self._links.lighter(worker, messages, size)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
         """Send *worker* the messages that wait for room, as if it had some. In any thread."""

@@ -167,10 +167,10 @@ class Links:
         channel = self._channels.get(worker)
         return channel.load(flow) if channel is not None else (0, 0)
 
-    def light(self, worker: WorkerId) -> bool:
-        """Whether few messages to *worker* are outstanding, and none waits for room."""
+    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
+        """Whether *worker* has certainly a smaller load than this: see `Channel.lighter`."""
         channel = self._channels.get(worker)
-        return channel is None or channel.light
+        return channel is None or channel.lighter(messages, size)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
         """All messages without acknowledgement, each with its receiver."""

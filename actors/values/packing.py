@@ -26,12 +26,12 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import dumps_plain
+from ...serialization.plain import SHORT, dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
-from ..wire.cargoes import HEAD, bytes_of
+from ..wire.cargoes import bytes_of
 from ..wire.messages import WorkerInfo
 
 if TYPE_CHECKING:
@@ -81,7 +81,6 @@ class Packer(Internal):
         self._registry = registry
         self._library = Library(core.me, (Reference, ActorAddress))
         self._spaces = Spaces()
-        self._largest = core.port.largest()
         self._tidy_at = 0.0
         core.on_deaths.append(self._forget)
 
@@ -104,7 +103,7 @@ class Packer(Internal):
             data, views = simple
             buffers = placed(views, near) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
-            if views or len(data) + apart + HEAD >= self._largest:
+            if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
         frozen = isinstance(value, Frozen)
@@ -149,7 +148,7 @@ class Packer(Internal):
 
     def _check_size(self, cargo: Cargo) -> None:
         """Raise `SerializationError` if the port cannot send that many bytes."""
-        limit = self._largest
+        limit = self._core.port.largest()
         size = bytes_of(cargo)
         if size > limit:
             raise SerializationError(
