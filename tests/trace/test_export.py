@@ -275,7 +275,7 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
     test = tmp_path / "incident.txt"
     test.write_text(trace_test(tell(tape.recording())), encoding="utf-8")
     assert differences(test) == ""
-    spans = f'["Dead",["firsts",["list",{0xABC}]],["_lasts",["list",{0xABC}]]]'  # it has no name
+    spans = f'["Dead",["_lasts",["list",{0xABC}]],["firsts",["list",{0xABC}]]]'  # it has no name
     assert f'"dead":{spans}' in test.read_text(encoding="utf-8")
 
 

@@ -110,7 +110,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 135), (fetch, 155), (create, 320), (lend, 230)]
+    ("operation", "most"), [(call, 135), (fetch, 165), (create, 320), (lend, 230)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
