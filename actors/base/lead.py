@@ -25,6 +25,7 @@ from time import perf_counter
 from typing import Final
 
 PATIENCE: Final = 0.001  # seconds
+NAP: Final = 0.5  # seconds; see `Lead.stand_by`
 
 
 class Lead:
@@ -94,6 +95,9 @@ class Lead:
     def stand_by(self, over: Callable[[], bool], end: float | None) -> bool:
         """The resident waits until it leads again; false if *over* comes true first.
 
+        It sleeps for a ``NAP`` at most.  It is the main thread, which alone runs Python's signal
+        handlers, and the kernel may have given the signal (the death of a child) to another thread.
+
         *end*: leads then, at the latest.
         """
         with self._lock:
@@ -109,7 +113,7 @@ class Lead:
                     self._asleep = self.leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
                     if self._asleep:
-                        self._changed.wait(None if end is None else end - now)
+                        self._changed.wait(NAP if end is None else min(NAP, end - now))
                         self._asleep = False
                     else:
                         self._changed.wait(PATIENCE)
