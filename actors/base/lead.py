@@ -13,7 +13,7 @@ guest does not: a second guest waits in its own way, as a *bystander*.  When a g
 leads, because the next guest is likely to come within microseconds.  The resident checks every
 ``PATIENCE`` for a new guest, then takes over; messages that arrive meanwhile wait up to twice as
 long.  It takes over at once if there are bystanders.  While one thread leads for longer, the
-resident sleeps.
+resident sleeps, for a ``NAP`` at a time.
 """
 
 from __future__ import annotations
