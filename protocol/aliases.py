@@ -48,9 +48,9 @@ Invariants:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .alias import Alias
@@ -75,8 +75,7 @@ MAX_PATH = 32
 """The most ids that describe the way to a canonical object; a longer way loses its middle."""
 
 
-@dataclass(slots=True)
-class Aliases:
+class Aliases(msgspec.Struct):
     """The aliases among the objects that live here."""
 
     state: Tables

@@ -22,8 +22,9 @@ and `Owner`; a discipline has its own in its two classes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .borrowing import BorrowingUser
 from .effects import Fail, Lose, Refusal, Refuse
@@ -41,8 +42,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 
-@dataclass(slots=True)
-class Death:
+class Death(msgspec.Struct):
     """The rule of a death."""
 
     state: Tables

@@ -8,8 +8,9 @@ target. This module also mints ids, and drops messages to the dead.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .effects import Lose, Send
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
@@ -31,8 +32,7 @@ _new = tuple.__new__
 """Makes an id without the Python function in between that a named tuple has."""
 
 
-@dataclass(slots=True)
-class Entries:
+class Entries(msgspec.Struct):
     """The entries in the tables of one endpoint."""
 
     state: Tables

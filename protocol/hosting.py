@@ -5,8 +5,9 @@ A request waits for its turn on its object (see `owner`), or is passed on if the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from .creations import Seen
 from .effects import Effect, Refusal, Refuse, Run, Send, Stop
@@ -25,8 +26,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 
-@dataclass(slots=True)
-class Hosting:
+class Hosting(msgspec.Struct):
     """The requests of others on the objects here."""
 
     state: Tables

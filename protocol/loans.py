@@ -9,9 +9,9 @@ the lender's own pin still there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .borrowing import BorrowingUser, removal
@@ -34,8 +34,7 @@ def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
     return tuple([each for each in descriptors if each.passing is Passing.LOAN])
 
 
-@dataclass(slots=True)
-class Loans:
+class Loans(msgspec.Struct):
     """The beginnings and ends of loans."""
 
     state: Tables

@@ -28,9 +28,9 @@ loans. A direct fetch that is cancelled is not asked again elsewhere.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .effects import Send
@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 
-@dataclass(slots=True)
-class Names:
+class Names(msgspec.Struct):
     """The names of handles, and the order of requests on them."""
 
     state: Tables

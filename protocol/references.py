@@ -9,10 +9,10 @@ receiver refuses any descriptor that no correct peer sends, before anything has 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .errors import ProtocolError
@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
 
-@dataclass(slots=True)
-class References:
+class References(msgspec.Struct):
     """The descriptors of references in messages, and the checks on them."""
 
     state: Tables

@@ -9,9 +9,9 @@ alias. The endpoint then asks again there, under the same id.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .creations import Asked
@@ -37,8 +37,7 @@ class ElsewhereError(FarrefError):
     """The request was packed for another endpoint than its present owner: pack it again."""
 
 
-@dataclass(slots=True)
-class Requests:
+class Requests(msgspec.Struct):
     """The requests that wait for answers."""
 
     state: Tables

@@ -59,9 +59,9 @@ ends, as the requests inside cause probes of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
 from .effects import Look, Refusal, Send
@@ -80,8 +80,7 @@ MAX_HOPS = 100
 """The most waits that a probe follows; in a longer ring each wait ends by its timeout."""
 
 
-@dataclass(slots=True)
-class Rings:
+class Rings(msgspec.Struct):
     """The probes that look for rings."""
 
     state: Tables

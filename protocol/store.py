@@ -13,8 +13,9 @@ standby that repeats the operations in their order has the same keys and the sam
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, assert_never
+
+import msgspec
 
 if TYPE_CHECKING:
     from .ids import WorkerId
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 Change = Literal["set", "add", "append", "compare_set", "delete"]
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(msgspec.Struct, frozen=True):
     """One change. *values* belong to the keys; for `compare_set`: expected and desired value."""
 
     caller: WorkerId

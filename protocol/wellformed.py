@@ -17,6 +17,8 @@ from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Union, get_args, get_origin, get_type_hints
 
+import msgspec
+
 from .errors import ProtocolError
 
 if TYPE_CHECKING:
@@ -47,7 +49,8 @@ def check(thing: object, family: Collection[type], what: str, but: str = "") -> 
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Check], ...]:
     hints = get_type_hints(kind)
-    names: Iterable[str] = getattr(kind, "__struct_fields__", None) or kind.__dataclass_fields__
+    structs = issubclass(kind, msgspec.Struct)
+    names: Iterable[str] = kind.__struct_fields__ if structs else kind.__dataclass_fields__
     checks = ((name, _check_of(hints[name])) for name in names)
     return tuple((name, right) for name, right in checks if right is not _anything)
 

@@ -19,10 +19,11 @@ from __future__ import annotations
 import io
 import pickle
 import traceback
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
+import msgspec
+from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
 
@@ -51,8 +52,7 @@ A `KeyboardInterrupt` is more likely to be of a signal there, which is to end th
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(msgspec.Struct, frozen=True):
     """An exception as it is sent, and as an owner stores it."""
 
     type_name: str

@@ -12,10 +12,10 @@ import queue
 import secrets
 import threading
 import time
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 import psutil
+from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError

@@ -14,8 +14,9 @@ from __future__ import annotations
 import atexit
 import os
 import weakref
-from dataclasses import dataclass
 from typing import Protocol
+
+import msgspec
 
 from ._thespian import ActorAddress, TransportInit
 from .listener import Sockets
@@ -38,8 +39,7 @@ class Berth(TransportInit):
         self.admin = admin
 
 
-@dataclass(frozen=True, slots=True)
-class CloneInit:
+class CloneInit(msgspec.Struct, frozen=True):
     """Makes a further endpoint of an outside program, for ``private()`` and the like."""
 
     settings: SystemSettings

@@ -25,9 +25,10 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
+
+import msgspec
 
 from ...features import peer_uid
 from . import places, tcp
@@ -45,8 +46,7 @@ CROWD: Final = "others wait, and it had not said who it is"
 PAUSE: Final = 0.1  # seconds without accepting when out of descriptors
 
 
-@dataclass(frozen=True, slots=True)
-class Sockets:
+class Sockets(msgspec.Struct, frozen=True):
     """The listening sockets of one actor and the address they make.
 
     Bound by the parent before the child exists, so that the child's address is final at

@@ -19,9 +19,10 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
+
+import msgspec
 
 from ._thespian import (
     ActorAddress,
@@ -47,8 +48,7 @@ from .outgoing import OutConnection
 from .transport import Transport
 
 
-@dataclass(frozen=True, slots=True)
-class Starting:
+class Starting(msgspec.Struct, frozen=True):
     """The functions that processes of a system start with; see :mod:`.processes`."""
 
     actor: Callable[..., None]

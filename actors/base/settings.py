@@ -11,12 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import msgspec
+
 MIB = 1 << 20
 GIB = 1 << 30
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of memory and patience.  Sizes in bytes, times in seconds.
 
     ``max_queued_*`` bound the messages of one sender to one receiver that the kernel has not
@@ -44,7 +45,7 @@ class Limits:
     """The most strangers at one TCP port; beyond, the oldest that has sent nothing is dropped."""
 
     def __post_init__(self) -> None:
-        for name in self.__slots__:
+        for name in self.__struct_fields__:
             if getattr(self, name) <= 0:
                 raise ValueError(f"Limits.{name} must be positive, not {getattr(self, name)!r}")
 

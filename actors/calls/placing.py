@@ -16,8 +16,9 @@ import itertools
 import threading
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.errors import WorkerNotFoundError
 from ..core.core import Internal
@@ -35,16 +36,14 @@ BELIEVED = 1.0
 """Seconds for which the list of the workers is used. Then the registrar is asked again."""
 
 
-@dataclass(slots=True)
-class PlacedRequest:
+class PlacedRequest(msgspec.Struct):
     """A request that is being placed: its worker, and the future that tells its end."""
 
     to: WorkerInfo
     future: Future[Any] | None = None
 
 
-@dataclass(slots=True)
-class Load:
+class Load(msgspec.Struct):
     """One worker as this endpoint uses it."""
 
     requests: int = 0

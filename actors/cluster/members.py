@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from ..wire.messages import HostInfo, Spawn
 
 
-@dataclass(slots=True)
-class RegisteredEndpoint:
+class RegisteredEndpoint(msgspec.Struct):
     """An endpoint of the system."""
 
     address: ActorAddress
@@ -30,8 +30,7 @@ class RegisteredEndpoint:
     """Whether it was created as a worker, and so runs any function of anybody."""
 
 
-@dataclass(slots=True)
-class Host:
+class Host(msgspec.Struct):
     """Another host of the system, and its steward."""
 
     me: WorkerId
@@ -41,8 +40,7 @@ class Host:
     """The admin of its Thespian system, once the convention has told it."""
 
 
-@dataclass(slots=True)
-class Creating:
+class Creating(msgspec.Struct):
     """An actor that has not joined yet."""
 
     order: Spawn

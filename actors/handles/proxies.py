@@ -8,8 +8,9 @@ pipelining).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from ..core import sites
 from ..core.current import chain_in
@@ -156,8 +157,7 @@ class ProxyAttribute:
         return f"<{self.__name__!r} of {self._way!r}: call it, or get() it>"
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(msgspec.Struct, frozen=True):
     """The way to ask the object behind a reference; the result is a value, `Future` or `RRef`."""
 
     rref: Handle

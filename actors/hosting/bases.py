@@ -19,6 +19,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
 from thespian.system.messages.admin import PendingActor
@@ -42,8 +43,7 @@ if TYPE_CHECKING:
 OBJECT = "(an object)"
 
 
-@dataclass(frozen=True, slots=True)
-class Base:
+class Base(msgspec.Struct, frozen=True):
     """The abilities of a base. Those that are not in `BASES` are Thespian's, for one host."""
 
     name: str

@@ -11,10 +11,10 @@ import signal
 import socket
 import threading
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
 import psutil
 
 from ...features import has
@@ -36,8 +36,7 @@ def host() -> str:
     return " ".join((boot, *spaces, str(os.getuid())))
 
 
-@dataclass(frozen=True, slots=True)
-class Watched:
+class Watched(msgspec.Struct, frozen=True):
     """One life of one process; its pid may later belong to another process."""
 
     pid: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.borrowing import BorrowingUser
 from ...protocol.effects import Resume
@@ -27,8 +28,7 @@ if TYPE_CHECKING:
 _CONTROL = (Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest)
 
 
-@dataclass(frozen=True, slots=True)
-class Holding:
+class Holding(msgspec.Struct, frozen=True):
     """One reason for which an endpoint holds a reference. Ids are in full.
 
     ============  ========================================================================

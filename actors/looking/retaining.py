@@ -27,6 +27,8 @@ from dataclasses import dataclass, field
 from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..core.core import Internal
 from ..core.sites import is_ours
 from ..handles.rref import RRef
@@ -70,16 +72,14 @@ class Root:
     """For a value: the id of its object."""
 
 
-@dataclass(frozen=True, slots=True)
-class RetainingPath:
+class RetainingPath(msgspec.Struct, frozen=True):
     """One way in which a handle is held."""
 
     root: Root
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(msgspec.Struct, frozen=True):
     """The result of a search."""
 
     ways: tuple[RetainingPath, ...]

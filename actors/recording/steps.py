@@ -17,8 +17,8 @@ name of the `Context`'s method, and its arguments. A machine gets no other input
 `receive`, `died`, `buried`, and those in the `by` of a sent message. So a reader can run the
 shipped machines again, and has their tables at each step.
 
-The kinds are for the reader, which checks rows against them. The tracer writes tuples, which are
-faster to make.
+The kinds are for the reader, which checks rows against them. The tracer writes tuples (see
+`encoding`), which are faster to make, and never imports this module.
 """
 
 from __future__ import annotations
@@ -31,10 +31,6 @@ import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
-
-FORMAT = 7
-"""The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
-objects."""
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -187,10 +183,6 @@ KINDS: tuple[type[Step], ...] = (
     ),
 )
 """All kinds of steps."""
-encode = msgspec.json.Encoder().encode
-"""Encodes a step, or the tuple of its kind and its fields, as a row without a newline."""
-encode_lines = msgspec.json.Encoder().encode_lines
-"""Encodes several of them, each with its newline."""
 _rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
 
 

@@ -34,7 +34,7 @@ from ...protocol.messages import (
     target_of,
 )
 from ...serialization.payload import Payload
-from .steps import FORMAT, encode, encode_lines
+from .encoding import FORMAT, encode, encode_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -8,8 +8,10 @@ import functools
 import json
 import secrets
 import weakref
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self, TypeVar
+
+from msgspec.structs import replace
 
 from ...protocol.errors import FarrefError, RendezvousError, RendezvousTimeoutError
 from ...protocol.ids import WorkerId

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...protocol.errors import RendezvousStateError
 from ...protocol.rendezvous import Join, Leave, RendezvousRun, State
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(msgspec.Struct, frozen=True):
     """A node's endpoint, and whether it sends keep-alives."""
 
     info: WorkerInfo
     beats: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True):
     """A new run, or one that begins again with other timeouts after everybody has left."""
 
     run: str
@@ -35,8 +34,7 @@ class Begun:
     timeouts: Timeouts
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(msgspec.Struct, frozen=True):
     """A command that changed the state. *home*: for a join, the node's home."""
 
     run: str
@@ -44,16 +42,14 @@ class Done:
     home: Home | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StoreChanged:
+class StoreChanged(msgspec.Struct, frozen=True):
     """A change of the round's store."""
 
     run: str
     op: Op
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True):
     """The state of a run that clients run themselves, by compare-and-set."""
 
     run: str
@@ -65,8 +61,7 @@ Entry = Begun | Done | StoreChanged | Kept
 """The entries that a standby repeats, in order."""
 
 
-@dataclass(frozen=True, slots=True)
-class Formed:
+class Formed(msgspec.Struct, frozen=True):
     """Service -> node: the round that the node is a member of, and each member's endpoint.
 
     *members* is made once for all members, and parsed once in each process. It has the name of
@@ -80,8 +75,7 @@ class Formed:
     homes: tuple[WorkerInfo, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class _Listed:
+class _Listed(msgspec.Struct, frozen=True):
     """The answer to all members of a round."""
 
     round: int
@@ -89,8 +83,7 @@ class _Listed:
     text_and_homes: tuple[str, tuple[WorkerInfo, ...]]
 
 
-@dataclass(slots=True)
-class Copy:
+class Copy(msgspec.Struct):
     """All data of one run, for a new standby."""
 
     run: str

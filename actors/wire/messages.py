@@ -83,8 +83,7 @@ class ReplyAddress(ActorAddress):
         self.ask = ask
 
 
-@dataclass(frozen=True, slots=True)
-class Envelope:
+class Envelope(msgspec.Struct, frozen=True):
     """Endpoint -> endpoint: one packet of the conversation between two incarnations."""
 
     sender: WorkerInfo
@@ -103,13 +102,11 @@ class Envelope:
         return "Envelope"
 
 
-@dataclass(frozen=True, slots=True)
-class Nudge:
+class Nudge(msgspec.Struct, frozen=True):
     """Endpoint -> itself: other threads left work for you."""
 
 
-@dataclass(frozen=True, slots=True)
-class Welcome:
+class Welcome(msgspec.Struct, frozen=True):
     """Creator -> its new `RefActor`: your id, and the registrar's address."""
 
     me: WorkerId
@@ -118,8 +115,7 @@ class Welcome:
     threads: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointJoin:
+class EndpointJoin(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: I am here. If I am a program, watch *pid*.
 
     An endpoint without a number from its creator has 0, and gets one with the answer. *beats*: I
@@ -136,21 +132,18 @@ class EndpointJoin:
     place: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Heartbeat:
+class Heartbeat(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: I am still here. Are you (*answer*)?"""
 
     me: WorkerId
     answer: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Heard:
+class Heard(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: I am still here, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Joined:
+class Joined(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: your id, your address, and the system's settings.
 
     *dead*: the numbers of endpoints that were dead and buried before; *dying*: those that died
@@ -168,23 +161,20 @@ class Joined:
     answered: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class EndpointLeave:
+class EndpointLeave(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: I end now. If my number is 0, you know me by my address only."""
 
     me: WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Open:
+class Open(msgspec.Struct, frozen=True):
     """Starting program -> registrar: the settings, and the process with which the system ends."""
 
     settings: Settings
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Spawn:
+class Spawn(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: create an actor of this pickled class.
 
     It goes on a host that fits *on*. If *on* is None, it goes on a host that fits the class,
@@ -199,8 +189,7 @@ class Spawn:
     on: str | dict[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Spawned:
+class Spawned(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: the actor joined (*info*), or the reason why it did not."""
 
     token: int
@@ -210,8 +199,7 @@ class Spawned:
     """The name belongs to another actor."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: find an endpoint by its name or address; None asks for all.
 
     *hosts*: list the hosts instead. *workers*: of all endpoints, list the workers only.
@@ -224,8 +212,7 @@ class Lookup:
     workers: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: the matching endpoints, and whether the address was a dead one's."""
 
     token: int
@@ -236,23 +223,20 @@ class Found:
     """For a single endpoint its `EndpointJoin.host`: whether it can see the asker's process."""
 
 
-@dataclass(frozen=True, slots=True)
-class Down:
+class Down(msgspec.Struct, frozen=True):
     """Registrar -> all on another host: the system ends, in order or because its program died."""
 
     reason: str
     orderly: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Serve:
+class Serve(msgspec.Struct, frozen=True):
     """Joining program -> steward: have this host join. If I am the first program, watch *pid*."""
 
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(msgspec.Struct, frozen=True):
     """Steward -> joining program: *registrar* knows this host now.
 
     *owner* is the program with which the system ends. *session* is the session of the system's
@@ -267,23 +251,20 @@ class Serving:
     """The reason why this host may not join, if it may not."""
 
 
-@dataclass(frozen=True, slots=True)
-class HostJoin:
+class HostJoin(msgspec.Struct, frozen=True):
     """Steward -> registrar: this host is here, and I, *me*, act for it."""
 
     me: WorkerId
     info: HostInfo
 
 
-@dataclass(frozen=True, slots=True)
-class HostJoined:
+class HostJoined(msgspec.Struct, frozen=True):
     """Registrar -> steward: the system's settings."""
 
     settings: Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Make:
+class Make(msgspec.Struct, frozen=True):
     """Registrar -> steward: create *me*, an actor of this pickled class, if it fits your host."""
 
     me: WorkerId
@@ -292,8 +273,7 @@ class Make:
     threads: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Unmade:
+class Unmade(msgspec.Struct, frozen=True):
     """Steward -> registrar: *me* was not created, or has exited. Another host may fit (*unfit*)."""
 
     me: WorkerId
@@ -301,40 +281,35 @@ class Unmade:
     unfit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class CheckProcess:
+class CheckProcess(msgspec.Struct, frozen=True):
     """Registrar -> steward: *me* is silent; does its process run?"""
 
     me: WorkerId
     pid: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessChecked:
+class ProcessChecked(msgspec.Struct, frozen=True):
     """Steward -> registrar: whether the process runs, and is not stopped."""
 
     me: WorkerId
     running: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Mint:
+class Mint(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: I create an actor of this name; give me its number."""
 
     token: int
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Minted:
+class Minted(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: the id of the actor that the endpoint creates."""
 
     token: int
     me: WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Exited:
+class Exited(msgspec.Struct, frozen=True):
     """Parent -> registrar: my child at this address has exited; *me* is its id, if I gave one."""
 
     address: ActorAddress
@@ -343,8 +318,7 @@ class Exited:
     """The reason, if the parent knows it; see `children`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Died:
+class Died(msgspec.Struct, frozen=True):
     """Registrar -> every endpoint: these incarnations are dead."""
 
     workers: tuple[WorkerId, ...]
@@ -352,23 +326,20 @@ class Died:
     """The reason, if known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Settled:
+class Settled(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: every owner counts me whose answer these deaths made me wait for."""
 
     me: WorkerId
     workers: tuple[WorkerId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class AllSettled:
+class AllSettled(msgspec.Struct, frozen=True):
     """Registrar -> every endpoint: all have settled these deaths, so their grace may end."""
 
     workers: tuple[WorkerId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Meddle:
+class Meddle(msgspec.Struct, frozen=True):
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
     This is no packet itself, so it arrives whatever the links lose.
@@ -383,16 +354,14 @@ class Meddle:
     """Names of endpoints whose link to this one is cut (`cut`) or healed (`heal`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Meddled:
+class Meddled(msgspec.Struct, frozen=True):
     """Endpoint -> test: done; these are the counts so far."""
 
     token: int
     counts: Counts
 
 
-@dataclass(frozen=True, slots=True)
-class Inspect:
+class Inspect(msgspec.Struct, frozen=True):
     """Program -> endpoint: list your references. The endpoint answers while user code runs.
 
     With *about*: list your reasons to hold that reference. Without *rows*: give your counters only.
@@ -404,8 +373,7 @@ class Inspect:
     rows: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Inspected:
+class Inspected(msgspec.Struct, frozen=True):
     """Endpoint -> program: its `ReferenceInfo`s and `Counters`, or `Holding`s of one reference."""
 
     token: int
@@ -416,8 +384,7 @@ class Inspected:
     """The reason why there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfetched:
+class Unfetched(msgspec.Struct, frozen=True):
     """Owner -> creator: nobody has fetched the error of your creation, and nobody can any more."""
 
     rref: RRefId
@@ -428,8 +395,7 @@ class Unfetched:
     """The traceback."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unfinished:
+class Unfinished(msgspec.Struct, frozen=True):
     """Ending program -> endpoint: which objects do you still make for me?
 
     *last*: the system ends with me, so tell me also the errors that nobody has fetched.
@@ -441,8 +407,7 @@ class Unfinished:
     last: bool
 
 
-@dataclass(frozen=True, slots=True)
-class StillMaking:
+class StillMaking(msgspec.Struct, frozen=True):
     """Endpoint -> ending program: the objects that I make for you, and errors of such objects."""
 
     token: int
@@ -450,8 +415,7 @@ class StillMaking:
     errors: tuple[Unfetched, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Watch:
+class Watch(msgspec.Struct, frozen=True):
     """Viewer -> endpoint: send me your steps from now on; or, if not *on*, no more.
 
     The viewer repeats this after each `Traced`, with its number; only then the next one comes.
@@ -462,8 +426,7 @@ class Watch:
     taken: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(msgspec.Struct, frozen=True):
     """Endpoint -> viewer: my steps since the last one, as lines (see `tracing`)."""
 
     worker: WorkerId

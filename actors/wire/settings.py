@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import timedelta
+
+import msgspec
 
 from ...protocol.sharing import Sharing
 from .faults import Faults
@@ -19,8 +20,7 @@ LONGEST = 1e9
 for ever.)"""
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True):
     """Sent to every endpoint when it joins."""
 
     system: str = "farref"

@@ -14,8 +14,10 @@ last call; the first one to do so does it for all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec.structs import replace
 
 from ..errors import (
     RendezvousClosedError,
@@ -32,8 +34,7 @@ if TYPE_CHECKING:
     from .limits import RoundLimits, Timeouts
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(msgspec.Struct, frozen=True):
     """The state to store, and the outcome once it is stored (at once, if it is stored already)."""
 
     state: State

@@ -6,8 +6,9 @@ of sets. So a standby that gets the commands has the state.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ..ids import WorkerId
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from .limits import RoundLimits
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Join:
+class Join(msgspec.Struct, frozen=True, kw_only=True):
     """*node* wants a round with a number above *after*, its last round as a member.
 
     It may be repeated. A member of the completed round that wants a later one leaves its round by
@@ -32,27 +32,23 @@ class Join:
     after: int = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(msgspec.Struct, frozen=True):
     """These nodes are gone: they left, died, or were given up for dead."""
 
     nodes: tuple[WorkerId, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(msgspec.Struct, frozen=True):
     """The last call is over, if there is one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beat:
+class Beat(msgspec.Struct, frozen=True):
     """*node* is alive. Used only where nodes give signs of life through the state."""
 
     node: WorkerId
 
 
-@dataclass(frozen=True, slots=True)
-class Close:
+class Close(msgspec.Struct, frozen=True):
     """The run ends: there will be no further round."""
 
 

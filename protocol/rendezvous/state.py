@@ -29,8 +29,10 @@ A node is in one of three lists: *participants* of this round; *waiting* for the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple, assert_never
+
+import msgspec
+from msgspec.structs import replace
 
 from ..errors import (
     RendezvousClosedError,
@@ -70,8 +72,7 @@ class Membership(NamedTuple):
 Seats = Mapping[WorkerId, Seat]
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(msgspec.Struct, frozen=True):
     """One run. Its mappings are never changed."""
 
     limits: RoundLimits
@@ -83,9 +84,9 @@ class State:
     """How many last calls have opened so far."""
     members: tuple[Member, ...] = ()
     """By rank: the members of this round if it is complete, else those of the previous one."""
-    participants: Seats = field(default_factory=dict)
-    waiting: Seats = field(default_factory=dict)
-    spares: Seats = field(default_factory=dict)
+    participants: Seats = {}
+    waiting: Seats = {}
+    spares: Seats = {}
 
     # ---- questions
 

@@ -1,9 +1,12 @@
 """farref: references to objects in other processes, for Thespian actors.
 
-The façade: everything public is importable from here, and only re-exported here.
+The façade: everything public is importable from here, and only re-exported here. The names of the
+rendezvous come with their first use: most programs need none.
 """
 
+import importlib
 import logging
+from typing import TYPE_CHECKING, Any, Final
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
 from .actors.api.creating import create, worker
@@ -16,20 +19,6 @@ from .actors.looking.counting import counters
 from .actors.looking.inspection import ReferenceInfo, references
 from .actors.looking.snapshot import Snapshot
 from .actors.looking.why import Reason
-from .actors.rendezvous.group import (
-    ActorRendezvous,
-    Group,
-    GroupMember,
-    rendezvous,
-    rendezvous_handler_registry,
-)
-from .actors.rendezvous.handler import (
-    RendezvousHandler,
-    RendezvousHandlerCreator,
-    RendezvousHandlerRegistry,
-    RendezvousParameters,
-)
-from .actors.rendezvous.store import AwaitableStore, Store
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
@@ -66,7 +55,23 @@ from .protocol.errors import (
     WorkerNotFoundError,
     WouldBlockError,
 )
-from .protocol.rendezvous import Timeouts as RendezvousTimeouts
+
+if TYPE_CHECKING:
+    from .actors.rendezvous.group import (
+        ActorRendezvous,
+        Group,
+        GroupMember,
+        rendezvous,
+        rendezvous_handler_registry,
+    )
+    from .actors.rendezvous.handler import (
+        RendezvousHandler,
+        RendezvousHandlerCreator,
+        RendezvousHandlerRegistry,
+        RendezvousParameters,
+    )
+    from .actors.rendezvous.store import AwaitableStore, Store
+    from .protocol.rendezvous import Timeouts as RendezvousTimeouts
 
 logging.getLogger(__name__).addHandler(logging.NullHandler())  # the program decides what is shown
 
@@ -137,3 +142,30 @@ __all__ = [
     "wait",
     "worker",
 ]
+
+_RENDEZVOUS: Final = {
+    "ActorRendezvous": "actors.rendezvous.group:ActorRendezvous",
+    "AwaitableStore": "actors.rendezvous.store:AwaitableStore",
+    "Group": "actors.rendezvous.group:Group",
+    "GroupMember": "actors.rendezvous.group:GroupMember",
+    "RendezvousHandler": "actors.rendezvous.handler:RendezvousHandler",
+    "RendezvousHandlerCreator": "actors.rendezvous.handler:RendezvousHandlerCreator",
+    "RendezvousHandlerRegistry": "actors.rendezvous.handler:RendezvousHandlerRegistry",
+    "RendezvousParameters": "actors.rendezvous.handler:RendezvousParameters",
+    "RendezvousTimeouts": "protocol.rendezvous:Timeouts",
+    "Store": "actors.rendezvous.store:Store",
+    "rendezvous": "actors.rendezvous.group:rendezvous",
+    "rendezvous_handler_registry": "actors.rendezvous.group:rendezvous_handler_registry",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _RENDEZVOUS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module, _, there = _RENDEZVOUS[name].partition(":")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), there)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_RENDEZVOUS})

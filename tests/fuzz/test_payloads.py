@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import io
 import pickle
 import random
@@ -111,7 +110,7 @@ def test_failures(little_memory: None) -> None:
             except ValueError as error:
                 failure = Failure.of(error, "B", "there()")
             assert failure.pickled is not None
-            failure = dataclasses.replace(failure, pickled=damaged(rng, failure.pickled))
+            failure = replace(failure, pickled=damaged(rng, failure.pickled))
             rebuilt = failure.rebuild()
             assert isinstance(rebuilt, Exception)
             text = "".join(traceback.format_exception(rebuilt))

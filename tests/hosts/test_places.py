@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref

@@ -22,6 +22,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
+import msgspec
+
 from farref.protocol.errors import RendezvousError
 from farref.protocol.ids import WorkerId
 from farref.protocol.rendezvous import (
@@ -311,7 +313,7 @@ class MeetingModel:
         attendant._observer._last = 0
         outcome: Membership | RendezvousError | None = None
         if node.phase == "joining":
-            join = replace(attendant._join, after=attendant._after)
+            join = msgspec.structs.replace(attendant._join, after=attendant._after)
             try:
                 run.do(join, 0)
                 outcome = run.state.membership(node.me)
@@ -461,7 +463,7 @@ class MeetingModel:
         def shift(seats: dict[WorkerId, Seat]) -> dict[WorkerId, Seat]:
             return {n: s._replace(beat=s.beat - shifts[n]) for n, s in seats.items()}
 
-        state = replace(
+        state = msgspec.structs.replace(
             state,
             participants=shift(dict(state.participants)),
             waiting=shift(dict(state.waiting)),

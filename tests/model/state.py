@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -62,8 +61,7 @@ def _is_machine(kind: type[Any]) -> bool:
     return (
         kind.__module__.startswith("farref.protocol.")
         and not issubclass(kind, tuple | Enum)
-        and not (is_dataclass(kind) and kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]  # typeshed lacks it
-        and not issubclass(kind, msgspec.Struct)
+        and not (issubclass(kind, msgspec.Struct) and kind.__struct_config__.frozen)
     )
 
 

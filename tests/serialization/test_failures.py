@@ -8,10 +8,10 @@ import pickle
 import sys
 import traceback
 import weakref
-from dataclasses import replace
 from typing import Any, cast
 
 import pytest
+from msgspec.structs import replace
 
 from farref import RemoteError
 from farref.serialization.failures import TEXT, Failure

@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..actors.recording.steps import FORMAT
+from ..actors.recording.encoding import FORMAT
 from .progress import Progress, silent
 from .rows import fields_of, implied
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
-from ..actors.recording.steps import FORMAT
+from ..actors.recording.encoding import FORMAT
 from .export.page import page
 from .show import show
 

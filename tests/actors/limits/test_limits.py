@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import pickle
 import threading
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, PoisonMessage
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 

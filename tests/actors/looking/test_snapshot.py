@@ -630,6 +630,7 @@ def test_counters_of_a_bad_link() -> None:
 def test_the_report_of_what_is_left_explains_it(system: System) -> None:
     ref = farref.remote("B", list)
     farref.rpc_sync("C", keep, args=([ref],))
+    assert until(system, lambda: row(system.references(), ref, "C").state == "confirmed")
     name = str(ref.id)
     del ref
     with pytest.raises(AssertionError, match="references are left") as failure:

@@ -1,0 +1,13 @@
+"""Makes rows into lines of JSON, for writers, which need no classes of the rows (see `steps`)."""
+
+from __future__ import annotations
+
+import msgspec
+
+FORMAT = 7
+"""The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
+objects."""
+encode = msgspec.json.Encoder().encode
+"""Encodes a step, or the tuple of its kind and its fields, as a row without a newline."""
+encode_lines = msgspec.json.Encoder().encode_lines
+"""Encodes several of them, each with its newline."""
