@@ -14,6 +14,7 @@ and sleep is where the thread nearly always is.
 A section is short and never waits for the user's code, because Ctrl-C has no effect in it.
 
 Only signals with handlers that usually raise, or end the program, are put off: those in ``HELD``.
+Thespian gives each of its actors handlers for them that raise nothing; these run at once.
 """
 
 from __future__ import annotations
@@ -27,6 +28,8 @@ from collections.abc import Callable
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
+
+from ._thespian import shutdown_signal_detector
 
 if TYPE_CHECKING:
     from .poller import Poller
@@ -46,6 +49,9 @@ HELD: Final = tuple(
         signal.SIGPROF,
     )
 )
+
+THESPIAN: Final = shutdown_signal_detector.__module__
+"""The module of the handlers that Thespian's actors have."""
 
 
 class Interrupts:
@@ -109,7 +115,11 @@ class Interrupts:
 
     def _look_at(self, found: tuple[Any, ...]) -> None:
         """The user has set other handlers since."""
-        there = {number: each for number, each in zip(HELD, found, strict=True) if callable(each)}
+        there = {
+            number: each
+            for number, each in zip(HELD, found, strict=True)
+            if callable(each) and getattr(each, "__module__", "") != THESPIAN
+        }
         self._handlers.update((n, each) for n, each in there.items() if each is not self._ours)
         self._held, self._found = tuple(there), found
 

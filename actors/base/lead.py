@@ -13,7 +13,8 @@ guest does not: a second guest waits in its own way, as a *bystander*.  When a g
 leads, because the next guest is likely to come within microseconds.  The resident checks every
 ``PATIENCE`` for a new guest, then takes over; messages that arrive meanwhile wait up to twice as
 long.  It takes over at once if there are bystanders.  While one thread leads for longer, the
-resident sleeps, for a ``NAP`` at a time.
+resident sleeps, for a ``NAP`` at a time; then it takes over from an aide that had no work.  So a
+process at rest is led by its resident, which wakes for messages and signals only.
 """
 
 from __future__ import annotations
@@ -95,8 +96,9 @@ class Lead:
     def stand_by(self, over: Callable[[], bool], end: float | None) -> bool:
         """The resident waits until it leads again; false if *over* comes true first.
 
-        It sleeps for a ``NAP`` at most.  It is the main thread, which alone runs Python's signal
-        handlers, and the kernel may have given the signal (the death of a child) to another thread.
+        It sleeps for a ``NAP`` at most, and takes over from an aide that has had no work all the
+        time.  It is the main thread, which alone runs Python's signal handlers, and the kernel may
+        have given the signal (the death of a child) to another thread.
 
         *end*: leads then, at the latest.
         """
@@ -113,8 +115,12 @@ class Lead:
                     self._asleep = self.leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
                     if self._asleep:
+                        leads = self._leads
                         self._changed.wait(NAP if end is None else min(NAP, end - now))
                         self._asleep = False
+                        if self.leader and self._yields and self._leads == leads:
+                            self._displace(None)  # the aide has had no work all the time
+                            self._urgent = True
                     else:
                         self._changed.wait(PATIENCE)
                     continue

@@ -45,7 +45,7 @@ SETTLING = 0.1
 
 log = logging.getLogger(__name__)
 
-BEATS = 5
+BEATS = 3
 """Beats of an endpoint within the silence after which it would be given up."""
 
 

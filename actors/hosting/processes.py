@@ -64,7 +64,9 @@ class Watched(msgspec.Struct, frozen=True):
         """Whether this very process still runs."""
         try:
             process = psutil.Process(self.pid)
-            return process.create_time() == self.started and lives.is_alive(process)
+            return (
+                process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
+            )
         except psutil.Error:
             return False
 

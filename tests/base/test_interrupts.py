@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from thespian.actors import ActorAddress
 
+from farref.actors.base._thespian import shutdown_signal_detector
 from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
@@ -98,3 +100,17 @@ def test_other_threads_have_nothing_to_do_with_it(poller: Poller) -> None:
     thread.start()
     thread.join()
     assert held == [False]
+
+
+def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
+    """They raise nothing. An actor that wakes would otherwise set eight handlers twice."""
+    theirs = shutdown_signal_detector("an actor", ActorAddress(None), None)
+    before = signal.signal(signal.SIGALRM, theirs)
+    interrupts = Interrupts()
+    try:
+        assert interrupts.hold(poller)
+        assert signal.getsignal(signal.SIGALRM) is theirs
+        interrupts.release()
+        assert signal.getsignal(signal.SIGALRM) is theirs
+    finally:
+        signal.signal(signal.SIGALRM, before)

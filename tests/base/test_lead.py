@@ -308,6 +308,21 @@ def test_the_aide_receives_and_does_the_work(
     assert {thread for _, thread in here.came[1:]} >= {jobs.done[0]}  # it has received, too
 
 
+def test_the_resident_leads_a_process_at_rest(
+    here: Endpoint, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lead, "PATIENCE", 0.01)
+    monkeypatch.setattr(lead, "NAP", 0.05)
+    here.tell(Brief())
+    eventually(lambda: len(jobs.done) == 1)
+    eventually(lambda: here.loop._lead.leader == here.resident.ident)
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+    here.tell(Brief())  # the aide can be called again
+    eventually(lambda: len(jobs.done) == 2)
+    assert len(set(jobs.done)) == 1
+
+
 def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release

@@ -630,9 +630,13 @@ def test_counters_of_a_bad_link() -> None:
 def test_the_report_of_what_is_left_explains_it(system: System) -> None:
     ref = farref.remote("B", list)
     farref.rpc_sync("C", keep, args=([ref],))
-    assert until(system, lambda: row(system.references(), ref, "C").state == "confirmed")
     name = str(ref.id)
     del ref
+    at_c = [("C", name, "confirmed")]
+    rows = system.references
+    assert until(
+        system, lambda: [(r.worker, r.rref, r.state) for r in rows() if r.worker == "C"] == at_c
+    )
     with pytest.raises(AssertionError, match="references are left") as failure:
         assert_nothing_held(system, 0.2)
     report = str(failure.value)
