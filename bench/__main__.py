@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure farref beside PyTorch RPC, Ray, Xoscar and raw Thespian messages.",
+        description="Measure farref beside PyTorch RPC, Ray, Xoscar, Dask, RPyC, multiprocessing's "
+        "Manager and raw Thespian messages.",
     )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="benchmarks; default: all")

@@ -30,6 +30,9 @@ COLOURS = {
     "torch-rendezvous": "#a8431f",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
+    "manager": "#b0305c",
+    "rpyc": "#2f8f8f",
+    "dask": "#c98a2b",
 }
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
@@ -19,6 +20,7 @@ class Spec:
     needs: tuple[str, ...] = ()
     """Modules that the peer needs."""
     distribution: str = "farref"
+    """Its distribution, or Python itself."""
     options: dict[str, Any] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     """The works that the peer is for; empty for all that it offers."""
@@ -40,6 +42,8 @@ class Spec:
 
     def version(self) -> str:
         """The version of the measured library."""
+        if self.distribution == "Python":
+            return platform.python_version()
         return version(self.distribution)
 
 
@@ -105,5 +109,8 @@ _SPECS = (
     ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),
+    Spec("manager", "Manager", "objects", "Manager", ("numpy",), "Python"),
+    Spec("rpyc", "RPyC", "objects", "RPyC", ("rpyc",), "rpyc"),
+    Spec("dask", "Dask actors", "objects", "Dask", ("distributed", "numpy"), "distributed"),
 )
 PEERS = {spec.name: spec for spec in _SPECS}

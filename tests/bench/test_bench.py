@@ -343,3 +343,11 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     drawn = plots.draw(rows, tmp_path)
     assert [path.name for path in drawn] == ["bench.png", "bench-scaling.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
+
+
+def test_the_manager_of_multiprocessing_is_a_peer() -> None:
+    """It needs no package, so it runs everywhere."""
+    with Session(PEERS["manager"], 2) as session:
+        assert session.do("call", 2, 0) > 0
+        with pytest.raises(PeerRefused, match="no such operation"):
+            session.do("share", 1, 0)

@@ -1,0 +1,153 @@
+"""The peers with one object in a process of its own, and a proxy for it: what Python has for that.
+
+``multiprocessing.Manager``, RPyC and Dask's actors. Such an object has no references that travel
+on, so these peers do calls and fetches only.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import tempfile
+from abc import abstractmethod
+from contextlib import suppress
+from multiprocessing.managers import BaseManager
+from typing import TYPE_CHECKING, Any
+
+from ..peer import PATIENCE, Peer, timed, until
+from ..things import added_up, array, checked, echo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Server:
+    """The object in the other process."""
+
+    def echo(self, number: int) -> int:
+        """The least that a call can do."""
+        return echo(number)
+
+    def array(self, size: int) -> Any:
+        """See `things.array`: a new one each time, as nothing here holds an earlier one."""
+        return array(size)
+
+
+class ObjectPeer(Peer):
+    """A peer that has a proxy for a `Server`."""
+
+    proxy: Any
+
+    def call(self, amount: int, _: int) -> float:
+        """Round trips."""
+        return timed(amount, self.ask)
+
+    @abstractmethod
+    def ask(self, number: int) -> Any:
+        """One round trip."""
+
+
+class Manager(ObjectPeer):
+    """``multiprocessing.Manager``."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        self.manager = _Manager()
+        self.manager.start()
+        self.proxy = self.manager.Server()  # type: ignore[attr-defined]  # it was registered
+
+    def close(self) -> None:
+        self.manager.shutdown()
+
+    def ask(self, number: int) -> Any:
+        return self.proxy.echo(number)
+
+    def value(self, amount: int, point: int) -> float:
+        """Fetch arrays of *point* bytes."""
+        return timed(amount, lambda _: checked(self.proxy.array(point), point))
+
+    def value_read(self, amount: int, point: int) -> float:
+        """The same, and add up every byte."""
+        return timed(amount, lambda _: added_up(self.proxy.array(point), point))
+
+
+class _Manager(BaseManager):
+    """A manager that makes a `Server`."""
+
+
+_Manager.register("Server", Server)
+
+
+class RPyC(ObjectPeer):
+    """RPyC, with a server of one thread for each connection, as in its documentation."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        import rpyc  # noqa: PLC0415 (optional)
+
+        self.folder = tempfile.TemporaryDirectory(prefix="farref-bench-")
+        path = f"{self.folder.name}/socket"
+        spawn = multiprocessing.get_context("spawn")
+        self.process = spawn.Process(target=_serve_rpyc, args=(path,), daemon=True)
+        self.process.start()
+
+        def connects() -> bool:
+            with suppress(OSError):
+                self.connection = rpyc.utils.factory.unix_connect(path)
+            return hasattr(self, "connection")
+
+        until(connects)
+        self.proxy = self.connection.root.echo
+        self.later: Callable[[int], Any] = rpyc.async_(self.proxy)
+
+    def close(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join(10)
+        self.folder.cleanup()
+
+    def ask(self, number: int) -> Any:
+        return self.proxy(number)
+
+    def in_flight(self, amount: int, _: int) -> float:
+        """All of them at once."""
+        return timed(1, lambda _: [each.value for each in map(self.later, range(amount))])
+
+
+def _serve_rpyc(path: str) -> None:
+    import rpyc  # noqa: PLC0415 (optional)
+    from rpyc.utils.server import ThreadedServer  # noqa: PLC0415 (optional)
+
+    service = type("Service", (rpyc.Service,), {"exposed_echo": Server.echo})
+    ThreadedServer(service(), socket_path=path).start()
+
+
+class Dask(ObjectPeer):
+    """An actor of Dask's, on a worker process of a local cluster."""
+
+    def __init__(self, workers: int) -> None:
+        super().__init__(workers)
+        from distributed import Client  # noqa: PLC0415 (optional)
+
+        start: Any = Client  # it has no types
+        self.client = start(
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        )
+        self.proxy = self.client.submit(Server, actor=True).result(PATIENCE)
+
+    def close(self) -> None:
+        self.client.shutdown()
+
+    def ask(self, number: int) -> Any:
+        return self.proxy.echo(number).result()
+
+    def in_flight(self, amount: int, _: int) -> float:
+        """All of them at once."""
+        return timed(1, lambda _: [each.result() for each in map(self.proxy.echo, range(amount))])
+
+    def value(self, amount: int, point: int) -> float:
+        """Fetch arrays of *point* bytes."""
+        return timed(amount, lambda _: checked(self.proxy.array(point).result(), point))
+
+    def value_read(self, amount: int, point: int) -> float:
+        """The same, and add up every byte."""
+        return timed(amount, lambda _: added_up(self.proxy.array(point).result(), point))
