@@ -10,6 +10,7 @@ import logging
 import os
 import queue
 import secrets
+import sys
 import threading
 import time
 from dataclasses import replace
@@ -29,7 +30,7 @@ from ..core import port
 from ..core.current import enter_program, leave_program, running_in
 from ..core.notices import notice
 from ..core.sites import asked_for
-from ..hosting import bases, directory, processes, versions
+from ..hosting import bases, directory, launched, processes, versions
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from ..looking.why import why
 from ..shells.endpoint import Endpoint
@@ -121,7 +122,9 @@ class System:
             ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
             provider of a process: it is called once in this process and in each actor's.
         faults: faults of the packets, on purpose, in tests; see `farref.testing`.
-        host: the address of this machine for other hosts, which may then `join` the system.
+        host: the address of this machine for other hosts, which may then `join` the system. In a
+            program that `farref run` started, the environment has it by default, with *port* and
+            *key*; then this waits until all nodes have joined.
         port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
@@ -189,6 +192,11 @@ class System:
             "started": psutil.Process().create_time(),
             "versions": versions.mine(),
         }
+        nodes = 1
+        if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
+            host, port, key, nodes = place.host, place.port, place.key, place.hosts
+            capabilities = {**(capabilities or {}), launched.NODE: 0}
+            entry["path"] = [os.path.abspath(folder) for folder in sys.path]
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
@@ -197,7 +205,9 @@ class System:
             directory.replace(settings.system, {**entry, "door": door})
             self._base = entry["base"]
             self._enter(asys, settings, attached=False)
+            directory.replace(settings.system, {**entry, "door": door, "session": self._session})
             self._prepare(settings, telemetry)
+            self._gather(nodes)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -362,6 +372,14 @@ class System:
         """Prepare this process for spans. Now, because no actor is forked from it any more."""
         try:
             spans.prepare(settings.telemetry, telemetry)
+        except BaseException:
+            self._stop(graceful=True)
+            raise
+
+    def _gather(self, nodes: int) -> None:
+        """Wait until *nodes* hosts are there, those of `farref run`. If they do not come, end."""
+        try:
+            hosts.gather(self.endpoint.registry, nodes, self.name)
         except BaseException:
             self._stop(graceful=True)
             raise

@@ -11,6 +11,7 @@ from .commands.metrics import metrics
 from .commands.new_key import key
 from .commands.refs import refs
 from .commands.rendezvous import rendezvous
+from .commands.run import run
 from .commands.trace import trace
 
 app = typer.Typer(
@@ -46,4 +47,6 @@ app.command()(key)
 app.command()(metrics)
 app.command()(refs)
 app.command()(rendezvous)
+# Behind the program's name, options are the program's.
+app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(trace)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..actors.api.system import System
+from ..actors.hosting import launched
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 
@@ -21,7 +22,12 @@ def join(
     *,
     key: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The first host's key."),
+        typer.Option(
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="The first host's key; FARREF_KEY by default.",
+        ),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="This machine's address, if the first host sees a wrong one.")
@@ -39,11 +45,11 @@ def join(
     try:
         with System.join(
             first,
-            key=key,
+            key=key or launched.key(),
             host=host,
             port=port,
             base=base,
-            capabilities=dict(map(_capability, capability or [])),
+            capabilities=dict(map(capability_of, capability or [])),
         ) as system:
             here = system.endpoint.core.me.name.partition("@")[2]
             typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
@@ -56,6 +62,7 @@ def join(
         raise typer.Exit(1) from error
 
 
-def _capability(text: str) -> tuple[str, Any]:
+def capability_of(text: str) -> tuple[str, Any]:
+    """The name and the value of a capability, as it is written on the command line."""
     name, given, value = text.partition("=")
     return name, value if given else True
