@@ -29,7 +29,7 @@ NODE = "farref node"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ReservedPlace:
     """The arguments for a `System` that others can join."""
 
     host: str
@@ -39,7 +39,7 @@ class Place:
     """The number of hosts to wait for."""
 
 
-def place() -> Place | None:
+def place() -> ReservedPlace | None:
     """The place of this program's next system; None if there is none, or it is taken.
 
     Raises `SystemDownError` if a variable has a value that it cannot have.
@@ -50,8 +50,8 @@ def place() -> Place | None:
     port, hosts = _number(PORT, DEFAULT_PORT), _number(HOSTS, 1)
     try:
         taken = directory.at(addresses.numeric(host), port) is not None
-        return None if taken else Place(host, port, key(), hosts)
-    except (BaseError, OSError) as error:
+        return None if taken else ReservedPlace(host, port, key(), hosts)
+    except BaseError as error:
         raise SystemDownError(f"the place at {host}:{port} cannot be taken: {error}") from error
 
 
@@ -63,9 +63,14 @@ def _number(name: str, default: int) -> int:
 
 
 def key() -> bytes | None:
-    """The key that ``FARREF_KEY`` names, or None. Raises `BaseError`, and OSError for its file."""
+    """The key that ``FARREF_KEY`` is or names, or None. Raises `SystemDownError` if it is none."""
     given = os.environ.get(KEY)
-    return None if not given else keys.given(given)
+    if not given:
+        return None
+    try:
+        return keys.given(given)
+    except (BaseError, OSError) as error:
+        raise SystemDownError(f"{KEY} is no key, nor the path of one: {error}") from error
 
 
 def environment(host: str, port: int, key: bytes) -> dict[str, str]:

@@ -134,20 +134,20 @@ class Recorder:
 
 
 def test_a_note_is_read_as_it_was_written(tmp_path: Path) -> None:
-    path, note = notes.path_in(tmp_path, "run"), notes.Note(("10.0.0.1",), 5, KEY)
+    path, note = notes.path_in(tmp_path, "run"), notes.RunNote(("10.0.0.1",), 5, KEY)
     assert notes.read(path) is None
     notes.write(path, note)
     assert path.stat().st_mode & 0o777 == 0o600
     assert notes.read(path) == note
-    notes.write(path, notes.Note((), 6, KEY))  # the one of a run that was killed is replaced
-    assert notes.read(path) == notes.Note((), 6, KEY)
+    notes.write(path, notes.RunNote((), 6, KEY))  # the one of a run that was killed is replaced
+    assert notes.read(path) == notes.RunNote((), 6, KEY)
     assert list(tmp_path.iterdir()) == [path]
     assert path != notes.path_in(tmp_path, "another run")
 
 
 def test_a_note_that_others_may_read_is_refused(tmp_path: Path) -> None:
     path = notes.path_in(tmp_path, "run")
-    notes.write(path, notes.Note((), 5, KEY))
+    notes.write(path, notes.RunNote((), 5, KEY))
     path.chmod(0o640)
     with pytest.raises(LaunchError, match="other users may read"):
         notes.read(path)
@@ -158,5 +158,5 @@ def test_a_note_that_others_may_read_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match=r"No such file or directory; name a folder .* --shared"):
-        notes.write(tmp_path / "no" / "note", notes.Note((), 5, KEY))
+        notes.write(tmp_path / "no" / "note", notes.RunNote((), 5, KEY))
     assert os.listdir(tmp_path) == []

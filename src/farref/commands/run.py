@@ -19,6 +19,7 @@ from ..launch.errors import LaunchError
 from ..launch.first import First
 from ..launch.options import FAILED, Options, say
 from ..launch.others import Other
+from ..protocol.errors import FarrefError
 from .join import capability_of
 
 PATIENCE = 300.0
@@ -103,7 +104,7 @@ def run(
             no_kill=no_kill,
         )
         code = asyncio.run(_run(options))
-    except (LaunchError, BaseError) as error:
+    except (LaunchError, BaseError, FarrefError) as error:
         say(str(error))
         raise typer.Exit(getattr(error, "code", FAILED)) from error
     raise typer.Exit(code)
@@ -130,7 +131,8 @@ def _meeting(
 
     Raises:
         LaunchError: the nodes cannot find each other, or have no key.
-        BaseError: the key is no key; see `base.errors`.
+        FarrefError: FARREF_KEY is no key.
+        BaseError: the key's file has none; see `base.errors`.
     """
     try:
         given = launched.key() if key is None else keys.read(key)

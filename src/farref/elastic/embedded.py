@@ -57,7 +57,7 @@ class Place:
             self._key = shared_key(self._path or launched.key(), self.host)
         except OSError as error:
             raise ValueError(f"the key of the rendezvous cannot be read: {error}") from error
-        except BaseError as error:
+        except (BaseError, SystemDownError) as error:
             raise ValueError(
                 f"endpoint {host}:{port}: {error}. Agents on several machines need the same key: "
                 f"pass --rdzv-conf=key=FILE, or set {KEY}=FILE in the environment of each"

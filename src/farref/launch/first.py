@@ -64,7 +64,7 @@ class First:
         server = await asyncio.start_server(self._came, sock=listening)
         port: int = listening.getsockname()[1]
         if options.note:
-            notes.write(options.note, notes.Note(own_addresses(), port, options.key))
+            notes.write(options.note, notes.RunNote(own_addresses(), port, options.key))
         try:
             return await self._run(port)
         except LaunchError as error:

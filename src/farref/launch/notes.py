@@ -18,7 +18,7 @@ from .errors import LaunchError
 
 
 @dataclass(frozen=True, slots=True)
-class Note:
+class RunNote:
     """The addresses of the first node, the port of its agent, and the key."""
 
     addresses: tuple[str, ...]
@@ -31,7 +31,7 @@ def path_in(folder: Path, run: str) -> Path:
     return folder / f".farref-run-{hashlib.sha256(run.encode()).hexdigest()[:12]}"
 
 
-def write(path: Path, note: Note) -> None:
+def write(path: Path, note: RunNote) -> None:
     """Write *note*. Raises `LaunchError` if there is another user's file, or no folder."""
     draft = path.with_name(f"{path.name}.{os.getpid()}")
     content = {"addresses": note.addresses, "port": note.port, "key": note.key.hex()}
@@ -49,7 +49,7 @@ def write(path: Path, note: Note) -> None:
         ) from error
 
 
-def read(path: Path) -> Note | None:
+def read(path: Path) -> RunNote | None:
     """The note, or None while there is none. Raises `LaunchError` if others may know the key."""
     try:
         # NFS looks a missing name up again only after the folder has been opened.
@@ -60,6 +60,6 @@ def read(path: Path) -> Note | None:
             if status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
                 raise LaunchError(f"other users may read {path}, with the key; use --key instead")
             content = json.load(file)
-        return Note(tuple(content["addresses"]), content["port"], bytes.fromhex(content["key"]))
+        return RunNote(tuple(content["addresses"]), content["port"], bytes.fromhex(content["key"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None

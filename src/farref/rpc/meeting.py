@@ -48,7 +48,7 @@ class Meeting:
     @property
     def is_open(self) -> bool:
         """Whether ranks on other machines may join."""
-        return self.key is not None and self.host is not None and not self._loopback
+        return bool(os.environ.get(KEY)) and self.host is not None and not self._loopback
 
     @property
     def is_here(self) -> bool:
