@@ -192,16 +192,16 @@ class System:
             "started": psutil.Process().create_time(),
             "versions": versions.mine(),
         }
+        capabilities = {**(capabilities or {}), **launched.capabilities()}
         nodes = 1
         if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
             host, port, key, nodes = place.host, place.port, place.key, place.hosts
-            capabilities = {**(capabilities or {}), launched.NODE: 0}
             entry["path"] = [os.path.abspath(folder) for folder in sys.path]
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
                 reach = hosts.reach_of(base, host, port, key) if host is not None else None
-                asys, door = bases.start(base, settings.system, capabilities or {}, reach)
+                asys, door = bases.start(base, settings.system, capabilities, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._base = entry["base"]
             self._enter(asys, settings, attached=False)

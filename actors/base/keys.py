@@ -101,6 +101,7 @@ def given(text: str) -> bytes:
 
     Raises as :func:`read` does.
     """
+    text = text.strip()  # the line end of a key's file, if that became a variable
     written = len(text) >= 2 * SIZE and set(text.encode()) <= HEX
     return checked(text.encode()) if written else read(text)
 

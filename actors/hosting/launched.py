@@ -55,6 +55,11 @@ def place() -> ReservedPlace | None:
         raise SystemDownError(f"the place at {host}:{port} cannot be taken: {error}") from error
 
 
+def capabilities() -> dict[str, int]:
+    """The capabilities of this program's systems: it is on node 0 of a run, or in none."""
+    return {NODE: 0} if HOSTS in os.environ else {}
+
+
 def _number(name: str, default: int) -> int:
     text = os.environ.get(name) or str(default)
     if not text.isdigit():
@@ -73,6 +78,6 @@ def key() -> bytes | None:
         raise SystemDownError(f"{KEY} is no key, nor the path of one: {error}") from error
 
 
-def environment(host: str, port: int, key: bytes) -> dict[str, str]:
+def environment(hosts: int, host: str, port: int, key: bytes) -> dict[str, str]:
     """The variables for a program whose system is at *host* and *port*."""
-    return {HOST: host, PORT: str(port), KEY: key.hex()}
+    return {HOSTS: str(hosts), HOST: host, PORT: str(port), KEY: key.hex()}

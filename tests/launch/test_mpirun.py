@@ -5,16 +5,17 @@ It reaches the other host as it always does: by a command in the place of ssh.
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from ..hosts.network import Pair, why_not
-from .kit import FARREF, PATIENCE
+from . import recipes
+from .kit import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,27 +32,16 @@ ADDRESSES = {"first": "10.0.0.1", "second": "10.0.0.2"}
 HOSTS = "".join(f"{address} node-{host}\n" for host, address in ADDRESSES.items())
 # mpirun tells its hosts apart by their names, so each has one. Only they can look them up.
 ENTER = 'hostname "node-$1"; mount --bind hosts /etc/hosts; shift; exec "$@"'
-PROGRAM = """
-import sys
-import farref
-
-if __name__ == "__main__":
-    with farref.System() as system:
-        print([host.address for host in system.hosts()])
-        system.worker("far", on={"farref node": 1})
-        print(farref.rpc_sync("far", pow, args=(2, 10)), sys.stdin.read())
-    sys.exit(int(sys.argv[1]))
-"""
 
 
 @pytest.fixture
-def mpirun(tmp_path: Path) -> Iterator[list[str]]:
-    """The words in front of a command, which mpirun then runs on both hosts."""
+def first(tmp_path: Path) -> Iterator[list[str]]:
+    """The words in front of a command that runs on the first host."""
     pair = Pair(ADDRESSES)
     try:
         pair.make()
         (tmp_path / "hosts").write_text(f"127.0.0.1 localhost\n{HOSTS}")
-        (tmp_path / "prog.py").write_text(PROGRAM)
+        (tmp_path / "train.py").write_text(recipes.TRAIN)
         ways = {
             host: [*pair.command(host), "unshare", "--uts", "sh", "-c", ENTER, "enter", host]
             for host in ADDRESSES
@@ -60,17 +50,25 @@ def mpirun(tmp_path: Path) -> Iterator[list[str]]:
         there = " ".join(f"'{word}'" for word in ways["second"])
         agent.write_text(f'#!/bin/sh\nshift\nexec {there} sh -c "$*"\n')
         agent.chmod(0o755)
-        command = ["mpirun", "--allow-run-as-root", "--mca", "plm_rsh_agent", str(agent)]
-        command += ["--mca", "oob_tcp_if_include", "10.0.0.0/24", "--map-by", "ppr:1:node"]
-        yield [*ways["first"], *command, "--host", "node-first,node-second"]
+        yield ways["first"]
     finally:
         pair.remove()
 
 
-def run(mpirun: list[str], folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def run(first: list[str], folder: Path, line: str) -> subprocess.CompletedProcess[str]:
+    """Run the *line* on the first host."""
+    # As root, by our agent, and without a search for other networks.
+    mca = {"plm_rsh_agent": folder / "agent", "oob_tcp_if_include": "10.0.0.0/24"}
+    root = {f"OMPI_ALLOW_RUN_AS_ROOT{more}": "1" for more in ("", "_CONFIRM")}
     return subprocess.run(
-        [*mpirun, *FARREF, "run", *words],
+        [*first, "bash", "-c", line],
         cwd=folder,
+        env={
+            **os.environ,
+            **{f"OMPI_MCA_{name}": str(value) for name, value in mca.items()},
+            **root,
+            **recipes.path(),
+        },
         input="from stdin",
         capture_output=True,
         text=True,
@@ -79,17 +77,22 @@ def run(mpirun: list[str], folder: Path, *words: str) -> subprocess.CompletedPro
     )
 
 
-@pytest.mark.parametrize("code", [0, 7])
-def test_mpirun_runs_a_program_on_two_hosts(mpirun: list[str], tmp_path: Path, code: int) -> None:
+def test_the_line_of_the_page(first: list[str], tmp_path: Path) -> None:
     """Without a key or an address: the nodes share the working folder, and mpirun the rest."""
-    done = run(mpirun, tmp_path, "--", sys.executable, "prog.py", str(code))
-    assert done.returncode == code, done.stderr
-    assert done.stdout.splitlines() == ["['10.0.0.1', '10.0.0.2']", "1024 from stdin"]
+    done = run(first, tmp_path, recipes.command("MPI"))
+    assert (done.returncode, done.stdout) == (0, recipes.ANSWER), done.stderr
     assert not list(tmp_path.glob(".farref*"))  # no note is left
 
 
-def test_two_processes_on_a_host_are_refused(mpirun: list[str], tmp_path: Path) -> None:
-    words = [word.replace("ppr:1:node", "ppr:2:node:oversubscribe") for word in mpirun]
-    done = run(words, tmp_path, "--", "true")
+def test_the_exit_code_and_the_input_of_the_program(first: list[str], tmp_path: Path) -> None:
+    program = "import sys; print(sys.stdin.read()); sys.exit(7)"
+    (tmp_path / "train.py").write_text(program, encoding="utf-8")
+    done = run(first, tmp_path, recipes.command("MPI"))
+    assert (done.returncode, done.stdout) == (7, "from stdin\n"), done.stderr
+
+
+def test_two_processes_on_a_host_are_refused(first: list[str], tmp_path: Path) -> None:
+    line = recipes.command("MPI").replace("ppr:1:node", "ppr:2:node:oversubscribe")
+    done = run(first, tmp_path, line)
     assert done.returncode == 1
     assert "mpirun started 2 of these on one node; farref run is started once" in done.stderr

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from ..base.kit import free_port
-from .kit import FARREF, Node, reap
+from . import recipes
+from .kit import Node, reap
 
 pytestmark = [
     pytest.mark.long,
@@ -19,36 +20,24 @@ pytestmark = [
         importlib.util.find_spec("torch") is None, reason="torch is not installed here"
     ),
 ]
-PROGRAM = """
-import sys
-import farref
-
-if __name__ == "__main__":
-    with farref.System() as system:
-        print([host.address for host in system.hosts()])
-        system.worker("far", on={"farref node": 1})
-        print(farref.rpc_sync("far", pow, args=(2, 10)))
-"""
 
 
 def test_torchrun_runs_a_program_on_two_nodes(tmp_path: Path) -> None:
-    (tmp_path / "prog.py").write_text(PROGRAM, encoding="utf-8")
+    (tmp_path / "train.py").write_text(recipes.TRAIN, encoding="utf-8")
     where = f"127.0.0.1:{free_port('127.0.0.1')}"
-    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"]
-    command += ["--rdzv-backend=c10d", f"--rdzv-endpoint={where}", "--no-python"]
+    line = recipes.command("torchrun").replace("10.0.0.1:29400", where)
+    line = line.replace("torchrun ", f"{sys.executable} -m torch.distributed.run ", 1)
+    line = line.replace("--key farref.key ", "")
     running = []
     for address in ("127.0.0.2", "127.0.0.3"):
-        program = [*FARREF, "run", "--host", address, "--", sys.executable, "prog.py"]
-        words = [*command, f"--local-addr={address}", *program]
-        running.append(Node(tmp_path, words, {"OMP_NUM_THREADS": "1"}))
+        here = line.replace("--no-python", f"--local-addr={address} --no-python")
+        running.append(
+            Node(tmp_path, ["bash", "-c", here], {"OMP_NUM_THREADS": "1", **recipes.path()})
+        )
     try:
         codes = [node.end() for node in running]
         assert codes == [0, 0], "\n".join(node.err for node in running)
-        said = sorted(node.out for node in running)
-        assert said[0] == ""
-        hosts, result = said[1].splitlines()
-        assert sorted(hosts.strip("[]").split(", ")) == ["'127.0.0.2'", "'127.0.0.3'"]
-        assert result == "1024"
+        assert sorted(node.out for node in running) == ["", recipes.ANSWER]
     finally:
         for node in running:
             reap(node.process)

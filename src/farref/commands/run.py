@@ -116,6 +116,7 @@ async def _run(options: Options) -> int:
 
 def _become(program: list[str]) -> None:
     """One node needs no agent: this process becomes the program."""
+    os.environ[launched.HOSTS] = "1"
     try:
         os.execvp(program[0], program)  # noqa: S606 - the user's own command
     except OSError as error:

@@ -83,9 +83,8 @@ class First:
             say(self._why)
             return self._code
         host, at = self._place()
-        env = {**os.environ, **launched.environment(host, at, self._options.key)}
-        if not self._options.no_kill:
-            env[launched.HOSTS] = str(self._options.nnodes)
+        hosts = 1 if self._options.no_kill else self._options.nnodes
+        env = {**os.environ, **launched.environment(hosts, host, at, self._options.key)}
         self._program = await Child.start(self._options.words, env)
         looking = asyncio.create_task(self._look(host, at))
         try:

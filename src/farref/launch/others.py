@@ -161,8 +161,9 @@ class Other:
         handle, report = tempfile.mkstemp(prefix="farref-run-")
         os.close(handle)
         words = [sys.executable, "-m", f"{__package__}.member", json.dumps(how), report]
-        key = launched.environment(host, how["port"], self._key())[launched.KEY]
-        self._member = await Child.start(words, {**os.environ, launched.KEY: key}, member=True)
+        self._member = await Child.start(
+            words, {**os.environ, launched.KEY: self._key().hex()}, member=True
+        )
         self._watching = asyncio.create_task(self._watch(self._member, Path(report)))
 
     def _key(self) -> bytes:
