@@ -241,3 +241,52 @@ def test_the_nodes_of_a_job_of_slurm_share_the_working_folder(tmp_path: Path) ->
     assert first.end() == 128 + signal.SIGTERM
     assert first.err == "farref run: node 0 got SIGTERM\n"
     assert not note.exists()
+
+
+CAREFUL = unindented("""
+    import signal, sys, time
+
+    came = []
+    signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+    print("ready", flush=True)
+    while not came:
+        time.sleep(0.02)
+    time.sleep(0.5)  # its own end in order
+    print(len(came), flush=True)
+    sys.exit(5)
+""")
+
+
+def test_a_signal_to_all_nodes_comes_once(tmp_path: Path) -> None:
+    """As launchers send it to the process groups of their tasks."""
+    with nodes(tmp_path, CAREFUL) as running:
+        first, other = running
+        first.until("ready")
+        for node in running:
+            os.killpg(node.process.pid, signal.SIGTERM)
+        assert (first.end(), other.end()) == (5, 5), first.err
+        assert first.out == "ready\n1\n"
+
+
+@pytest.mark.long
+def test_the_second_signal_of_the_first_node_kills(tmp_path: Path) -> None:
+    with nodes(tmp_path, CAREFUL.replace("while not came", "while True")) as running:
+        first, other = running
+        first.until("ready")
+        first.process.terminate()
+        with pytest.raises(subprocess.TimeoutExpired):
+            first.process.wait(1)
+        first.process.terminate()
+        assert (first.end(), other.end()) == (128 + signal.SIGKILL, 128 + signal.SIGKILL)
+
+
+@pytest.mark.long
+def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> None:
+    wrapped = f"import os; os.execvp('bash', ['bash', '-c', '{sys.executable} inner.py; exit 9'])"
+    (tmp_path / "inner.py").write_text("print('ready', flush=True)\nimport time; time.sleep(100)")
+    with nodes(tmp_path, wrapped) as running:
+        first, other = running
+        first.until("ready")
+        first.process.terminate()
+        assert (first.end(), other.end()) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
+    assert family(os.environ[RUN], RUN) == []

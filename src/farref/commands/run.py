@@ -15,9 +15,9 @@ from ..actors.base.system import shared_key
 from ..actors.hosting import launched
 from ..launch import launchers, notes
 from ..launch.children import NOT_FOUND, NOT_STARTED
-from ..launch.errors import LaunchError
+from ..launch.errors import FAILED, LaunchError
 from ..launch.first import First
-from ..launch.options import FAILED, Options, say
+from ..launch.options import Options, say
 from ..launch.others import Other
 from ..protocol.errors import FarrefError
 from .join import capability_of

@@ -1,7 +1,9 @@
 """The process of an agent: the program, or the member. It ends with the agent, however that ends.
 
-It stays in the agent's process group, so a terminal's Ctrl-C reaches both, and the program may read
-the terminal. A signal that only the agent got is passed on.
+An agent in front of a terminal shares its process group with the process: so that may read the
+terminal, whose Ctrl-C reaches both. Otherwise the process has a group of its own, and the agent
+passes signals on to this group. So no signal comes twice, whether the launcher sends it to one
+process or to a whole group.
 """
 
 from __future__ import annotations
@@ -26,38 +28,33 @@ NOT_FOUND, NOT_STARTED = 127, 126
 """A shell's exit codes for a program that is not there, and for one that cannot be started."""
 
 
-class CannotStartError(LaunchError):
-    """The program cannot be started."""
-
-    def __init__(self, text: str, code: int) -> None:
-        super().__init__(text)
-        self.code = code
-
-
 class Child:
     """A running process. Made by `start`."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, *, apart: bool) -> None:
         self._process = process
+        self._apart = apart
+        """It has a process group of its own."""
         self._killing: asyncio.TimerHandle | None = None
 
     @classmethod
     async def start(
         cls, words: Sequence[str], env: Mapping[str, str], *, member: bool = False
     ) -> Child:
-        """Start it; a *member* has nothing to read. Raises `CannotStartError`."""
+        """Start it; a *member* has nothing to read. Raises `LaunchError`."""
+        apart = not is_in_front()
         try:
-            return cls(
-                await asyncio.create_subprocess_exec(
-                    *words,
-                    env=env,
-                    stdin=asyncio.subprocess.DEVNULL if member else None,
-                    preexec_fn=_dying_with(os.getpid()),
-                )
+            process = await asyncio.create_subprocess_exec(
+                *words,
+                env=env,
+                stdin=asyncio.subprocess.DEVNULL if member else None,
+                preexec_fn=_dying_with(os.getpid()),
+                process_group=0 if apart else None,
             )
         except OSError as error:
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
-            raise CannotStartError(f"cannot start {words[0]}: {error.strerror}", code) from error
+            raise LaunchError(f"cannot start {words[0]}: {error.strerror}", code) from error
+        return cls(process, apart=apart)
 
     async def wait(self) -> int:
         """The exit code, as a shell has it: 128 and the number of the signal that killed it."""
@@ -66,22 +63,24 @@ class Child:
             self._killing.cancel()
         return 128 - code if code < 0 else code
 
-    def stop(self, number: int, *, told: bool = False) -> None:
-        """Send the signal *number*, unless the process was *told* already; kill it after `GRACE`.
-
-        The second time: kill it.
-        """
+    def stop(self, number: int) -> None:
+        """Send the signal *number*, unless a terminal has; kill the process after `GRACE`."""
         if self._killing is not None:
-            self._send(signal.SIGKILL)
             return
-        if not told:
+        if self._apart or number != signal.SIGINT or not is_in_front():
             self._send(number)
-        loop = asyncio.get_running_loop()
-        self._killing = loop.call_later(GRACE, self._send, signal.SIGKILL)
+        self._killing = asyncio.get_running_loop().call_later(GRACE, self.kill)
+
+    def kill(self) -> None:
+        """Kill it."""
+        self._send(signal.SIGKILL)
 
     def _send(self, number: int) -> None:
         with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(number)
+            if self._apart and self._process.returncode is None:
+                os.killpg(self._process.pid, number)
+            else:
+                self._process.send_signal(number)
 
 
 def _dying_with(parent: int) -> Callable[[], None] | None:
@@ -98,8 +97,8 @@ def _dying_with(parent: int) -> Callable[[], None] | None:
     return die
 
 
-def all_got_it() -> bool:
-    """Whether a SIGINT now is most likely a terminal's, which all processes in front get."""
+def is_in_front() -> bool:
+    """Whether a terminal's Ctrl-C reaches this process, and others of its group."""
     try:
         terminal = os.open("/dev/tty", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:

@@ -14,10 +14,10 @@ import psutil
 from ..actors.base import addresses
 from ..actors.hosting import directory, launched, versions
 from . import notes
-from .children import Child, all_got_it
-from .errors import LaunchError
+from .children import Child
+from .errors import FAILED, LaunchError
 from .lines import Line, LineError, answer, listener
-from .options import FAILED, SIGNALS, Options, say
+from .options import SIGNALS, Options, say
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -40,12 +40,14 @@ class First:
         self._all = asyncio.Event()
         """All nodes are there."""
         self._over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Done if the run cannot begin."""
+        """Gets an error if the run cannot begin."""
         self._program: Child | None = None
         self._why = ""
         """The reason of the end, if it is not the program's own."""
         self._code: int | None = None
         """The exit code of all agents, if the program's does not count."""
+        self._signalled = False
+        """This node has got a signal."""
         self._up: dict[str, Any] | None = None
         """The address of the program's system, while it runs."""
         self._ended = False
@@ -69,7 +71,7 @@ class First:
             return await self._run(port)
         except LaunchError as error:
             self._why = str(error)
-            self._code = getattr(error, "code", FAILED)
+            self._code = error.code
             raise
         finally:
             server.close()
@@ -79,13 +81,14 @@ class First:
 
     async def _run(self, port: int) -> int:
         await self._gather(port)
-        if self._code is not None:
-            say(self._why)
-            return self._code
         host, at = self._place()
         hosts = 1 if self._options.no_kill else self._options.nnodes
         env = {**os.environ, **launched.environment(hosts, host, at, self._options.key)}
         self._program = await Child.start(self._options.words, env)
+        if self._over.done():  # just now
+            self._program.kill()
+            await self._program.wait()
+            self._over.result()
         looking = asyncio.create_task(self._look(host, at))
         try:
             code = await self._program.wait()
@@ -159,8 +162,8 @@ class First:
             )
         if wrong:
             await line.send(refused=wrong, again=False)
-            if self._program is None and not self._over.done():
-                self._over.set_exception(LaunchError(wrong))
+            if self._program is None:
+                self._fail(LaunchError(wrong))
             return None
         self._others[rank] = line
         await line.send(welcome=rank)
@@ -194,8 +197,7 @@ class First:
     def _lost(self, rank: int, line: Line, why: str) -> None:
         text = f"node {rank} ({line.peer}) is lost: {why}"
         if self._program is None:
-            if not self._over.done():
-                self._over.set_exception(LaunchError(text))
+            self._fail(LaunchError(text))
         elif self._options.no_kill:
             say(f"{text}; the program goes on")
         elif self._code is None:
@@ -206,15 +208,23 @@ class First:
     # ---- the end
 
     def _got(self, number: int, rank: int) -> None:
-        """The node *rank* got a signal that ends the run."""
+        """The node *rank* got a signal that ends the run. This node's second one kills."""
         name = signal.Signals(number).name
-        if self._program is not None:
-            if rank:
-                say(f"node {rank} got {name}: the program gets it")
-            self._program.stop(number, told=not rank and number == signal.SIGINT and all_got_it())
-        elif not self._over.done():
-            self._why, self._code = f"node {rank} got {name}", 128 + number
-            self._over.set_result(None)
+        if self._program is None:
+            self._fail(LaunchError(f"node {rank} got {name}", 128 + number))
+        elif rank:
+            say(f"node {rank} got {name}: the program gets it")
+            self._program.stop(number)
+        elif self._signalled:
+            self._program.kill()
+        else:
+            self._signalled = True
+            self._program.stop(number)
+
+    def _fail(self, error: LaunchError) -> None:
+        """End the run before its program has begun."""
+        if not self._over.done():
+            self._over.set_exception(error)
 
     async def _part(self, code: int) -> None:
         """Tell the others the exit code, and wait until they have ended."""

@@ -14,7 +14,8 @@ from pathlib import Path
 from ..actors.api.system import System
 from ..actors.hosting import launched
 from ..protocol.errors import FarrefError
-from .options import FAILED, SIGNALS
+from .errors import FAILED
+from .options import SIGNALS
 
 
 def main() -> int:

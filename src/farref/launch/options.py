@@ -12,8 +12,6 @@ if TYPE_CHECKING:
 
     from .launchers import Launch
 
-FAILED: Final = 1
-"""The exit code of all agents, if not the program but the run fails."""
 SIGNALS: Final = tuple(
     number
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
