@@ -55,19 +55,28 @@ class Node:
         return self.process.returncode
 
 
+def commands(
+    folder: Path, program: str, *args: str, size: int = 2, options: tuple[str, ...] = ()
+) -> list[list[str]]:
+    """The command of each node of a run of *program*, which becomes a file in *folder*."""
+    (folder / "prog.py").write_text(program, encoding="utf-8")
+    run = [*FARREF, "run", "--nnodes", str(size), "--first", f"{FIRST}:{free_port(FIRST)}"]
+    run += ["--timeout", str(PATIENCE), *options]
+    words = ["--", sys.executable, "prog.py", *args]
+    return [
+        [*run, "--node-rank", str(rank), "--host", f"127.0.0.{2 + rank}", *words]
+        for rank in range(size)
+    ]
+
+
 @contextlib.contextmanager
 def nodes(
     folder: Path, program: str, *args: str, size: int = 2, options: tuple[str, ...] = ()
 ) -> Iterator[list[Node]]:
     """*size* nodes that run *program*; afterwards none is left."""
-    (folder / "prog.py").write_text(program, encoding="utf-8")
-    where = f"{FIRST}:{free_port(FIRST)}"
     with contextlib.ExitStack() as stack:
         running = []
-        for rank in range(size):
-            command = [*FARREF, "run", "--nnodes", str(size), "--node-rank", str(rank)]
-            command += ["--first", where, "--timeout", str(PATIENCE), *options]
-            command += ["--host", f"127.0.0.{2 + rank}", "--", sys.executable, "prog.py", *args]
+        for command in commands(folder, program, *args, size=size, options=options):
             running.append(Node(folder, command, {}))
             stack.callback(reap, running[-1].process)
         yield running

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pty
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from farref.launch.launchers import find
 from ..actors.scripts import family
 from ..base.kit import free_port
 from ..conftest import RUN
-from .kit import FARREF, FIRST, PATIENCE, Node, eventually, nodes
+from .kit import FARREF, FIRST, PATIENCE, Node, commands, eventually, nodes
 
 pytestmark = pytest.mark.processes
 
@@ -290,3 +291,35 @@ def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> 
         first.process.terminate()
         assert (first.end(), other.end()) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
     assert family(os.environ[RUN], RUN) == []
+
+
+TYPED = unindented("""
+    import signal, sys, time
+
+    came = []
+    signal.signal(signal.SIGINT, lambda *_: came.append(1))
+    print(input(), flush=True)
+    while not came:
+        time.sleep(0.02)
+    time.sleep(0.5)
+    print("times", len(came), flush=True)
+    sys.exit(5)
+""")
+
+
+@pytest.mark.long
+def test_at_a_terminal_the_program_reads_it_and_ctrl_c_comes_once(tmp_path: Path) -> None:
+    mine, theirs = commands(tmp_path, TYPED)
+    pid, terminal = pty.fork()
+    if not pid:
+        os.chdir(tmp_path)
+        os.execv(mine[0], mine)
+    with os.fdopen(terminal, "r+b", buffering=0) as screen:
+        other = Node(tmp_path, theirs, {})
+        screen.write(b"hello\n")
+        assert b"hello" in screen.readline()  # the terminal's echo
+        assert screen.readline().strip() == b"hello"
+        screen.write(b"\x03")
+        assert b"times 1" in screen.readline()
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
+        assert (other.end(), other.err) == (5, "")
