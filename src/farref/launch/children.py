@@ -48,7 +48,7 @@ class Child:
                 *words,
                 env=env,
                 stdin=asyncio.subprocess.DEVNULL if member else None,
-                preexec_fn=_dying_with(os.getpid()),
+                preexec_fn=dying_with(os.getpid()),
                 process_group=0 if apart else None,
             )
         except OSError as error:
@@ -83,7 +83,7 @@ class Child:
                 self._process.send_signal(number)
 
 
-def _dying_with(parent: int) -> Callable[[], None] | None:
+def dying_with(parent: int) -> Callable[[], None] | None:
     """For the new process: the kernel kills it when the agent, *parent*, dies."""
     if sys.platform != "linux":
         return None
