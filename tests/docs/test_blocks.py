@@ -28,7 +28,7 @@ NOT_RUN = {
     "docs/demos.md": 1,
     "docs/hosts.md": 2,
     "docs/howto/several-hosts.md": 1,
-    "docs/launch.md": 1,
+    "docs/launch.md": 2,
     "docs/observability.md": 2,
     "docs/torchrun.md": 1,
     "docs/trace.md": 2,
