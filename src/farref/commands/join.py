@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import typer
 
 from ..actors.api.system import System
-from ..actors.hosting import launched
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 
@@ -22,12 +21,7 @@ def join(
     *,
     key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE",
-            exists=True,
-            dir_okay=False,
-            help="The first host's key; FARREF_KEY by default.",
-        ),
+        typer.Option(metavar="FILE", exists=True, dir_okay=False, help="The first host's key."),
     ] = None,
     host: Annotated[
         str | None, typer.Option(help="This machine's address, if the first host sees a wrong one.")
@@ -45,7 +39,7 @@ def join(
     try:
         with System.join(
             first,
-            key=key or launched.key(),
+            key=key,
             host=host,
             port=port,
             base=base,

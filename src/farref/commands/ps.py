@@ -63,7 +63,7 @@ def ps(
     """List the systems of this machine, and their processes.
 
     Only your own. Names of workers are cut after seven letters, unless the package
-    setproctitle is installed (farref[title]).
+    setproctitle is installed.
     """  # fmt: skip
     try:
         rows = look()

@@ -29,7 +29,10 @@ LEAST = 0.1
 
 def run(
     program: Annotated[
-        list[str], typer.Argument(metavar="-- PROGRAM [ARGS]...", help="For example: python a.py")
+        list[str],
+        typer.Argument(
+            metavar="PROGRAM", help="With its arguments, behind --, for example: -- python a.py"
+        ),
     ],
     *,
     nnodes: Annotated[
