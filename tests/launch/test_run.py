@@ -29,7 +29,7 @@ WORK = """
 
     if __name__ == "__main__":
         with farref.System() as system:
-            print([host.address for host in system.hosts()], flush=True)
+            print([host.address.partition(":")[0] for host in system.hosts()], flush=True)
             for rank in (1, 2):
                 system.worker(f"w{rank}", on={"farref node": rank})
                 print(farref.rpc_sync(f"w{rank}", beside.double, args=(rank,)))
