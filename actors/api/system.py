@@ -10,6 +10,7 @@ import logging
 import os
 import queue
 import secrets
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar
@@ -29,7 +30,7 @@ from ..core import port
 from ..core.current import enter_program, leave_program, running_in
 from ..core.notices import notice
 from ..core.sites import asked_for
-from ..hosting import bases, directory, processes, versions
+from ..hosting import bases, directory, launched, processes, versions
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from ..looking.why import why
 from ..shells.endpoint import Endpoint
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     import concurrent.futures
     from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import timedelta
+    from pathlib import Path
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
@@ -78,6 +80,8 @@ DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
 LOOK = 1.0
 """Seconds between two looks at the end of the system, while `System.messages` waits."""
+STOP_LOOK = 0.5
+"""Seconds after which it is looked whether the processes of the system have ended."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -121,7 +125,9 @@ class System:
             ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
             provider of a process: it is called once in this process and in each actor's.
         faults: faults of the packets, on purpose, in tests; see `farref.testing`.
-        host: the address of this machine for other hosts, which may then `join` the system.
+        host: the address of this machine for other hosts, which may then `join` the system. In a
+            program that `farref run` started, the environment has it by default, with *port* and
+            *key*; then this waits until all nodes have joined.
         port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
@@ -189,15 +195,22 @@ class System:
             "started": psutil.Process().create_time(),
             "versions": versions.mine(),
         }
+        capabilities = {**(capabilities or {}), **launched.capabilities()}
+        nodes = 1
+        if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
+            host, port, key, nodes = place.host, place.port, place.key, place.hosts
+            entry["path"] = [os.path.abspath(folder) for folder in sys.path]
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
                 reach = hosts.reach_of(base, host, port, key) if host is not None else None
-                asys, door = bases.start(base, settings.system, capabilities or {}, reach)
+                asys, door = bases.start(base, settings.system, capabilities, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._base = entry["base"]
             self._enter(asys, settings, attached=False)
+            directory.replace(settings.system, {**entry, "door": door, "session": self._session})
             self._prepare(settings, telemetry)
+            self._gather(nodes)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -281,6 +294,18 @@ class System:
         self._base = base
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
+        if not self._attached:
+            self._note = directory.add_host(
+                {
+                    "system": self.name,
+                    "first": first,
+                    "host": place,
+                    "base": base,
+                    "pid": os.getpid(),
+                    "started": psutil.Process().create_time(),
+                    "session": self._session,
+                }
+            )
         return self
 
     def _choose(self, name: str | None, threads: int) -> None:
@@ -298,6 +323,8 @@ class System:
         self._place = place
         self._attached = attached
         self._down = False
+        self._note: Path | None = None
+        """The entry of this host, in the folder of running systems."""
         self._pid = os.getpid()
         self._session = os.getsid(0)
         self._asys = asys
@@ -362,6 +389,14 @@ class System:
         """Prepare this process for spans. Now, because no actor is forked from it any more."""
         try:
             spans.prepare(settings.telemetry, telemetry)
+        except BaseException:
+            self._stop(graceful=True)
+            raise
+
+    def _gather(self, nodes: int) -> None:
+        """Wait until *nodes* hosts are there, those of `farref run`. If they do not come, end."""
+        try:
+            hosts.gather(self.endpoint.registry, nodes, self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
@@ -759,6 +794,23 @@ class System:
             survivors = self._stop(graceful=graceful)
         return survivors
 
+    def end(self) -> list[str]:
+        """End the system, though another program has started it: `farref down`. Blocks.
+
+        That program, and all others in the system, get `SystemDownError` in their waits. Call it on
+        the first host.
+
+        Returns:
+            A line for each process that outlived the system and was killed.
+
+        Raises:
+            ValueError: this program has joined from another host.
+        """
+        if self._place:
+            raise ValueError(f"{self._place} is not the first host of {self.name!r}; end it there")
+        self._attached = False
+        return self.shutdown(timeout=0)
+
     def _patience(self) -> float:
         endpoint = self._port.endpoint
         return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
@@ -808,14 +860,20 @@ class System:
     def _end(self, *, graceful: bool) -> list[str]:
         if not self._place:
             directory.remove(self.name)
+        if self._note is not None:
+            self._note.unlink(missing_ok=True)
         if graceful:
             # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
             ending = threading.Thread(target=self._end_thespian, daemon=True)
             with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
                 ending.start()
-            end = time.monotonic() + STOP_PATIENCE
-            while ending.is_alive() and time.monotonic() < end:
+            now = time.monotonic()
+            look, end = now + STOP_LOOK, now + STOP_PATIENCE
+            while ending.is_alive() and (now := time.monotonic()) < end:
                 ending.join(0.05)
+                # Of two programs that end a system at once, Thespian answers one.
+                if now > look and not processes.members(self._session):
+                    break
         return processes.end(self._session, patience=2.0 if graceful else 0.0)
 
     def _end_thespian(self) -> None:

@@ -32,6 +32,11 @@ HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 MAKE: Final = "make one with: farref key FILE"
 
 
+def new() -> bytes:
+    """A new key."""
+    return secrets.token_bytes(SIZE)
+
+
 def make(path: Path) -> None:
     """Write a new key to the new file *path*, which only this user may read.
 
@@ -89,6 +94,16 @@ def read(path: str | os.PathLike[str]) -> bytes:
                 f" with: chmod 600 {shlex.quote(name)}"
             )
         return checked(file.read(LARGEST), f"the key file {name}")
+
+
+def given(text: str) -> bytes:
+    """The key that *text* is, in hexadecimal digits, or whose file it names.
+
+    Raises as :func:`read` does.
+    """
+    text = text.strip()  # the line end of a key's file, if that became a variable
+    written = len(text) >= 2 * SIZE and set(text.encode()) <= HEX
+    return checked(text.encode()) if written else read(text)
 
 
 def _is_text(key: bytes) -> bool:

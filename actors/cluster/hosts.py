@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 LOOK = 0.1
 """Seconds between two checks whether a host has joined."""
+GATHERING = 60.0
+"""Seconds in which the nodes of `farref run` join the system of its program."""
 
 
 def reach_of(
@@ -89,5 +91,17 @@ def wait_for(
             raise FetchTimeoutError(
                 f"no host with {on} joined system {system!r} within {seconds:g} s; "
                 f"its hosts are: {', '.join(map(str, hosts))}"
+            )
+        time.sleep(LOOK)
+
+
+def gather(registry: Registry, nodes: int, system: str) -> None:
+    """Wait until *nodes* hosts are in the system. Raises `SystemDownError` if they do not come."""
+    end = time.monotonic() + GATHERING
+    while nodes > 1 and len(there := registry.hosts()) < nodes:
+        if time.monotonic() > end:
+            raise SystemDownError(
+                f"of {nodes} nodes {len(there)} joined system {system!r} within {GATHERING:g} s: "
+                f"{', '.join(map(str, there))}; the others' `farref run` may tell the reason"
             )
         time.sleep(LOOK)

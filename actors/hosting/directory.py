@@ -10,6 +10,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import time
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ from .processes import Watched
 
 DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
 """The keys of the address in an entry, in either of its forms."""
+HOST = ".host"
+"""The end of the names of entries that are no systems, but hosts of others' systems."""
 START_PATIENCE = 10.0
 """The most seconds from a system's entry until programs can join it."""
 
@@ -64,6 +67,37 @@ def sweep() -> None:
             if not _runs(path):
                 path.unlink(missing_ok=True)
         places.sweep(folder())
+
+
+def entries() -> dict[str, dict[str, Any]]:
+    """The entries of the running systems, by name. Damaged ones are left out."""
+    found = {}
+    for name in names():
+        with contextlib.suppress(SystemDownError, FileNotFoundError):  # damaged, or it ended
+            found[name] = _whole(_path(name))
+    return found
+
+
+def add_host(entry: dict[str, Any]) -> Path:
+    """Note that the program of *entry* has made this machine a host of another's system.
+
+    Whoever added it unlinks the returned file. Only `hosts` reads it.
+    """
+    path = folder() / f"{entry['pid']}-{secrets.token_hex(4)}{HOST}"
+    _draft(path, entry).replace(path)
+    return path
+
+
+def hosts() -> list[dict[str, Any]]:
+    """The entries of `add_host` whose programs run. Others are removed."""
+    found = []
+    for path in sorted(folder().glob(f"*{HOST}")):
+        if _runs(path):
+            with contextlib.suppress(OSError, ValueError):  # it has just ended
+                found.append(_read(path))
+        else:
+            path.unlink(missing_ok=True)
+    return found
 
 
 def replace(name: str, entry: dict[str, Any]) -> None:

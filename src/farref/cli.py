@@ -6,11 +6,14 @@ import typer
 
 from .actors.hosting.versions import FARREF
 from .commands.demo import demo
+from .commands.down import down
 from .commands.join import join
 from .commands.metrics import metrics
 from .commands.new_key import key
+from .commands.ps import ps
 from .commands.refs import refs
 from .commands.rendezvous import rendezvous
+from .commands.run import run
 from .commands.trace import trace
 
 app = typer.Typer(
@@ -41,9 +44,13 @@ def main(
 
 
 app.command()(demo)
+app.command()(down)
 app.command()(join)
 app.command()(key)
 app.command()(metrics)
+app.command()(ps)
 app.command()(refs)
 app.command()(rendezvous)
+# Behind the program's name, options are the program's.
+app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(trace)

@@ -22,7 +22,7 @@ DOCS = ROOT / "docs"
 
 LANGUAGES = frozenset({"python", "console", "sh"})
 """The languages that the tests run."""
-PROSE = frozenset({"", "text", "json", "toml", "ini"})
+PROSE = frozenset({"", "text", "json", "toml", "ini", "yaml"})
 """Blocks that are only read."""
 
 _FENCE = re.compile(

@@ -28,6 +28,7 @@ NOT_RUN = {
     "docs/demos.md": 1,
     "docs/hosts.md": 2,
     "docs/howto/several-hosts.md": 1,
+    "docs/launch.md": 2,
     "docs/observability.md": 2,
     "docs/torchrun.md": 1,
     "docs/trace.md": 2,
@@ -38,6 +39,10 @@ NOT_RUN = {
 
 ELSEWHERE = {
     ("docs/howto/find-a-leak.md", "From another terminal"): "tests/commands/test_refs.py",
+    ("docs/launch.md", "ssh"): "tests/launch/test_recipes.py",
+    ("docs/launch.md", "SLURM"): "tests/launch/test_recipes.py",
+    ("docs/launch.md", "MPI"): "tests/launch/test_mpirun.py",
+    ("docs/launch.md", "torchrun"): "tests/launch/test_torchrun.py",
     ("README.md", "On two machines"): "tests/hosts/test_readme.py",
     ("docs/torchrun.md", "Two machines"): "tests/hosts/test_torchrun.py",
 }

@@ -43,7 +43,7 @@ def join(
             host=host,
             port=port,
             base=base,
-            capabilities=dict(map(_capability, capability or [])),
+            capabilities=dict(map(capability_of, capability or [])),
         ) as system:
             here = system.endpoint.core.me.name.partition("@")[2]
             typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
@@ -56,6 +56,7 @@ def join(
         raise typer.Exit(1) from error
 
 
-def _capability(text: str) -> tuple[str, Any]:
+def capability_of(text: str) -> tuple[str, Any]:
+    """The name and the value of a capability, as it is written on the command line."""
     name, given, value = text.partition("=")
     return name, value if given else True

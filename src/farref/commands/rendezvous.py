@@ -13,6 +13,7 @@ import typer
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
+from ..actors.hosting import launched
 from ..actors.rendezvous.starting import NAME
 from ..protocol.errors import FarrefError
 
@@ -34,7 +35,10 @@ def rendezvous(
     key: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", exists=True, dir_okay=False, help="The key; all agents have it, too."
+            metavar="FILE",
+            exists=True,
+            dir_okay=False,
+            help="The key of all agents; FARREF_KEY by default.",
         ),
     ] = None,
     idle: Annotated[
@@ -47,7 +51,7 @@ def rendezvous(
     try:
         host, port = addresses.split(address if ":" in address else f"{address}:{PORT}")
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
-        with System(name=name, host=host, port=port, key=key) as system:
+        with System(name=name, host=host, port=port, key=key or launched.key()) as system:
             # The reader of this line may be gone later, so it is the only one.
             typer.echo(f"agents meet at farref://{host}:{port}; Ctrl-C ends it")
             _serve(system, idle)

@@ -13,7 +13,6 @@ nothing of the current group.
 from __future__ import annotations
 
 import logging
-import os
 import subprocess
 import sys
 import tempfile
@@ -25,7 +24,7 @@ from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.system import shared_key
-from ..actors.hosting import directory
+from ..actors.hosting import directory, launched
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
 from .network import within
@@ -33,8 +32,7 @@ from .service import ServiceRendezvousBackend
 
 log = logging.getLogger(__name__)
 
-KEY = "FARREF_KEY"
-"""The environment variable with the path of the key's file."""
+KEY = launched.KEY
 IDLE = 3.0
 """The service that an agent started ends after so many seconds without agents."""
 LOOK = 0.3
@@ -53,13 +51,13 @@ class Place:
     """
 
     def __init__(self, host: str, port: int, key: str | None) -> None:
-        self._path = key or os.environ.get(KEY) or None
+        self._path = key or None
         try:
             self.host = addresses.numeric(host)
-            self._key = shared_key(self._path, self.host)
+            self._key = shared_key(self._path or launched.key(), self.host)
         except OSError as error:
             raise ValueError(f"the key of the rendezvous cannot be read: {error}") from error
-        except BaseError as error:
+        except (BaseError, SystemDownError) as error:
             raise ValueError(
                 f"endpoint {host}:{port}: {error}. Agents on several machines need the same key: "
                 f"pass --rdzv-conf=key=FILE, or set {KEY}=FILE in the environment of each"

@@ -21,9 +21,9 @@ from urllib.request import url2pathname
 
 from ..actors.base import addresses
 from ..actors.base.errors import BaseError
+from ..actors.hosting import launched
 
-KEY = "FARREF_KEY"
-"""The environment variable with the path of the key's file."""
+KEY = launched.KEY
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,14 @@ class Meeting:
     port: int = 0
 
     @property
-    def key(self) -> str | None:
-        """The key's file, if ranks on other machines may join."""
-        return os.environ.get(KEY) or None
+    def key(self) -> bytes | None:
+        """The key, if ranks on other machines may join."""
+        return launched.key()
 
     @property
     def is_open(self) -> bool:
         """Whether ranks on other machines may join."""
-        return self.key is not None and self.host is not None and not self._loopback
+        return bool(os.environ.get(KEY)) and self.host is not None and not self._loopback
 
     @property
     def is_here(self) -> bool:

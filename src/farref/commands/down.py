@@ -1,0 +1,70 @@
+"""`farref down` ends a system from outside."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from ..actors.api.system import System
+from ..actors.hosting import directory, processes
+from ..actors.hosting.bases import BASES, OBJECT
+from ..protocol.errors import FarrefError, SystemDownError
+from .bar import waiting
+from .refs import SystemName
+
+PATIENCE = 2.0
+"""Seconds for the processes of a system that does not answer, before they are killed."""
+
+
+def down(
+    name: SystemName = None,
+    *,
+    every: Annotated[bool, typer.Option("--all", help="End all systems of this machine.")] = False,
+) -> None:
+    """End a system that was started on this machine, with all its workers on all hosts.
+
+    The program that started it goes on, and gets SystemDownError. To end the part
+    of another machine in it, stop `farref join` there.
+    """  # fmt: skip
+    if every and name is not None:
+        raise typer.BadParameter("name a system, or use --all", param_hint="--all")
+    try:
+        running = directory.entries()
+        for each in sorted(running) if every else [_chosen(name, running)]:
+            with waiting(f"ending {each}"):
+                killed = _end(each, running[each])
+            typer.echo(f"{each} has ended")
+            for line in killed:
+                typer.echo(f"farref down: {line}", err=True)
+    except FarrefError as error:
+        typer.echo(f"farref down: {error}", err=True)
+        raise typer.Exit(1) from error
+
+
+def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:
+    there = ", ".join(sorted(running)) or "none"
+    if name is None:
+        if len(running) != 1:
+            raise SystemDownError(f"name one of your running systems: {there}")
+        return next(iter(running))
+    if name not in running:
+        raise SystemDownError(f"no system named {name!r} runs; your running systems: {there}")
+    return name
+
+
+def _end(name: str, entry: dict[str, Any]) -> list[str]:
+    """End the system in order, or kill its processes if it does not answer."""
+    base = entry["base"]
+    if base == OBJECT or (base in BASES and not BASES[base].processes):
+        raise SystemDownError(
+            f"system {name!r} runs inside one program, process {entry['pid']}; end that program"
+        )
+    try:
+        return System.attach(name).end()
+    except FarrefError:
+        if "session" not in entry:
+            raise
+    killed = processes.end(entry["session"], PATIENCE)
+    directory.remove(name)
+    return killed

@@ -1,0 +1,140 @@
+"""`farref ps` and `farref down`: the systems of this machine, listed and ended from outside."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import psutil
+import pytest
+
+import farref
+from farref import System, SystemDownError, WorkerDiedError
+
+from ..actors.scripts import started
+from ..base.kit import free_port
+from .test_cli import FARREF, Run, piped
+from .test_cli import farref as run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.processes
+
+PROGRAM = """
+    import sys, time
+    import farref
+
+    with farref.System(name=sys.argv[1], host="127.0.0.2", port=int(sys.argv[2])) as system:
+        system.worker("B")
+        print("ready", flush=True)
+        try:
+            farref.rpc_sync("B", time.sleep, (100,))
+        except (farref.SystemDownError, farref.WorkerDiedError) as error:
+            print(type(error).__mro__[1].__name__)
+"""
+
+
+def listed() -> list[dict[str, object]]:
+    rows: list[dict[str, object]] = json.loads(run("ps", "--json").stdout)
+    return rows
+
+
+def test_without_a_system_there_is_nothing_to_list_or_end(own_folder: Path) -> None:
+    assert run("ps") == Run(0, "no system of yours runs on this machine\n", "")
+    assert listed() == []
+    assert run("down") == Run(1, "", "farref down: name one of your running systems: none\n")
+    nothing = "farref down: no system named 'x' runs; your running systems: none\n"
+    assert run("down", "x") == Run(1, "", nothing)
+    assert run("down", "--all") == Run(0, "", "")
+    assert run("down", "x", "--all").returncode == 2
+
+
+def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_path: Path) -> None:
+    port = str(free_port("127.0.0.2"))
+    with started(tmp_path, PROGRAM, "mine", port) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        command = [*FARREF, "join", f"127.0.0.2:{port}", "--host", "127.0.0.3"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as join:
+            assert join.stdout is not None
+            assert "is a host of mine" in join.stdout.readline()
+            first, joined = listed()
+            assert (first["system"], first["role"], first["pid"]) == ("mine", "first", program.pid)
+            assert first["address"] == f"127.0.0.2:{port}"
+            assert (joined["system"], joined["role"], joined["pid"]) == ("mine", "joined", join.pid)
+            assert (joined["first"], joined["address"]) == (f"127.0.0.2:{port}", "127.0.0.3")
+            for row, names in ((first, {"admin", "B"}), (joined, {"admin", "Steward"})):
+                parts = row["processes"]
+                assert isinstance(parts, list)
+                assert parts[0]["pid"] == row["pid"]
+                assert names <= {part["name"] for part in parts}
+                assert all(part["memory"] > 0 and part["age"] > 0 for part in parts)
+                assert all(psutil.pid_exists(part["pid"]) for part in parts)
+            table = piped("ps", NO_COLOR="1", FORCE_COLOR="1").stdout
+            assert "\x1b[3" not in table
+            assert f"127.0.0.3 joined 127.0.0.2:{port}" in table
+
+            assert run("down", "mine") == Run(0, "mine has ended\n", "")
+            out, err = program.communicate(timeout=30)
+            assert (program.returncode, err) == (0, "")
+            assert out == "FarrefError\n"
+            assert join.communicate(timeout=30)[0] == "mine has ended\n"
+            assert join.returncode == 0
+    assert listed() == []
+
+
+def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Path) -> None:
+    with started(tmp_path, PROGRAM, "stuck", str(free_port("127.0.0.2"))) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        (row,) = listed()
+        parts = row["processes"]
+        assert isinstance(parts, list)
+        for part in parts[1:]:
+            os.kill(part["pid"], signal.SIGSTOP)
+        done = subprocess.run(
+            [sys.executable, "-c", QUICK, "down", "stuck"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (done.returncode, done.stdout) == (0, "stuck has ended\n")
+        assert done.stderr.count("had to be killed") == len(parts) - 1
+        program.communicate(timeout=30)
+    assert listed() == []
+
+
+QUICK = """
+import sys
+from farref.actors.api import system
+
+system.START_PATIENCE = 0.5
+from farref.cli import app
+app()
+"""
+
+
+def test_an_in_process_system_is_listed_and_its_program_is_named(own_folder: Path) -> None:
+    with System("simpleSystemBase", name="inside"):
+        (row,) = listed()
+        parts = row["processes"]
+        assert isinstance(parts, list)
+        assert [part["pid"] for part in parts] == [os.getpid()]
+        refused = run("down")
+        assert refused.returncode == 1
+        assert f"runs inside one program, process {os.getpid()}; end that" in refused.stderr
+
+
+def test_a_program_ends_a_system_that_another_has_started(own_folder: Path) -> None:
+    with System(name="mine") as system:
+        system.worker("B")
+        with System.attach("mine") as attached:
+            attached.end()
+        with pytest.raises((SystemDownError, WorkerDiedError)):
+            farref.rpc_sync("B", pow, (2, 2))

@@ -1,0 +1,96 @@
+"""Runs of `farref run` with several nodes, all of them on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from farref.launch.children import GRACE
+
+from ..base.kit import free_port
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FIRST = "127.0.0.2"
+FARREF = [sys.executable, "-m", "farref"]
+PATIENCE = 60.0
+"""Seconds; a busy machine takes some for each Python."""
+
+
+class Node:
+    """One node of a run."""
+
+    def __init__(self, folder: Path, command: list[str], env: dict[str, str]) -> None:
+        self.process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env={**os.environ, **env},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        )
+        self.out = self.err = ""
+
+    def until(self, text: str) -> None:
+        """Read its output up to the line *text*."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.out += line
+            if line.strip() == text:
+                return
+        raise AssertionError(f"it ended before it said {text!r}: {self.out}{self.end()}")
+
+    def end(self, given: str | None = None) -> int:
+        """Wait for its end; returns the exit code."""
+        out, self.err = self.process.communicate(given, timeout=PATIENCE + GRACE)
+        self.out += out
+        return self.process.returncode
+
+
+def commands(
+    folder: Path, program: str, *args: str, size: int = 2, options: tuple[str, ...] = ()
+) -> list[list[str]]:
+    """The command of each node of a run of *program*, which becomes a file in *folder*."""
+    (folder / "prog.py").write_text(program, encoding="utf-8")
+    run = [*FARREF, "run", "--nnodes", str(size), "--first", f"{FIRST}:{free_port(FIRST)}"]
+    run += ["--timeout", str(PATIENCE), *options]
+    words = ["--", sys.executable, "prog.py", *args]
+    return [
+        [*run, "--node-rank", str(rank), "--host", f"127.0.0.{2 + rank}", *words]
+        for rank in range(size)
+    ]
+
+
+@contextlib.contextmanager
+def nodes(
+    folder: Path, program: str, *args: str, size: int = 2, options: tuple[str, ...] = ()
+) -> Iterator[list[Node]]:
+    """*size* nodes that run *program*; afterwards none is left."""
+    with contextlib.ExitStack() as stack:
+        running = []
+        for command in commands(folder, program, *args, size=size, options=options):
+            running.append(Node(folder, command, {}))
+            stack.callback(reap, running[-1].process)
+        yield running
+
+
+def reap(process: subprocess.Popen[str]) -> None:
+    process.kill()
+    process.communicate()
+
+
+def eventually(true: object, seconds: float = PATIENCE) -> None:
+    """Wait until *true*, a function, returns something true."""
+    assert callable(true)
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)

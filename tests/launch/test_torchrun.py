@@ -1,0 +1,43 @@
+"""The real `torchrun`, as a launcher of two nodes that are loopback addresses."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+
+import pytest
+
+from ..base.kit import free_port
+from . import recipes
+from .kit import Node, reap
+
+pytestmark = [
+    pytest.mark.long,
+    pytest.mark.processes,
+    pytest.mark.timeout(300),
+    pytest.mark.skipif(
+        importlib.util.find_spec("torch") is None, reason="torch is not installed here"
+    ),
+]
+
+
+def test_torchrun_runs_a_program_on_two_nodes(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(recipes.TRAIN, encoding="utf-8")
+    where = f"127.0.0.1:{free_port('127.0.0.1')}"
+    line = recipes.command("torchrun").replace("10.0.0.1:29400", where)
+    line = line.replace("torchrun ", f"{sys.executable} -m torch.distributed.run ", 1)
+    line = line.replace("--key farref.key ", "")
+    running = []
+    for address in ("127.0.0.2", "127.0.0.3"):
+        here = line.replace("--no-python", f"--local-addr={address} --no-python")
+        running.append(
+            Node(tmp_path, ["bash", "-c", here], {"OMP_NUM_THREADS": "1", **recipes.path()})
+        )
+    try:
+        codes = [node.end() for node in running]
+        assert codes == [0, 0], "\n".join(node.err for node in running)
+        assert sorted(node.out for node in running) == ["", recipes.ANSWER]
+    finally:
+        for node in running:
+            reap(node.process)
