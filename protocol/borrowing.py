@@ -42,9 +42,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from .effects import Effect, Send
 from .lending import LendingOwner
-from .messages import Delete, ForkRequest, NotifyRefRemoved, Passing, RefRemoved, Report
+from .messages import Delete, ForkRequest, Grip, NotifyRefRemoved, Passing, RefRemoved, Report
 from .user import User
 
 if TYPE_CHECKING:
@@ -203,6 +205,12 @@ class BorrowingUser(User):
         """
         waits = (self.reported or self.borrowers) and not self.known
         return not waits and super().unused
+
+    def grip(self, by: Iterable[RRefId]) -> Grip:
+        """The owner learns of the table, and of this endpoint, when an entry ends."""
+        forks = tuple(sorted(self.known | self.reported))
+        others = tuple(sorted(self.borrowers.items()))
+        return replace(super().grip(by), forks=forks, others=others)
 
     def settle(self) -> list[Effect]:
         """A leaving endpoint hands its table over."""

@@ -94,6 +94,34 @@ class Look(msgspec.Struct, frozen=True):
     run: CallId
 
 
+class Scan(msgspec.Struct, frozen=True):
+    """Say by `Context.scanned` which values hold *rrefs*, for look *look* of *asker*."""
+
+    asker: WorkerId
+    look: int
+    rrefs: tuple[RRefId, ...]
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """*rref* is garbage in a ring: drop its value. `Free` follows when nobody holds it."""
+
+    rref: RRefId
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """The search from *start* is over: these objects are garbage; if there are none, it lives.
+
+    A search that was given up found nothing either.
+    """
+
+    start: RRefId
+    garbage: tuple[RRefId, ...] = ()
+    ring: tuple[RRefId, ...] = ()
+    """One of the rings among them, from an object back to it."""
+    cut: int = 0
+    """The number of objects that are being collected; 0 if the search only reports."""
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """The owner counts this endpoint's reference to *rref*."""
 
@@ -121,4 +149,20 @@ class Free(msgspec.Struct, frozen=True):
     rref: RRefId
 
 
-Effect = Send | Run | Resume | Refuse | Hand | Settle | Fail | Stop | Look | Confirmed | Lose | Free
+Effect = (
+    Send
+    | Run
+    | Resume
+    | Refuse
+    | Hand
+    | Settle
+    | Fail
+    | Stop
+    | Look
+    | Scan
+    | Collect
+    | Looked
+    | Confirmed
+    | Lose
+    | Free
+)

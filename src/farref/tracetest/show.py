@@ -14,17 +14,20 @@ import msgspec
 
 from ..protocol.borrowing import BorrowingUser
 from ..protocol.effects import (
+    Collect,
     Confirmed,
     Effect,
     Fail,
     Free,
     Hand,
     Look,
+    Looked,
     Lose,
     Loss,
     Refuse,
     Resume,
     Run,
+    Scan,
     Send,
     Settle,
     Stop,
@@ -263,6 +266,16 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} gives up {rref}: {no_more if why is Loss.CREATOR else why.value}"
         case Free(rref=rref):
             return f"{me} frees {rref}"
+        case Scan(asker=asker, look=look, rrefs=rrefs):
+            what = ", ".join(map(str, rrefs))
+            return f"{me} searches its values for {what}, for look {look} of {asker}"
+        case Collect(rref=rref):
+            return f"{me} collects {rref}: it drops the value"
+        case Looked(start=start, garbage=(), ring=()):
+            return f"{me} finds no garbage at {start}"
+        case Looked(garbage=garbage, ring=ring):
+            what = ", ".join(map(str, garbage))
+            return f"{me} finds garbage: {what}; a ring is {' -> '.join(map(str, ring))}"
         case _:
             assert_never(effect)
 
