@@ -32,7 +32,7 @@ import msgspec
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Descriptor, Message, Report
 
-FORMAT = 7
+FORMAT = 8
 """The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
 objects."""
 
@@ -170,6 +170,14 @@ INPUTS: dict[str, dict[str, Any]] = {
     "done": _RREF | {"call": (CallId | None, None)},
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
+    "suspect_cycle": _RREF | {"cuts": bool},
+    "scanned": {
+        "asker": WorkerId,
+        "look": Number,
+        "rrefs": tuple[RRefId, ...],
+        "held": tuple[tuple[RRefId, RRefId, Number], ...] | None,
+    },
+    "give_up_cycle": _RREF,
 }
 """The inputs, and the fields of each: a type, or a type and a default.
 

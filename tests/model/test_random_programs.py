@@ -30,6 +30,7 @@ from farref.protocol.messages import (
     Delete,
     Descriptor,
     Flow,
+    Grip,
     Hop,
     Message,
     Passing,
@@ -272,6 +273,9 @@ DELETES = st.builds(
 CARGOES = st.builds(
     lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
 )
+GRIPS = st.lists(
+    st.builds(Grip, rref=RREFS, stamp=st.just(0), by=st.just(()), owned=st.booleans()), max_size=1
+).map(tuple)
 HOPS = st.lists(st.builds(Hop, run=CALLS, call=CALLS), max_size=1).map(tuple)
 FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     RRefId: RREFS,
@@ -288,6 +292,7 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[Delete, ...]: st.lists(DELETES, max_size=2).map(tuple),
     tuple[tuple[RRefId, ForkId], ...]: st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple),
     tuple[Hop, ...]: HOPS,
+    tuple[Grip, ...]: GRIPS,
 }
 """Values for a message's fields, by their types; the other fields have their defaults."""
 

@@ -41,6 +41,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    Grip,
     Hop,
     Invoke,
     Message,
@@ -187,6 +188,9 @@ def _item(value: object) -> str:
             return f"{rref} by fork {' and '.join(map(str, forks))}{_table(borrowers)}"
         case Hop(run=run, call=call):
             return f"{run} for {call}"
+        case Grip(rref=rref, by=by, others=others):
+            holders = [*map(str, by), *map(_item, others)]
+            return f"{rref} by {' and '.join(holders) or 'nobody'}"
         case (RRefId() as rref, ForkId() as fork):
             return f"{rref} by fork {fork}"
         case (ForkId() as fork, WorkerId() as worker):

@@ -80,6 +80,9 @@ CYCLES = {
             "(self.start,)",
         ),
     ),
+    "cycles/a_late_cut": (
+        Mutant("cuts in any case", Cycles, "receive_cut", "or owner.stamp != message.stamp", ""),
+    ),
     "a ring of two, and one owner dies": (
         in_context("goes on with a search", "died", "effects + self.cycles.died()", "effects"),
     ),
