@@ -97,6 +97,11 @@ class Discards:
 
     # ---- settling; under the endpoint's lock
 
+    @property
+    def counted(self) -> int:
+        """The number of objects that are counted."""
+        return len(self._holds)
+
     def __bool__(self) -> bool:
         """Whether there is something to settle."""
         return bool(self._gone or self._messages)

@@ -387,6 +387,8 @@ class Inspect:
     asker: ActorAddress
     about: RRefId | None = None
     rows: bool = True
+    collect: tuple[float, bool] | None = None
+    """Search for garbage in cycles instead, for so many seconds; true: and collect it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +401,8 @@ class Inspected:
     holdings: tuple[Any, ...] = ()
     error: str = ""
     """The reason why there are none."""
+    garbage: tuple[Any, ...] = ()
+    """The `Garbage` that searches have found."""
 
 
 @dataclass(frozen=True, slots=True)
