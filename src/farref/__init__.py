@@ -11,6 +11,7 @@ from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sy
 from .actors.api.system import System
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
+from .actors.cycles.collector import Garbage
 from .actors.handles.rref import RRef
 from .actors.looking.counting import counters
 from .actors.looking.inspection import ReferenceInfo, references
@@ -81,6 +82,7 @@ __all__ = [
     "FetchTimeoutError",
     "ForeignReferenceError",
     "Future",
+    "Garbage",
     "GivenUpError",
     "Group",
     "GroupMember",

@@ -6,6 +6,7 @@ import typer
 
 from .actors.hosting.versions import FARREF
 from .commands.demo import demo
+from .commands.gc import gc
 from .commands.join import join
 from .commands.metrics import metrics
 from .commands.new_key import key
@@ -41,6 +42,7 @@ def main(
 
 
 app.command()(demo)
+app.command()(gc)
 app.command()(join)
 app.command()(key)
 app.command()(metrics)
