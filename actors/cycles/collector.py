@@ -7,6 +7,7 @@ twice as long. All work is done in threads of the endpoint's own; the mailbox th
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
 import time
@@ -201,6 +202,7 @@ class Collector(Internal):
         """
         self._warn()
         core, end = self._core, time.monotonic() + seconds
+        gc.collect()  # garbage of this process alone may hold an object
         core.step(list)  # settle the dropped references
         holders = self.scanner.holders(anew=True)
         with core.lock:
