@@ -58,6 +58,10 @@ class Counters:
     """Messages that wait for its handlers now, or for the program to `listen`."""
     backlog: int = 0
     """Messages that it has sent and that have no acknowledgement now."""
+    searches: int = 0
+    """Searches for garbage in rings that it began and that have ended."""
+    collected: int = 0
+    """Objects that these searches found to be garbage."""
     timers: int = 0
     """Wakeups that its process has asked for and that have not come; on our own base only."""
 

@@ -54,7 +54,7 @@ class _Suspect:
 
     stamp: int
     due: float
-    wait: float = IDLE
+    wait: float
 
 
 class Collector(Internal):
@@ -167,9 +167,9 @@ class Collector(Internal):
                 owner = core.context.owners.get(rref)
                 if owner is None:
                     continue
-                suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE))
+                suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE, IDLE))
                 if suspect.stamp != owner.stamp:
-                    self._suspects[rref] = _Suspect(owner.stamp, now + IDLE)
+                    self._suspects[rref] = _Suspect(owner.stamp, now + IDLE, IDLE)
                 elif now >= suspect.due and len(self._running) + len(found) < AT_ONCE:
                     suspect.due = now + suspect.wait
                     suspect.wait = min(2 * suspect.wait, LONGEST)

@@ -87,6 +87,8 @@ METRICS = (
         grows=True,
         unit="By",
     ),
+    Metric("searches", "Searches for garbage in rings.", lambda c: c.searches, grows=True),
+    Metric("collected", "Objects found to be such garbage.", lambda c: c.collected, grows=True),
     Metric("packets_sent", "Packets sent.", lambda c: c.packets_sent, grows=True),
     Metric("packets_received", "Packets received.", lambda c: c.packets_received, grows=True),
     Metric(

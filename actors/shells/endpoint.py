@@ -82,7 +82,14 @@ class Endpoint(Internal):
         )
         self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
         self.collector = Collector(core, self.objects)
-        self.counting = Counting(core, self.delivery, self.calls, self.server, self.deaths)
+        self.counting = Counting(
+            core,
+            delivery=self.delivery,
+            calls=self.calls,
+            server=self.server,
+            deaths=self.deaths,
+            collector=self.collector,
+        )
         self.inspector = Inspector(
             core,
             registry=self.registry,

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RefActor, RRef, System, remote, rpc_sync
+from farref.actors.cycles import collector, scan
 
 from ...bases import PROCESSES
 from ..conftest import GRACE
@@ -369,6 +370,40 @@ def test_a_ring_goes_in_any_discipline(sharing: Any) -> None:
         assert_stays(system, names)
         nodes.clear()
         assert_goes(system, names)
+
+
+@pytest.mark.parametrize("mode", ["collect", "report"])
+def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "IDLE", 0.3)  # actors inherit it by the fork
+    monkeypatch.setattr(scan, "AGE", 0.1)
+    with System(timeout=20, cycles=mode) as system:
+        for name in NAMES:
+            system.worker(name)
+        nodes = ring_of(*NAMES)
+        names = ids(nodes)
+        time.sleep(1)
+        assert there(system, names) == names
+        nodes.clear()
+        end = time.monotonic() + PATIENCE
+        while sum(each.collected for each in system.counters().values()) < len(NAMES):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        if mode == "report":
+            assert there(system, names) == names
+            return
+        while there(system, names):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+def test_nobody_searches_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "IDLE", 0.1)
+    with System(timeout=20) as system:
+        system.worker("B")
+        names = ids(ring_of("B", "B"))
+        time.sleep(1)
+        assert sum(each.searches for each in system.counters().values()) == 0
+        assert there(system, names) == names
 
 
 def test_a_wrong_mode_is_refused() -> None:
