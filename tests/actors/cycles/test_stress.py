@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import threading
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref import FarrefError, RRef, System, remote, rpc_sync
+from farref import (
+    FarrefError,
+    RRef,
+    System,
+    WorkerDiedError,
+    WorkerNotFoundError,
+    remote,
+    rpc_sync,
+)
 
 from ..conftest import GRACE
 from ..helpers import PATIENCE
@@ -85,6 +96,8 @@ class Graph:
         self.owners = owners
         self.roots: dict[int, RRef[Node]] = {}
         self.edges: dict[int, set[int]] = {}
+        self.home: dict[int, str] = {}
+        self.lost: set[int] = set()
         self.names: dict[int, str] = {}
 
     def make(self) -> None:
@@ -92,6 +105,7 @@ class Graph:
         owner = self.rng.choice(self.owners)
         self.roots[number] = remote(owner, Node, args=(number,))
         self.edges[number] = set()
+        self.home[number] = owner
         self.names[number] = str(self.roots[number].id)
 
     def act(self) -> None:
@@ -123,11 +137,14 @@ class Graph:
                     self.roots.setdefault(number, ref)
 
     def look(self, number: int) -> dict[int, Any]:
-        links: dict[int, Any]
-        found, links = self.roots[number].rpc_sync().look()
+        return self.seen(number, self.roots[number])
+
+    def seen(self, number: int, ref: Any) -> dict[int, Any]:
+        found, links = ref.rpc_sync().look()
         assert found == number
-        assert links.keys() == self.edges[number], (number, links.keys(), self.edges[number])
-        return links
+        alive = {each: link for each, link in links.items() if each not in self.lost}
+        assert alive.keys() == self.edges[number]
+        return alive
 
     def reached(self) -> set[int]:
         """The nodes that the roots lead to."""
@@ -143,12 +160,20 @@ class Graph:
         """Every node that is reached answers, and has its links."""
         known, ahead = dict(self.roots), list(self.roots)
         for number in ahead:
-            found, links = known[number].rpc_sync().look()
-            assert found == number
-            assert links.keys() == self.edges[number]
+            links = self.seen(number, known[number])
             ahead += [each for each in links if each not in known]
             known |= {each: ref for each, ref in links.items() if each not in known}
         assert known.keys() == self.reached()
+
+    def bury(self, owner: str) -> None:
+        """An endpoint died: its nodes are gone, and so are the ways through them."""
+        self.lost |= {number for number, home in self.home.items() if home == owner}
+        self.owners = tuple(each for each in self.owners if each != owner)
+        for number in self.lost:
+            self.roots.pop(number, None)
+            self.edges[number].clear()
+        for edges in self.edges.values():
+            edges.difference_update(self.lost)
 
 
 @pytest.fixture(scope="module")
@@ -164,14 +189,18 @@ def collecting(system: System, end: threading.Event) -> None:
         system.collect(timeout=5)
 
 
-def run(system: System, seed: int, steps: int) -> None:
-    """A random run; at its end nothing is left."""
-    graph = Graph(random.Random(seed), NAMES)
+def run(system: System, seed: int, steps: int, mortal: str = "") -> None:
+    """A random run; at its end nothing is left. In its middle the endpoint *mortal* is killed."""
+    owners = (*NAMES, mortal) if mortal else NAMES
+    graph = Graph(random.Random(seed), owners)
     end = threading.Event()
     collector = threading.Thread(target=collecting, args=(system, end))
     collector.start()
     try:
         for step in range(steps):
+            if mortal and step == steps // 2:
+                kill(mortal)
+                graph.bury(mortal)
             graph.act()
             if step % 25 == 24:
                 graph.check()
@@ -185,6 +214,16 @@ def run(system: System, seed: int, steps: int) -> None:
     finally:
         end.set()
         collector.join(60)
+
+
+def kill(name: str) -> None:
+    """Kill the worker *name*, and wait until this is known."""
+    os.kill(rpc_sync(name, os.getpid), signal.SIGKILL)
+    end = time.monotonic() + PATIENCE
+    with suppress(WorkerDiedError, WorkerNotFoundError):
+        while time.monotonic() < end:
+            rpc_sync(name, pow, args=(2, 3))
+    time.sleep(2 * GRACE)
 
 
 def assert_left(system: System, expected: set[str], names: set[str]) -> None:
@@ -202,6 +241,19 @@ def assert_left(system: System, expected: set[str], names: set[str]) -> None:
 
 def test_random_graphs(system: System) -> None:
     run(system, seed=1, steps=150)
+
+
+def test_random_graphs_with_a_death(system: System) -> None:
+    system.worker("mortal")
+    run(system, seed=1001, steps=120, mortal="mortal")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(1002, 1042))
+def test_more_random_graphs_with_a_death(system: System, seed: int) -> None:
+    system.worker(f"mortal {seed}")
+    run(system, seed, steps=240, mortal=f"mortal {seed}")
 
 
 @pytest.mark.slow
