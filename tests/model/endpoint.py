@@ -596,6 +596,8 @@ class Endpoint(Shell):
                 self._bind(None, under or name, self._unbind(task, name))
             case do.Put(name=name, into=into):
                 holder = self._valued(task, into)
+                if holder not in self.inside.keys() | self.loose.keys():
+                    return  # it has an error for a value
                 values = self.inside if holder in self.inside else self.loose
                 values[holder] = (*values[holder], self._moved(task, name, copy=action.copy))
             case do.Pull(name=name, out_of=out_of):

@@ -51,6 +51,8 @@ class Program:
     searches: str | None = None
     """The endpoints that search for garbage in cycles while other things happen, once for each
     letter. None: nobody searches, not even at rest."""
+    rests: int = 1
+    """The searches at rest; one frees everything that leads to its object."""
     losing: tuple[str, ...] = ()
     """The calls that end with the loss of their object, without a death."""
     reaches: tuple[str, ...] = ()
@@ -189,7 +191,9 @@ class World:
         ]
         if self._is_at_rest(state, places):
             # A death ends all searches, also this one.
-            if sum(endpoint.rested for _, endpoint in places) <= len(self.dead(state)):
+            if sum(endpoint.rested for _, endpoint in places) < self.program.rests + len(
+                self.dead(state)
+            ):
                 garbage = unreachable(self.living(state), ())
                 for number, endpoint in places:
                     for rref in sorted(garbage & endpoint.inside.keys()):
