@@ -214,13 +214,15 @@ class Run:
 
     def finish(self) -> None:
         """Go on until no move is possible, without further crashes."""
-        for _ in range(MANY_MOVES):
+        searches = self.model.program.searches is not None
+        for turn in range(MANY_MOVES):
             moves = self.model.moves(self.state)
-            calm = (index for index, (move, _) in enumerate(moves) if move.step != Crash())
-            first = next(calm, None)
-            if first is None:
+            calm = [index for index, (move, _) in enumerate(moves) if move.step != Crash()]
+            if not calm:
                 break
-            self.step(lambda _, first=first: first)  # type: ignore[misc]  # mypy infers no default
+            # Searches come last among the moves: let them meet the other ones.
+            chosen = calm[turn * 7 % len(calm) if searches else 0]
+            self.step(lambda _, chosen=chosen: chosen)  # type: ignore[misc]  # mypy infers no default
         else:
             self.fail("it does not end")
         mistake = self.model.judge_end(self.state)
