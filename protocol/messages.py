@@ -310,7 +310,7 @@ class WhoHolds(Said, frozen=True, kw_only=True):
     One `Holders` answers it. *look* is a number of the asker's.
     """
 
-    words = ("look", "look {look} at {rrefs}", "look at {rrefs}", "look")
+    words = ("look",)
     hue = 143
     look: Number
     rrefs: tuple[RRefId, ...]
@@ -322,7 +322,7 @@ class Holders(Said, frozen=True, kw_only=True):
     No grip: something else keeps one of them, or may keep it.
     """
 
-    words = ("looked", "look {look} saw {grips}", "saw {grips}", "looked")
+    words = ("looked",)
     hue = 107
     look: Number
     grips: tuple[Grip, ...] = ()
