@@ -243,14 +243,10 @@ def test_what_a_variable_of_a_worker_reaches_stays(system: System, how: str) -> 
 def test_a_ring_that_is_cut_open_stays_as_far_as_it_is_reached(system: System) -> None:
     nodes = ring_of("B", "C", "D")
     names = ids(nodes)
-    first = str(nodes[0].id)
     nodes[0].rpc_sync().apart()
     nodes.clear()
-    deadline = time.monotonic() + PATIENCE
-    while first in there(system, names) and time.monotonic() < deadline:
-        system.collect(timeout=PATIENCE)
     # B's variable holds the second; the second leads to the third, and the third to the first.
-    assert there(system, names) == names
+    assert_stays(system, names)
     rpc_sync("B", release, args=("apart",))
     end = time.monotonic() + PATIENCE
     while there(system, names) and time.monotonic() < end:
@@ -347,12 +343,12 @@ def make_many(number: int) -> None:
 
 
 def test_a_ring_goes_beside_many_live_objects(system: System) -> None:
-    rpc_sync("B", make_many, args=(5_000,), timeout=60)
+    rpc_sync("B", make_many, args=(200,), timeout=60)
     nodes = ring_of("B", "C")
     names = ids(nodes)
     nodes.clear()
     assert_goes(system, names)
-    assert rpc_sync("B", use_many) == 5_000
+    assert rpc_sync("B", use_many) == 200
     rpc_sync("B", release, args=("many",))
 
 
