@@ -10,7 +10,7 @@ SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/se
 	tests/trace/test_stories.py
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
-JOBS = 3
+JOBS = 4
 test: JOBS = 5
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons, each of which would compile everything anew.

@@ -228,8 +228,6 @@ def removal(rref: RRefId, owner: WorkerId, fork: ForkId) -> Effect:
 
 def batched(effects: list[Effect]) -> list[Effect]:
     """The same effects, with at most one notice and one answer for each peer."""
-    if len(effects) < 2:
-        return effects
     notices: dict[WorkerId, list[tuple[RRefId, ForkId]]] = {}
     answers: dict[WorkerId, list[Delete]] = {}
     others: list[Effect] = []

@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 
     from .cycles import Found
     from .dead import Span
-    from .ids import CallId, RRefId, WorkerId
+    from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Cargo, Descriptor
 
 
@@ -303,28 +303,44 @@ class Context:
         *message* is right in every field: it was decoded (see `packets`), or never left here.
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
-        if sender in self.dead:
+        if self.dead.firsts and sender in self.dead:
             return []
         return self._finish(self._receive(sender, message))
 
     def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:
-        if isinstance(message, Call | Invoke | Fetch) and message.call.caller != sender:
-            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
-        match message:
-            case ForkRequest():
-                owner, lost = self.entries.own_or_await(message.rref)
-                return [*owner.fork_request(sender, message), *lost]
-            case Delete():
-                return self.loans.delete(sender, message)
+        match message:  # the frequent ones first
+            case Reply():
+                return self._receive_reply(sender, message)
+            case Call(call=call, cargo=cargo):
+                self._check_caller(sender, message)
+                if not cargo.descriptors:
+                    return [Run(sender, message)]
+                accepted = self._references.accept_request(sender, call, cargo)
+                return [*accepted, Run(sender, message)]
+            case Fetch():
+                self._check_caller(sender, message)
+                return self._hosting.fetch(sender, message)
+            case Invoke():
+                self._check_caller(sender, message)
+                return self._hosting.invoke(sender, message)
+            case Create():
+                return self._hosting.create(sender, message)
             case Ack(rref=rref):
                 user = self.entries.user(rref)
                 effects = user.ack(sender, message)
                 return self.entries.after(user, effects + self._hosting.created(rref, sender))
+            case Delete():
+                return self.loans.delete(sender, message)
+            case ForkRequest():
+                owner, lost = self.entries.own_or_await(message.rref)
+                return [*owner.fork_request(sender, message), *lost]
             case ChildAck():
                 found_user = self.users.get(message.rref)
                 if found_user is None or found_user.lost:
                     return []  # the owner died meanwhile, and the pin ended with it
                 return self.entries.after(found_user, found_user.child_ack(sender, message))
+            case Tell(cargo=cargo):
+                return [*self._references.accept(sender, cargo), Hand(sender, message)]
             case Cancel(call=call, rref=on):
                 return (
                     [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
@@ -335,19 +351,6 @@ class Context:
                 return self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):
                 return self.loans.removed(sender, removed)
-            case Tell(cargo=cargo):
-                return [*self._references.accept(sender, cargo), Hand(sender, message)]
-            case Call(call=call, cargo=cargo):
-                accepted = self._references.accept_request(sender, call, cargo)
-                return [*accepted, Run(sender, message)]
-            case Create():
-                return self._hosting.create(sender, message)
-            case Invoke():
-                return self._hosting.invoke(sender, message)
-            case Fetch():
-                return self._hosting.fetch(sender, message)
-            case Reply():
-                return self._receive_reply(sender, message)
             case AliasRef():
                 return self.aliases.receive_alias_ref(sender, message)
             case Canonical():
@@ -367,6 +370,10 @@ class Context:
             case _:
                 assert_never(message)
 
+    def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
+        if message.call.caller != sender:
+            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
+
     def _receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
         waiting = self._requests.check_reply(sender, message)
         effects = self._requests.receive_reply(sender, waiting, message)
@@ -377,9 +384,12 @@ class Context:
 
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """All effects of a step, in as few messages as possible; held-back ones come last."""
-        if self.state.held or self.state.fetching:
+        state = self.state
+        if state.held or state.fetching:
             effects += self.names.send_held()
-        return batched(self.entries.sendable(effects))
+        if state.dead.firsts:
+            effects = self.entries.sendable(effects)
+        return effects if len(effects) < 2 else batched(effects)
 
     # ---- death
 
@@ -393,6 +403,13 @@ class Context:
         effects = self._death.died(worker, unacknowledged)
         return self._finish(effects + self.cycles.died())
 
+    def uncounted(self) -> frozenset[ForkId]:
+        """The forks that owners were asked to count, and have not acknowledged.
+
+        A death is settled here when those after `died` have all left this set: see `death`.
+        """
+        return self._death.uncounted()
+
     def bury(self, worker: WorkerId) -> list[Effect]:
-        """The grace of the dead *worker* is over."""
+        """The grace of the dead *worker* is over: all endpoints have settled all deaths."""
         return self._finish(self._death.bury(worker))

@@ -40,25 +40,26 @@ Span = tuple[Number, Number]
 class Dead:
     """A set of endpoints, by their numbers, that only grows."""
 
-    __slots__ = ("_firsts", "_lasts")
+    __slots__ = ("_lasts", "firsts")
 
     def __init__(self, spans: Iterable[Span] = ()) -> None:
-        self._firsts: list[int] = []
+        self.firsts: list[int] = []
+        """The first number of each span. While it is empty, no endpoint needs to be looked up."""
         self._lasts: list[int] = []
         self.merge(spans)
 
     def __contains__(self, worker: WorkerId) -> bool:
-        place = bisect_right(self._firsts, worker.incarnation)
+        place = bisect_right(self.firsts, worker.incarnation)
         return place > 0 and worker.incarnation <= self._lasts[place - 1]
 
     def __len__(self) -> int:
         """The number of spans: the cost of the set."""
-        return len(self._firsts)
+        return len(self.firsts)
 
     @property
     def spans(self) -> tuple[Span, ...]:
         """All spans, for `merge`."""
-        return tuple(zip(self._firsts, self._lasts, strict=True))
+        return tuple(zip(self.firsts, self._lasts, strict=True))
 
     def add(self, worker: WorkerId) -> None:
         """*worker* has died."""
@@ -68,9 +69,9 @@ class Dead:
         """Add all numbers of *spans*."""
         for first, last in spans:
             begin = bisect_left(self._lasts, first - 1)  # the first span that touches it, or more
-            end = bisect_right(self._firsts, last + 1)
+            end = bisect_right(self.firsts, last + 1)
             if begin < end:
-                first = min(first, self._firsts[begin])  # noqa: PLW2901 - they become one
+                first = min(first, self.firsts[begin])  # noqa: PLW2901 - they become one
                 last = max(last, self._lasts[end - 1])  # noqa: PLW2901 - the same
-            self._firsts[begin:end] = [first]
+            self.firsts[begin:end] = [first]
             self._lasts[begin:end] = [last]

@@ -2,7 +2,16 @@
 
 It comes in two steps. ``died`` at once fails everything that waits for the worker (G6). ``bury``,
 an `orphan_grace` later, releases the worker's holds. In between, the endpoints that got references
-from the worker, and are unknown to the owner, announce themselves. If one comes too late, the owner
+from the worker, and are unknown to the owner, announce themselves.
+
+A clock cannot say when they all have done so, since packets are lost. Therefore a death has a
+third moment between the two. An endpoint has **settled** a death when each `ForkRequest` that was
+outstanding at the news, or was sent for it, has been acknowledged (see ``uncounted``). The grace
+ends nowhere before every living endpoint has heard of every death and has settled it. Then each
+endpoint that got a reference from the dead is counted, or a counted one pins for it. A later
+request needs no such care: its parent lives, as nobody believes the dead any more.
+
+If the shell buries too early all the same, and an announcement comes too late, the owner
 puts a placeholder in the place of the object, has it resolved to a `RefLostError` (`Lose`), and
 counts the endpoint as usual. So the late endpoint gets an answer like any other, and learns of the
 loss when it uses the reference (G6).
@@ -26,7 +35,7 @@ if TYPE_CHECKING:
     from .aliases import Aliases
     from .effects import Effect
     from .entries import Entries
-    from .ids import WorkerId
+    from .ids import ForkId, WorkerId
     from .loans import Loans
     from .messages import Message
     from .state import Tables
@@ -84,6 +93,18 @@ class Death:
                     back = user.take_back(borrowers, self.entries.mint_fork)
                     effects += self.entries.after(user, back)
         return effects
+
+    def uncounted(self) -> frozenset[ForkId]:
+        """The forks that owners were asked to count, without an acknowledgement so far.
+
+        The fork of a creation by a method is not among them. Such a creation may be held back for
+        as long as another function runs, and its creator needs no dead endpoint for it.
+        """
+        return frozenset(
+            user.requested
+            for user in self.state.users.values()
+            if user.requested is not None and user.rref not in self.state.creating
+        )
 
     def bury(self, worker: WorkerId) -> list[Effect]:
         """Release everything that the dead *worker* held, was sent, or was owed (G4 and G5)."""

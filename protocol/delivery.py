@@ -43,7 +43,10 @@ from .messages import FLOWS, Flow, Message, RoomAsked, RoomGiven
 from .room import Room
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
+
+    Full = Callable[[], Collection[Flow]]
+    """The flows that have no room here now."""
 
 WINDOW = 1024
 """The most messages in flight, per channel and direction; and of one flow, without new room."""
@@ -72,7 +75,6 @@ class Channel:
         "_expects",
         "_flight",
         "_next",
-        "_owed",
         "_pause",
         "_released",
         "_retry_at",
@@ -80,6 +82,7 @@ class Channel:
         "_told",
         "_unsent",
         "duplicates",
+        "owed",
         "retransmissions",
     )
 
@@ -100,7 +103,7 @@ class Channel:
         """The peer's room, for each flow."""
         self._released: list[tuple[Message, int]] = []
         """Messages that waited for room and have now got their numbers; for `released`."""
-        self._owed: tuple[Flow, ...] = ()
+        self.owed: tuple[Flow, ...] = ()
         """The flows for which the peer asked for room and has got none yet."""
         self.retransmissions = 0
         """Messages sent again so far."""
@@ -122,15 +125,25 @@ class Channel:
             waiting += len(each.waiting)
         return self.backlog + waiting, room.bytes + room.waiting_bytes
 
+    def lighter(self, messages: int, size: int) -> bool:
+        """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""
+        if len(self._unsent) + len(self._flight) >= messages:
+            return False
+        for room in self._rooms.values():  # noqa: SIM110 - `all` would make four calls
+            if room.waiting or room.bytes >= size:
+                return False
+        return True
+
     @property
     def waits(self) -> bool:
         """Whether a message waits for room."""
         return any(room.waiting for room in self._rooms.values())
 
-    @property
-    def owed(self) -> tuple[Flow, ...]:
-        """The flows for which the peer asked for room and has got none yet."""
-        return self._owed
+    def eager(self, now: float) -> bool:
+        """Whether `packet` may have something to say now."""
+        return bool(self._unsent) or (
+            self._acknowledge_at is not None and now >= self._acknowledge_at
+        )
 
     @property
     def in_flight(self) -> int:
@@ -192,7 +205,7 @@ class Channel:
 
     def give(self, flow: Flow) -> None:
         """There is room for *flow* here again."""
-        self._owed = tuple(each for each in self._owed if each != flow)
+        self.owed = tuple(each for each in self.owed if each != flow)
         self._unsent.append(RoomGiven(flow=flow))
 
     def _ask(self, flow: Flow, room: Room) -> None:
@@ -216,11 +229,15 @@ class Channel:
             self._ask(flow, room)
 
     def packet(self, now: float) -> Packet | None:
-        """All messages that can leave now, in one packet; None if there is nothing new to say."""
-        room = WINDOW - len(self._flight)
-        batch = [self._unsent.popleft() for _ in range(min(room, len(self._unsent)))]
-        if not batch:
-            return None
+        """All messages that can leave now, in one packet; None if nothing must be said now."""
+        room, unsent = WINDOW - len(self._flight), self._unsent
+        if not unsent or room <= 0:
+            due = self._acknowledge_at
+            return self._make(self._next, []) if due is not None and now >= due else None
+        if len(unsent) == 1:  # nearly always
+            batch = [unsent.popleft()]
+        else:
+            batch = [unsent.popleft() for _ in range(min(room, len(unsent)))]
         first = self._next
         self._next += len(batch)
         self._flight.extend(batch)
@@ -228,16 +245,18 @@ class Channel:
             self._retry_at = now + self._pause
         return self._make(first, batch)
 
-    def receive(self, packet: Packet, now: float, full: Collection[Flow] = ()) -> list[Message]:
+    def receive(self, packet: Packet, now: float, full: Full = tuple) -> list[Message]:
         """Take a packet of the peer; return the messages to hand over now, in order.
 
-        The flows in *full* get no room until `give` is called. Messages about room are handed over,
+        The flows in ``full()`` get no room until `give` is called. It is called only if the peer
+        asks for room. Messages about room are handed over,
         too: they mean nothing to others. The packet was decoded, so everything in it has its type
         (see `packets`). Raises `ProtocolError`, with nothing changed, if no correct peer sends the
         packet.
         """
         self._check(packet)
-        self._acknowledged(packet.expects, now)
+        if packet.expects > self._next - len(self._flight):
+            self._acknowledged(packet.expects, now)
         if packet.first == self._expects and not self._ahead:  # nearly always
             handed = list(packet.messages)
             self._expects += len(handed)
@@ -254,11 +273,11 @@ class Channel:
             self._acknowledge_at = now + ACK_DELAY
         return handed
 
-    def _asked(self, flow: Flow, full: Collection[Flow]) -> None:
-        if flow not in full:
+    def _asked(self, flow: Flow, full: Full) -> None:
+        if flow not in full():
             self._unsent.append(RoomGiven(flow=flow))
-        elif flow not in self._owed:
-            self._owed = (*self._owed, flow)
+        elif flow not in self.owed:
+            self.owed = (*self.owed, flow)
 
     def _put_in_order(self, packet: Packet) -> list[Message]:
         """The messages to hand over now, of this packet, and earlier ones that came too early."""
@@ -293,10 +312,7 @@ class Channel:
             )
 
     def _acknowledged(self, expects: int, now: float) -> None:
-        oldest = self._next - len(self._flight)
-        if expects <= oldest:
-            return
-        for _ in range(expects - oldest):
+        for _ in range(expects - (self._next - len(self._flight))):
             self._flight.popleft()
         self._pause = FIRST_RETRY
         self._retry_at = now + self._pause if self._flight else None

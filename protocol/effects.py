@@ -82,7 +82,10 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Take *call* of *sender* back if it still waits for a thread; `Cancel` asked for it."""
+    """Take *call* of *sender* back; `Cancel` asked for it.
+
+    It may wait for a thread, or for the future that it has returned. Other work goes on.
+    """
 
     sender: WorkerId
     call: CallId

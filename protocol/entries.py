@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     from .messages import Descriptor
     from .state import Tables
 
+_new = tuple.__new__
+"""Makes an id without the Python function in between that a named tuple has."""
+
 
 @dataclass(slots=True)
 class Entries:
@@ -182,13 +185,13 @@ class Entries:
     def sendable(self, effects: list[Effect]) -> list[Effect]:
         """*effects* without messages to the dead."""
         dead = self.state.dead
-        if not dead:
+        if not dead.firsts:
             return effects
         return [e for e in effects if not (isinstance(e, Send) and e.to in dead)]
 
     def check_alive(self, worker: WorkerId) -> None:
         """Raise `WorkerDiedError` if *worker* is dead."""
-        if worker in self.state.dead:
+        if self.state.dead.firsts and worker in self.state.dead:
             raise WorkerDiedError(f"worker {worker} died{self.how(worker)}; choose another one")
 
     def how(self, worker: WorkerId) -> str:
@@ -235,17 +238,17 @@ class Entries:
     def mint_rref(self) -> RRefId:
         """The id of a new object."""
         self.state.rrefs += 1
-        return RRefId(self.state.me, self.state.rrefs)
+        return _new(RRefId, (self.state.me, self.state.rrefs))
 
     def mint_fork(self) -> ForkId:
         """The id of a new fork."""
         self.state.forks += 1
-        return ForkId(self.state.me, self.state.forks)
+        return _new(ForkId, (self.state.me, self.state.forks))
 
     def mint_pin(self, rref: RRefId | None) -> CallId:
         """Mint the id of a call; it pins the object that it is called on until it is answered."""
         self.state.calls += 1
-        call = CallId(self.state.me, self.state.calls)
+        call = _new(CallId, (self.state.me, self.state.calls))
         if rref is not None:
             self.entry(rref).pending.add(call)
         return call

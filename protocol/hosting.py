@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from .creations import Seen
-from .effects import Effect, Refusal, Refuse, Run, Send
+from .effects import Effect, Refusal, Refuse, Run, Send, Stop
 from .errors import ProtocolError
 from .messages import Ack, Create
 
@@ -91,11 +91,16 @@ class Hosting:
         return self.entries.after(owner, owner.enqueue(sender, request))
 
     def cancel(self, sender: WorkerId, call: CallId, rref: RRefId) -> list[Effect]:
-        """*sender* takes back *call* on *rref*, which waits here or has been passed on."""
+        """*sender* takes back *call* on *rref*, which waits here or has been passed on.
+
+        If it has begun, the shell decides.
+        """
         owner = self.state.owners.get(rref)
         if owner is None:
             return []
         cancelled = self.entries.after(owner, owner.cancel(sender, call))
+        if not cancelled and call.caller == sender and owner.has_begun(call):
+            return [Stop(sender, call)]
         if cancelled or owner.alias is None:
             return cancelled
         ours = self.state.relayed.get(call)

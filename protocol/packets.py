@@ -51,6 +51,8 @@ _packets = msgspec.msgpack.Decoder(_Row)
 _loose = msgspec.msgpack.Decoder(_Rows)
 _messages = msgspec.msgpack.Decoder(Message)
 
+_put = msgspec.structs.force_setattr
+
 LONGEST = 200
 """The decoder's text about a malformed message is cut to this many characters."""
 
@@ -71,11 +73,6 @@ def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
             without = Cargo(payload=number, descriptors=cargo.descriptors)
             bare.append(msgspec.structs.replace(message, cargo=without))
     return _encoder.encode((packet.first, packet.expects, bare)), tuple(payloads)
-
-
-def row_of(packet: Packet) -> tuple[int, int, tuple[Message, ...]]:
-    """*packet* as its row on the wire, with the payloads inside."""
-    return packet.first, packet.expects, packet.messages
 
 
 def size_of(descriptors: tuple[Descriptor, ...]) -> int:
@@ -102,7 +99,9 @@ def decode(
 
 
 def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> Packet:
-    """The packet with the `row_of` in *data*; *load* returns the payload for its placeholder.
+    """The packet with the row in *data*; *load* returns the payload for its placeholder.
+
+    The row is the number of the first message, the acknowledgement, and the messages.
 
     Raises `ProtocolError` if *data* is no packet.
     """
@@ -110,21 +109,21 @@ def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> P
         first, expects, messages = _packets.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         first, expects, messages = _one_by_one(data)
-    return Packet(first, tuple([_loaded(message, load) for message in messages]), expects)
-
-
-def _loaded(message: Message, load: Callable[[object], object]) -> Message:
-    """*message* with its payload put back."""
-    cargo: Cargo | None = getattr(message, "cargo", None)
-    if cargo is None or cargo.payload is None:
-        return message
-    try:
-        payload = load(cargo.payload)
-    except ProtocolError as error:
-        return _malformed(str(error))
-    # Nobody has seen the cargo yet, so changing the frozen object is safe.
-    msgspec.structs.force_setattr(cargo, "payload", payload)
-    return message
+    refused: dict[int, Message] = {}
+    for place, message in enumerate(messages):
+        cargo: Cargo | None = getattr(message, "cargo", None)
+        if cargo is None or cargo.payload is None:
+            continue
+        try:
+            payload = load(cargo.payload)
+        except ProtocolError as error:
+            refused[place] = _malformed(str(error))
+            continue
+        # Nobody has seen the cargo yet, so changing the frozen object is safe.
+        _put(cargo, "payload", payload)
+    if refused:
+        messages = tuple([refused.get(place, each) for place, each in enumerate(messages)])
+    return Packet(first, messages, expects)
 
 
 def _one_by_one(data: bytes | msgspec.Raw) -> tuple[int, int, tuple[Message, ...]]:

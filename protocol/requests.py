@@ -76,7 +76,8 @@ class Requests:
         self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...]
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*."""
-        self.entries.check_alive(to)
+        if self.state.dead.firsts:
+            self.entries.check_alive(to)
         call = self.mint(to, None, cargo)
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
@@ -158,7 +159,9 @@ class Requests:
         moved: Moved | None = None,
     ) -> list[Effect]:
         """Answer *call* (its id names the caller) and release its request's references."""
-        loans, effects = self.loans.end(call, replies=True)
+        loans, effects = (
+            self.loans.end(call, replies=True) if call in self.state.serving else ((), [])
+        )
         answer = Reply(
             call=call, cargo=cargo, loans=loans, relayed=relayed, refused=refused, moved=moved
         )
@@ -180,9 +183,10 @@ class Requests:
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
-        lent = {loan.fork: loan.rref for loan in waiting.loans}
-        if any(lent.get(report.fork) != report.rref for report in message.loans):
-            raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
+        if message.loans:
+            lent = {loan.fork: loan.rref for loan in waiting.loans}
+            if any(lent.get(report.fork) != report.rref for report in message.loans):
+                raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
         if message.moved is not None and waiting.rref in {None, message.moved.fork.rref}:
             raise ProtocolError(f"{sender} says that {message.call} was on an alias, and it is not")
         return waiting
@@ -190,9 +194,11 @@ class Requests:
     def receive_reply(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
         """Take the answer to the call of *waiting*, which this endpoint made."""
         moved = (message.moved.fork,) if message.moved else ()
-        lent = {loan.fork: loan.rref for loan in waiting.loans}
-        brought = Cargo(descriptors=(*message.cargo.descriptors, *moved))
-        effects = self.references.accept(sender, brought, lent=lent)
+        lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
+        effects: list[Effect] = []
+        if moved or message.cargo.descriptors:
+            brought = Cargo(descriptors=(*message.cargo.descriptors, *moved))
+            effects = self.references.accept(sender, brought, lent=lent)
         del self.state.waiting[message.call]
         if message.moved and waiting.rref is not None:
             target = message.moved.fork.rref
@@ -205,10 +211,12 @@ class Requests:
             effects += self.entries.answered(waiting.rref, message.call)
         if message.moved and elsewhere and waiting.fetch is not None:
             effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)
-        effects += self.entries.release(moved)
-        reports = {report.fork: report for report in message.loans}
-        for fork, rref in lent.items():
-            effects += self.loans.ended(sender, rref, fork, reports.get(fork))
+        if moved:
+            effects += self.entries.release(moved)
+        if lent:
+            reports = {report.fork: report for report in message.loans}
+            for fork, rref in lent.items():
+                effects += self.loans.ended(sender, rref, fork, reports.get(fork))
         return effects
 
     def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:

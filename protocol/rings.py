@@ -187,7 +187,8 @@ class Rings:
         late = state.held_calls & {call, creation}
         for name, held in state.held.items() if late else ():
             if late & calls_in(held):
-                pending = self.entries.entry(name).pending
+                entry = self.entries.find(name)  # none: *name* has turned out to be an alias
+                pending = entry.pending if entry is not None else set()
                 sent = pending & state.waiting.keys() - state.held_calls
                 return state.fetching.get(name) or min(sent, default=call)
         return call

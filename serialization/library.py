@@ -37,6 +37,7 @@ from .classes import set_class, version_of
 from .definitions import SPACE, Definition, Missing, bounded
 from .failures import CAUGHT, name_of, text_of
 from .ingredients import Ingredients, Space, content_of
+from .plain import is_shared_main
 from .sameness import seen
 
 if TYPE_CHECKING:
@@ -233,6 +234,8 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
 
     def reducer_override(self, obj: Any) -> Any:
         """Namespaces become numbers, and classes are set only if they are new to the receiver."""
+        if isinstance(obj, FunctionType | type) and is_shared_main(obj):
+            return NotImplemented  # it goes by its name
         reduced = super().reducer_override(obj)
         if type(reduced) is not tuple or len(reduced) != 6:
             return reduced

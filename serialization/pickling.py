@@ -38,7 +38,7 @@ from . import plain, shared
 from .cached import REDUCERS, CachedFunction
 from .failures import CAUGHT, text_of
 from .payload import Payload
-from .plain import NAMED, is_by_name
+from .plain import NAMED, is_by_name, is_shared_main
 from .shared import Segment
 
 if TYPE_CHECKING:
@@ -177,10 +177,15 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
+    def reducer_override(self, obj: Any) -> Any:
+        """What all processes have in ``__main__`` goes by its name, the rest as in cloudpickle."""
+        if isinstance(obj, DEFINABLE[:2]) and is_shared_main(obj):
+            return NotImplemented
+        return super().reducer_override(obj)
+
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
-        if type(obj) in NAMED and is_by_name(obj):
-            return None
-        definition = library.define(obj)
+        named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
+        definition = None if named else library.define(obj)
         if definition is None:
             return None
         number = self._defined.setdefault(id(definition), len(self.functions))
@@ -409,6 +414,14 @@ def loads(
     return unpickle(
         payload.data, buffers, payload.inert, handles, functions=payload.functions, make=make
     )
+
+
+def loads_plain(data: bytes) -> Any:
+    """The value of a payload that is only *data*. Raises `SerializationError`."""
+    try:
+        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
+    except CAUGHT as error:
+        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
 
 
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:

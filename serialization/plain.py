@@ -24,6 +24,8 @@ SHORT = 4096
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
+_main_is_shared = False
+
 BY_NAME: dict[Any, bool] = {}
 """Functions and classes that cloudpickle pickles by their names. Their modules keep them alive
 anyway."""
@@ -101,11 +103,29 @@ def _is_numeric(part: Any, kind: type) -> bool:
     return bool(part.nbytes <= SHORT or part.flags.c_contiguous or part.flags.f_contiguous)
 
 
+def share_main(on: bool) -> None:
+    """Whether all processes that this one sends to run its ``__main__``, so that names suffice."""
+    global _main_is_shared  # noqa: PLW0603 - a matter of the whole process
+    _main_is_shared = on
+
+
+def is_shared_main(thing: Any) -> bool:
+    """Whether *thing*, a function or a class, is one that every process has in ``__main__``."""
+    if not _main_is_shared or thing.__module__ != "__main__":
+        return False
+    found: Any = sys.modules["__main__"]
+    for name in thing.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is thing
+
+
 def is_by_name(thing: Any) -> bool:
-    """Whether cloudpickle pickles *thing*, a function or a class, by its name.
+    """Whether *thing*, a function or a class, is pickled by its name.
 
     False if it has not been asked about before and there is no room left to remember it.
     """
+    if _main_is_shared and is_shared_main(thing):
+        return True
     if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False
     if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time

@@ -1,5 +1,5 @@
 """The functions that programs call, and `System`.
 
-Imports `protocol`, `hosting`, `wire`, `core`, `values`, `calls`, `handles`, `cycles`,
-`cluster`, `looking`, `telemetry` and `shells`.
+Imports `protocol`, `serialization`, `hosting`, `wire`, `core`, `values`, `calls`, `handles`,
+`cycles`, `cluster`, `looking`, `telemetry` and `shells`.
 """

@@ -5,6 +5,9 @@ The registrar creates them for every asker. So they end with the system, not wit
 Thespian makes an actor without arguments. An actor with arguments is made of a subclass with an
 empty ``__init__``, and holds back the messages that come. Then its creator calls `construct` there,
 with the arguments, like any function: so references travel in them, and errors come back.
+
+Thespian only logs an error of ``__init__``. So a class with an ``__init__`` of its own gets a
+subclass that catches the error, and the creator asks for it.
 """
 
 from __future__ import annotations
@@ -17,14 +20,18 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 from thespian.actors import ActorExitRequest
 
+from ...protocol.errors import CreationError, FarrefError
 from ...protocol.ids import is_name
+from ...serialization.failures import text_of
 from ..cluster import hosts
 from ..core.current import frame
-from ..shells.ref_actor import construct, wait_for_arguments
+from ..shells.ref_actor import RefActor, check_init, construct, guarded, wait_for_arguments
 from ..shells.worker import Worker
 from ..wire.settings import THREADS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from thespian.actors import ActorAddress
 
     from ..handles.front import Front
@@ -101,15 +108,27 @@ def create_actor(
     _check_arguments(actor_class, args, kwargs)
     if name is None:
         name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
-    if not args and not kwargs:
+    plain = not args and not kwargs
+    init = actor_class.__init__ if plain else None  # type: ignore[misc]  # this very class's
+    if init is RefActor.__init__:
         return _spawn(front, actor_class, name, requirements=requirements, on=on).address
-    made = _spawn(front, _without_init(actor_class), name, requirements=requirements, on=on)
+    stands_in = _with_init(actor_class, guarded(init) if init else wait_for_arguments)
+    actor = _spawn(front, stands_in, name, requirements=requirements, on=on)
+    call = (check_init, (), {}) if plain else (construct, args, kwargs)
     try:
-        front.calls.call(made, (construct, args, kwargs), None, ()).result()
-    except BaseException:
-        front.core.port.post(made.address, ActorExitRequest())
+        front.calls.call(actor, call, None, ()).result()
+    except BaseException as error:
+        front.core.port.post(actor.address, ActorExitRequest())
+        if plain and not isinstance(error, FarrefError) and isinstance(error, Exception):
+            raise _failed(name, error) from error
         raise
-    return made.address
+    return actor.address
+
+
+def _failed(name: str, error: Exception) -> CreationError:
+    text = text_of(error)
+    kind = type(error).__name__ + (f": {text}" if text else "")
+    return CreationError(f"actor {name!r} could not be created: its __init__ raised {kind}")
 
 
 def _check_arguments(actor_class: Any, args: Any, kwargs: Any) -> None:
@@ -128,15 +147,15 @@ def _check_arguments(actor_class: Any, args: Any, kwargs: Any) -> None:
         ) from None
 
 
-def _without_init(actor_class: type) -> type:
-    """A subclass for an actor that is constructed after it has joined."""
+def _with_init(actor_class: type, init: Callable[..., None]) -> type:
+    """A subclass whose instances become instances of *actor_class* in *init*, or after it."""
 
     def fill(body: dict[str, Any]) -> None:
         body |= {
             # Its name is for errors. In the class's own module it would take the class's place.
             "__module__": f"{actor_class.__module__}.to_construct",
             "__slots__": (),  # so an instance can become one of *actor_class*
-            "__init__": wait_for_arguments,
+            "__init__": init,
         }
 
     return types.new_class(actor_class.__name__, (actor_class,), {}, fill)

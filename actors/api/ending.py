@@ -54,6 +54,7 @@ class Ending:
         end = time.monotonic() + seconds
         pause = SHORT
         calls: set[Future[Any]] = set()
+        making: list[Made] = []
         with Progress() as progress:
             while not self._core.closed:
                 self._unasked.log_dropped()
@@ -61,8 +62,10 @@ class Ending:
                 calls.update(unanswered)
                 left = end - time.monotonic()
                 # Calls that end may make objects: ask for the objects after that.
-                ask = not unanswered or left <= 0
-                making = self._making(min(left, ANSWER)) if ask else []
+                if unanswered and left > 0:
+                    making = []
+                elif left > 0 or not making:  # at the end the last answers will do
+                    making = self._making(min(left, ANSWER))
                 if left <= 0 or not (unanswered or making or self._core.callbacks):
                     return self._words(calls, making)
                 progress.tell(partial(self._words, calls, making))
@@ -110,7 +113,7 @@ class Ending:
             for each in calls
             if not each.done()
         ]
-        words += [self._unasked.words(rref, to) for rref, to in making]
+        words += self._unasked.calls(making)
         if self._core.callbacks:
             words.append(f"{len(self._core.callbacks)} callbacks of futures")
         return words

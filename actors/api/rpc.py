@@ -170,9 +170,13 @@ def rpc_sync(
         Exception: the exception of *fn*, with the remote traceback as its cause.
     """
     here = frame()
-    here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
+    if here.core.loop_thread is not None:
+        here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     what = _invocation(fn, args, kwargs, resolve=resolve)
-    return _call(here.core.front, to, what, timeout, here.chain).result()
+    front: Front = here.core.front
+    if to is None:
+        return _call(front, to, what, timeout, here.chain).result()
+    return front.calls.call(front.registry.find(to), what, timeout, here.chain).result()
 
 
 def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
@@ -190,7 +194,8 @@ def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
 def _call(
     front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
 ) -> Future[Any]:
-    check_timeout(timeout, front.core.settings.timeout)
+    if timeout is not None:
+        check_timeout(timeout, front.core.settings.timeout)
     if to is not None:
         return front.calls.call(front.registry.find(to), call, timeout, chain)
     with front.placing.place() as placed:
@@ -209,7 +214,8 @@ def _invocation(
 ) -> Invocation:
     if not callable(fn):
         raise TypeError(f"a call needs a function, not {fn!r}")
-    fn = made_as(fn, frozen=frozen, serial=serial)
+    if frozen or not serial:
+        fn = made_as(fn, frozen=frozen, serial=serial)
     return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
 
 

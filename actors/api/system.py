@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import concurrent.futures
 import contextlib
 import logging
 import os
@@ -17,8 +19,9 @@ import psutil
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
-from ...protocol.ids import WorkerId
+from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
+from ..calls.futures import Future
 from ..cluster import hosts
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
@@ -61,7 +64,7 @@ from .ending import Ending, named
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Callable, Iterator
+    from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import timedelta
 
     from ...protocol.messages import Cargo
@@ -82,6 +85,8 @@ MOST_NAMES = 8
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
+LOOK = 1.0
+"""Seconds between two looks at the end of the system, while `System.messages` waits."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -94,6 +99,9 @@ class System:
         with farref.System() as system:
             worker = system.worker("B")
             print(farref.rpc_sync("B", pow, args=(2, 10)))
+
+    In a coroutine, ``async with`` leaves the loop's other tasks running while the system ends. (Its
+    start blocks, for some tenths of a second.)
 
     Args:
         base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
@@ -109,7 +117,8 @@ class System:
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
             default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
-            dead endpoint held.
+            dead endpoint held. The release comes later if packets are lost: it waits for every
+            endpoint that got its references from the dead one.
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
             only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
@@ -128,6 +137,8 @@ class System:
         port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
+        program: the name of this program as an endpoint; ``"program"`` by default.
+        threads: functions that others run in this program at once, as for `worker`.
 
     Raises:
         ValueError: an argument is out of range, or farref does not run on *base*.
@@ -154,6 +165,8 @@ class System:
         host: str | None = None,
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
+        program: str | None = None,
+        threads: int = THREADS,
     ) -> None:
         sessions.warn_of_another()
         if faults is not None and not isinstance(faults, Faults):
@@ -163,6 +176,7 @@ class System:
         modes = get_args(CycleMode)
         if cycles not in modes:
             raise ValueError(f"cycles must be one of {', '.join(modes)}, not {cycles!r}")
+        self._choose(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
         if silence is not None:
@@ -206,14 +220,22 @@ class System:
             raise
 
     @classmethod
-    def attach(cls, name: str, *, timeout: float = DEFAULT_TIMEOUT) -> Self:
+    def attach(
+        cls,
+        name: str,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        program: str | None = None,
+        threads: int = THREADS,
+    ) -> Self:
         """Join the running system *name* of this user, started by another program.
 
         Leaving it does not end it. Blocks until the system has answered. *timeout* is the longest
-        time of this program's own waits in seconds (G6).
+        time of this program's own waits in seconds (G6). *program* and *threads* are as in
+        `System`; the name has the number of the process by default.
 
         Raises:
-            ValueError: the timeout is 0 or less.
+            ValueError: the timeout is 0 or less, or another argument is out of range.
             SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
@@ -223,6 +245,7 @@ class System:
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
+        self._choose(program, threads)
         self._base = entry["base"]
         self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
         return self
@@ -238,6 +261,8 @@ class System:
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
+        program: str | None = None,
+        threads: int = THREADS,
     ) -> Self:
         """Make this machine one more host of the system at *first*, and this program part of it.
 
@@ -255,6 +280,8 @@ class System:
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
             timeout: the longest time of this program's own waits in seconds (G6).
+            program: as in `attach`.
+            threads: as in `System`.
 
         Raises:
             SystemDownError: no such system answers, or it has another key.
@@ -267,10 +294,20 @@ class System:
         with _start_errors(first, base):
             asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
         self = cls.__new__(cls)
+        self._choose(program, threads)
         self._base = base
         settings = Settings(system=first, timeout=timeout)
         self._enter(asys, settings, attached=not bases.started(asys), place=place)
         return self
+
+    def _choose(self, name: str | None, threads: int) -> None:
+        """Check and keep the user's choices for this program's own endpoint."""
+        if name is not None and not is_name(name):
+            raise ValueError(f"a program's name must be a non-empty text in UTF-8, not {name!r}")
+        if threads < 1:
+            raise ValueError(f"a program needs at least 1 thread, not {threads}")
+        self._program_name = name
+        self._threads = threads
 
     def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
         """Become an endpoint of the started Thespian system. *place*: this host, if it joins."""
@@ -297,7 +334,7 @@ class System:
             if not attached and not place:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
-            me = WorkerId(_program_name(place, attached=attached), 0)
+            me = WorkerId(self._program_name or _program_name(place, attached=attached), 0)
             self._registrar = registrar
             self._port.post(
                 registrar, EndpointJoin(me, os.getpid(), processes.host(), True, beats, place)
@@ -329,7 +366,12 @@ class System:
     def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
         """Make the endpoint: this program has its identity. In the mailbox thread."""
         self.endpoint = Endpoint(
-            joined.me, self._port, joined.settings, registrar, threads=THREADS, hand=self._hand
+            joined.me,
+            self._port,
+            joined.settings,
+            registrar,
+            threads=self._threads,
+            hand=self._hand,
         )
         return self.endpoint
 
@@ -403,12 +445,14 @@ class System:
 
         *args* and *kwargs* are for ``__init__``, and may contain references. Then ``__init__``
         runs on the actor's loop, before its first handler: it may send messages and use
-        references. Without arguments Thespian itself runs it, before the actor is an endpoint.
+        references. Without arguments Thespian itself runs it, before the actor is an endpoint;
+        its error is the cause of a `CreationError`.
 
         Raises:
             TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
                 is given that a plain one has not.
-            Exception: the error of ``__init__``, with the remote traceback. The actor is ended.
+            Exception: the error of ``__init__`` with arguments, with the remote traceback. The
+                actor is ended.
             ValueError: the name is empty or no text.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.
@@ -584,6 +628,7 @@ class System:
             Exception: the exception of the handler.
         """
         self._check_up()
+        self.endpoint.core.check_may_block("the answer", "`await system.ask_async(...)`")
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         info = self._find_or_plain(to)
         if not isinstance(info, WorkerInfo):
@@ -594,6 +639,32 @@ class System:
         finally:
             self.endpoint.calls.forget(future)
             del future  # an error's traceback holds this frame
+
+    def ask_async(
+        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+    ) -> Future[Any]:
+        """As `ask`; returns a `Future` for the answer: ``await system.ask_async(...)``.
+
+        Does not block. Raises the errors of `tell`; the wait raises the others.
+        """
+        self._check_up()
+        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
+        info = self._find_or_plain(to)
+        if isinstance(info, WorkerInfo):
+            return self.endpoint.calls.ask(info, message, seconds)
+        refuse_references(message, info)
+        with running_in(self.endpoint.core):
+            answer: Future[Any] = Future()
+
+        def wait() -> None:
+            try:
+                answer.set_result(self._ask_plain(info, message, seconds))
+            except BaseException as error:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
+                    answer.set_exception(error)
+
+        self.endpoint.core.pool.submit(wait)
+        return answer
 
     def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
         refuse_references(message, address)
@@ -617,6 +688,7 @@ class System:
                 default: the system's).
         """
         self._check_up()
+        self.endpoint.core.check_may_block("listen", "`async for message in system.messages()`")
         seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
         inbox = self._port.inbox
         try:
@@ -629,7 +701,45 @@ class System:
                 f"no message came to {self.endpoint.core.me} within {seconds:g} s; listen again, "
                 "or with a longer timeout"
             ) from error
-        if inbox.qsize() == port.MAX_INBOX // 2:
+        return self._opened(message)
+
+    async def messages(self) -> AsyncIterator[Any]:
+        """The messages that `listen` would return, as they come: ``async for``.
+
+        It ends when the program shuts the system down. A message is taken only when the loop asks
+        for it, so none is lost if the loop is left or cancelled.
+
+        Raises:
+            SystemDownError: the system ended otherwise, before or meanwhile.
+        """
+        self._check_up()
+        loop, came, inbox = asyncio.get_running_loop(), asyncio.Event(), self._port.inbox
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended
+                loop.call_soon_threadsafe(came.set)
+
+        inbox.wakers.add(wake)
+        try:
+            while not self._down:
+                came.clear()
+                try:
+                    message = inbox.get_nowait()
+                except queue.Empty:
+                    self.endpoint.core.check_open()
+                    if self._port.call_in():  # in-process actors run only while somebody calls in
+                        await asyncio.sleep(0.002)
+                        continue
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK):
+                            await came.wait()
+                else:
+                    yield self._opened(message)
+        finally:
+            inbox.wakers.discard(wake)
+
+    def _opened(self, message: Any) -> Any:
+        if self._port.inbox.qsize() == port.MAX_INBOX // 2:
             self.endpoint.core.wake()  # senders that wait may send again
         return message() if isinstance(message, _Unopened) else message
 
@@ -712,6 +822,7 @@ class System:
                 endpoint.delivery.drain(DRAIN)
         self._down = True
         sessions.leave(self)
+        self._port.inbox.wake()
         atexit.unregister(self._exit)
         try:
             if endpoint is not None:
@@ -760,6 +871,13 @@ class System:
             self.shutdown()
         else:  # at once: the user wants to see the error
             self._stop(graceful=True)
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        """End as the ``with`` block does; the loop's other tasks go on meanwhile."""
+        await asyncio.to_thread(self.__exit__, *raised)
 
 
 @contextlib.contextmanager

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sized
 from typing import Protocol
 
 
 class Work(Protocol):
     """The work that messages have left."""
 
-    def __bool__(self) -> bool:
-        """Whether there is work."""
+    @property
+    def offered(self) -> Sized:
+        """The pieces of work."""
 
     def do(self) -> None:
         """Do some of it.  Raises nothing."""
@@ -33,58 +34,51 @@ class Aide:
 
     def __init__(self, work: Work, lead: Callable[[Callable[[], bool]], bool]) -> None:
         """*lead* runs the loop until a condition holds, and returns whether it holds."""
-        self._work = work
+        self.work = work
         self._lead = lead
         self._called = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
-        self._identity = 0
+        self.identity = 0
         self._pid = os.getpid()
         self._ended = False
         self._free = True
 
-    @property
-    def here(self) -> bool:
-        """Whether this is the aide's thread."""
-        return self._identity == threading.get_ident()
-
     def relieve(self) -> bool:
         """For the resident, which leads: whether to give us the lead, because there is work."""
-        if not self._work:
+        if not self.work.offered:
             return False
         if not self._free or self._ended:
-            self._work.disperse()
+            self.work.disperse()
             return False
         if self._thread is None:
             thread = threading.Thread(target=self._serve, name="farref aide", daemon=True)
             try:
                 thread.start()
             except RuntimeError:  # no thread can be started
-                self._work.disperse()
+                self.work.disperse()
                 return False
             self._thread = thread
         self._free = False
         self._called.release()
         return True
 
-    def spare(self) -> None:
-        """For a guest that leads: have other threads do the work."""
-        if self._work:
-            self._work.disperse()
-
     def end(self) -> None:
         """Begin nothing more."""
         self._ended = True
         self._called.release()
 
+    def _has_work(self) -> bool:
+        return bool(self.work.offered)
+
     def _serve(self) -> None:
-        self._identity = threading.get_ident()
+        self.identity = threading.get_ident()
         while True:
             self._called.acquire()
             while not self._ended:
-                self._work.do()
+                self.work.do()
                 if os.getpid() != self._pid:  # a job has forked: only the parent leads
                     return
-                if not self._lead(self._work.__bool__):
+                if not self._lead(self._has_work):
                     break
             if self._ended:
                 return

@@ -31,12 +31,13 @@ HEADER: Final = struct.Struct("<QIB3x")
 MAX_BUFFERS: Final = 1 << 16
 OUT_OF_BAND: Final = 4096  # bytes: smaller buffers stay in the pickle
 DIRECT: Final = 1 << 16  # bytes: larger incomplete frames get memory of their own
+BURST: Final = 64  # messages that are delivered between two looks at the sockets
 JOIN: Final = 1 << 14  # bytes: below this, one small copy is cheaper than one more part
 
 DATA: Final = 1  # acknowledge when convenient
 DATA_ACK_NOW: Final = 2  # a sender waits for the acknowledgement
 ACK_REQUEST: Final = 3  # from now on acknowledge at once: the sender is leaving
-RAW: Final = 4  # data that is no pickle; acknowledge when convenient
+RAW: Final = 4  # data that is no pickle, and never acknowledged: its sender takes care of losses
 _KINDS: Final = frozenset({DATA, DATA_ACK_NOW, ACK_REQUEST, RAW})
 
 Part = bytes | memoryview
@@ -45,7 +46,7 @@ Frame = tuple[int, bytes | bytearray, list[bytearray]]
 
 
 class Raw:
-    """A message that is bytes already: it is sent unchanged, and arrives as a `Raw` again."""
+    """A message that is bytes already, for a receiver that takes no `RAW` frames so far."""
 
     __slots__ = ("data",)
 
@@ -68,10 +69,6 @@ class Encoder:
 
     def encode(self, message: object, kind: int = DATA) -> list[Part]:
         """*message* as the parts of one frame.  Lets every error of pickling escape."""
-        if type(message) is Raw:
-            size = len(message.data)
-            header = HEADER.pack(size, 0, RAW)
-            return [header + message.data] if size < JOIN else [header, bytes(message.data)]
         buffers: list[memoryview] = []
 
         def keep_in_band(buffer: pickle.PickleBuffer) -> bool:
@@ -131,6 +128,13 @@ def _unchanging(buffer: memoryview) -> Part:
     return buffer if buffer.readonly else bytes(buffer)
 
 
+def raw(data: bytes) -> list[Part]:
+    """*data* as the parts of one `RAW` frame."""
+    size = len(data)
+    header = HEADER.pack(size, 0, RAW)
+    return [header + data] if size < JOIN else [header, data]
+
+
 def control(kind: int) -> bytes:
     """A frame that carries nothing but its *kind*."""
     return HEADER.pack(0, 0, kind)
@@ -150,6 +154,20 @@ def frame_bytes(frame: Frame) -> int:
     return len(body) + sum(map(len, buffers)) if buffers else len(body)
 
 
+def raw_frames(data: memoryview) -> tuple[list[bytes], int]:
+    """The `RAW` frames at the begin of *data*, a burst at most, and the bytes that they take."""
+    found: list[bytes] = []
+    start, end = 0, len(data)
+    while end - start >= HEADER.size and len(found) < BURST:
+        size, count, kind = HEADER.unpack_from(data, start)
+        stop = start + HEADER.size + size
+        if kind != RAW or count or stop > end:
+            break
+        found.append(bytes(data[start + HEADER.size : stop]))
+        start = stop
+    return found, start
+
+
 class FrameDecoder:
     """Parses a stream into frames.
 
@@ -165,6 +183,11 @@ class FrameDecoder:
         self._large: Frame | None = None
         self._filling: list[memoryview] = []  # the missing parts of _large, last part first
         self._position = 0
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the next byte begins a frame; then there is no `destination`."""
+        return not self._partial and self._large is None
 
     def feed(self, data: memoryview | bytes) -> list[Frame]:
         """The frames completed by *data*.  *data* may be reused as soon as this returns.

@@ -19,6 +19,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._thespian import ActorAddress
     from .envelopes import Received
 
 TURN: Final = 16  # messages from one source before the next has its turn
@@ -57,35 +60,37 @@ class Inbox:
     Used by the running thread only, except that any thread may :meth:`add` the local source.
     """
 
-    __slots__ = ("_ring", "_turn", "relaxed")
+    __slots__ = ("_turn", "raw", "relaxed", "ring")
 
     def __init__(self) -> None:
-        self._ring: deque[Source] = deque()
+        self.ring: deque[Source] = deque()
+        self.raw: Callable[[list[bytes], ActorAddress], object] | None = None
+        """While the loop looks at the sockets: takes `RAW` frames of a sender, without a queue."""
         self._turn = TURN
         self.relaxed = False
 
     def __bool__(self) -> bool:
-        return bool(self._ring)
+        return bool(self.ring)
 
     def add(self, source: Source) -> None:
         """*source* has something to deliver, at the latest when this is called."""
         if not source.in_ring:
             source.in_ring = True
-            self._ring.append(source)
+            self.ring.append(source)
 
     def next(self) -> Source | None:
         """The source to deliver one message from."""
-        while self._ring:
-            source = self._ring[0]
+        while self.ring:
+            source = self.ring[0]
             if not source:
-                self._ring.popleft()
+                self.ring.popleft()
                 source.in_ring = False
                 if source:  # another thread added in between, and saw it in the ring
                     self.add(source)
                 self._turn = TURN
                 continue
             if self._turn == 0:
-                self._ring.rotate(-1)
+                self.ring.rotate(-1)
                 self._turn = TURN
                 continue
             self._turn -= 1
@@ -95,5 +100,5 @@ class Inbox:
     def relax(self, relaxed: bool) -> None:
         """While *relaxed*, read everything, however long the queues are."""
         self.relaxed = relaxed
-        for source in list(self._ring):
+        for source in list(self.ring):
             source.reconsider_reading(relaxed=relaxed)

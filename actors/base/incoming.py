@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final
 
 from ._thespian import ActorAddress
 from .errors import WireError
-from .framing import ACK_REQUEST, DATA_ACK_NOW, Frame, FrameDecoder, frame_bytes
+from .framing import ACK_REQUEST, DATA_ACK_NOW, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
 from .poller import READABLE, Poller
 
 if TYPE_CHECKING:
@@ -155,12 +155,23 @@ class InConnection:
             self._take(frames)
 
     def _read_frames(self) -> list[Frame] | None:
-        target = self._decoder.destination()
+        decoder = self._decoder
+        fresh = decoder.fresh
+        target = None if fresh else decoder.destination()
         if target is not None:
             count = self._sock.recv_into(target[:LARGE_READ])
-            return self._decoder.advance(count) if count else None
+            return decoder.advance(count) if count else None
         count = self._sock.recv_into(self._scratch)
-        return self._decoder.feed(self._scratch[:count]) if count else None
+        if not count:
+            return None
+        data, take = self._scratch[:count], self._inbox.raw
+        if take is None or self._frames or not fresh:
+            return decoder.feed(data)
+        raws, used = raw_frames(data)
+        frames = self._decoder.feed(data[used:]) if used < count else []
+        if raws:
+            take(raws, self.sender)
+        return frames
 
     def _shake_hands(self) -> list[Frame] | None:
         data = self._sock.recv(1 << 16)
@@ -216,6 +227,8 @@ class InConnection:
 
     def mark_handled(self, frame: Frame, *, rejected: bool = False) -> bool:
         """The handler has returned.  Whether an acknowledgement is still to be sent."""
+        if frame[0] == RAW:
+            return False
         self.handled += 1
         if rejected:
             self._write(REJECTED | self.handled)

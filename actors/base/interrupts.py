@@ -61,7 +61,8 @@ class Interrupts:
         """The signals of `HELD` that had a handler then."""
         self._handlers: dict[int, Handler] = {}
         """The user's handlers that ours replaces, or replaced last: a program may restore ours."""
-        self._put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
+        self.put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
+        """The handlers that wait for the end of the section or turn."""
         self._ours = self._take  # one object: a bound method is made anew each time
 
     # -- sections
@@ -75,7 +76,7 @@ class Interrupts:
 
     def __exit__(self, *_: object) -> None:
         if get_ident() == self._main:
-            if len(self._within) > 1 and not self._put_off:
+            if len(self._within) > 1 and not self.put_off:
                 self._within.pop()  # a signal between these two lines waits for the outer one
             else:
                 self._end()
@@ -92,11 +93,6 @@ class Interrupts:
     def release(self) -> None:
         """The turn is over.  Raises the errors of the handlers that were put off."""
         self._end()
-
-    @property
-    def came(self) -> bool:
-        """Whether a handler waits for the end of the turn."""
-        return bool(self._put_off)
 
     # -- inside
 
@@ -125,8 +121,8 @@ class Interrupts:
                     if _signal.getsignal(number) is self._ours:  # or one of them has set another
                         _signal.signal(number, self._handlers[number])
         finally:
-            while self._put_off and self._lets_in():
-                handler, number, frame = self._put_off.popleft()
+            while self.put_off and self._lets_in():
+                handler, number, frame = self.put_off.popleft()
                 handler(number, frame)
 
     def _lets_in(self) -> bool:
@@ -139,7 +135,7 @@ class Interrupts:
         if self._lets_in():
             handler(number, frame)
             return
-        self._put_off.append((handler, number, frame))
+        self.put_off.append((handler, number, frame))
         for poller in self._within:
             if poller is not None:
                 poller.wake()  # it may be about to sleep

@@ -13,7 +13,7 @@ guest does not: a second guest waits in its own way, as a *bystander*.  When a g
 leads, because the next guest is likely to come within microseconds.  The resident checks every
 ``PATIENCE`` for a new guest, then takes over; messages that arrive meanwhile wait up to twice as
 long.  It takes over at once if there are bystanders.  While one thread leads for longer, the
-resident sleeps.
+resident sleeps, for a ``NAP`` at a time.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from time import perf_counter
 from typing import Final
 
 PATIENCE: Final = 0.001  # seconds
+NAP: Final = 0.5  # seconds; see `Lead.stand_by`
 
 
 class Lead:
@@ -34,13 +35,13 @@ class Lead:
         "_asleep",
         "_bystanders",
         "_changed",
-        "_claims",
-        "_leader",
         "_leads",
         "_lock",
         "_urgent",
         "_wake",
         "_yields",
+        "claims",
+        "leader",
     )
 
     def __init__(self, wake: Callable[[], None]) -> None:
@@ -50,33 +51,20 @@ class Lead:
         # raised between taking a condition and its block, the condition would stay taken.
         self._lock = threading.RLock()
         self._changed = threading.Condition(self._lock)
-        self._leader = 0  # a thread's identity, or 0
+        self.leader = 0
+        """The identity of the thread that leads, or 0."""
         self._yields = True
-        self._claims = 0  # threads that wait for the leader to give way
+        self.claims = 0
+        """Threads that wait for the leader to give way."""
         self._leads = 0  # so far
         self._bystanders = 0
         self._asleep = False  # the resident, until it is told
         self._urgent = False
 
-    @property
-    def mine(self) -> bool:
-        """Whether the calling thread leads."""
-        return self._leader == threading.get_ident()
-
-    @property
-    def taken(self) -> bool:
-        """Whether any thread leads."""
-        return self._leader != 0
-
-    @property
-    def claimed(self) -> bool:
-        """Whether the leader must leave."""
-        return self._claims > 0
-
     def claim(self) -> None:
         """The resident leads, as soon as the current leader has left."""
         with self._lock:
-            if self._leader:
+            if self.leader:
                 self._displace(None)
             self._begin(yields=True)
 
@@ -87,23 +75,28 @@ class Lead:
         leads already cannot lead again.
         """
         with self._lock:
-            if self._claims or self._bystanders or self.mine:
+            me = threading.get_ident()
+            if self.claims or self._bystanders or self.leader == me:
                 return False
-            if self._leader and (yields or not self._yields or not self._displace(patience)):
+            if self.leader and (yields or not self._yields or not self._displace(patience)):
                 return False
-            self._begin(yields=yields)
+            self.leader, self._yields, self._urgent = me, yields, False
+            self._leads += 1
             return True
 
     def leave(self, *, urgent: bool = False) -> None:
         """Lead no more.  *urgent*: there is work for the next one."""
         with self._lock:
-            self._leader = 0
+            self.leader = 0
             self._urgent = urgent or self._bystanders > 0
-            if self._claims or self._asleep or self._urgent:
+            if self.claims or self._asleep or self._urgent:
                 self._changed.notify_all()
 
     def stand_by(self, over: Callable[[], bool], end: float | None) -> bool:
         """The resident waits until it leads again; false if *over* comes true first.
+
+        It sleeps for a ``NAP`` at most.  It is the main thread, which alone runs Python's signal
+        handlers, and the kernel may have given the signal (the death of a child) to another thread.
 
         *end*: leads then, at the latest.
         """
@@ -112,15 +105,15 @@ class Lead:
             while not over():
                 now = perf_counter()
                 if end is not None and now >= end:
-                    if self._leader:
+                    if self.leader:
                         self._displace(None)
                         continue  # the last leader may have ended the run
-                elif self._leader or (seen != self._leads and not self._urgent):
+                elif self.leader or (seen != self._leads and not self._urgent):
                     # The same thread still leads after a while: it may go on for long.
-                    self._asleep = self._leader != 0 and seen == self._leads
+                    self._asleep = self.leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
                     if self._asleep:
-                        self._changed.wait(None if end is None else end - now)
+                        self._changed.wait(NAP if end is None else min(NAP, end - now))
                         self._asleep = False
                     else:
                         self._changed.wait(PATIENCE)
@@ -142,7 +135,7 @@ class Lead:
             with self._lock:
                 self._bystanders += 1
                 counted = 1
-                if not self._leader:
+                if not self.leader:
                     self._urgent = True
                     self._changed.notify_all()
             yield
@@ -159,7 +152,7 @@ class Lead:
             yield
         finally:
             with self._lock:
-                if self._leader:
+                if self.leader:
                     self._displace(None)
                 self._begin(yields=yields)
             self._wake()  # messages may have come that it has not seen
@@ -167,15 +160,15 @@ class Lead:
     # -- with the lock held
 
     def _begin(self, *, yields: bool) -> None:
-        self._leader = threading.get_ident()
+        self.leader = threading.get_ident()
         self._yields = yields
         self._leads += 1
         self._urgent = False
 
     def _displace(self, patience: float | None) -> bool:
-        self._claims += 1
+        self.claims += 1
         try:
             self._wake()
-            return self._changed.wait_for(lambda: not self._leader, patience)
+            return self._changed.wait_for(lambda: not self.leader, patience)
         finally:
-            self._claims -= 1
+            self.claims -= 1

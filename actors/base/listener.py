@@ -223,15 +223,15 @@ class Listener:
                 self._poller.change(door.sock.fileno(), READABLE)
 
     @property
-    def next_due(self) -> float | None:
-        """When :meth:`tick` wants to be called, on the clock of ``perf_counter``."""
+    def next_due(self) -> float:
+        """When :meth:`tick` wants to be called, on the clock of ``perf_counter``, or infinity."""
         due = math.inf
         for door in self._doors:  # asked in every turn: mostly there is nobody
             if door.paused_until:
                 due = min(due, door.paused_until)
             if door.strangers:
                 due = min(due, next(iter(door.strangers.values())))
-        return None if due == math.inf else due
+        return due
 
     @property
     def strangers(self) -> list[InConnection]:

@@ -13,11 +13,13 @@ a turn is chosen for the promises that depend on it:
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator
+from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -36,16 +38,15 @@ from .envelopes import Received
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
 from .lead import Lead
+from .outgoing import RETRY_DELAY
 
 if TYPE_CHECKING:
-    from .framing import Raw
     from .inbox import Inbox, LocalSource
     from .listener import Listener
     from .outbox import Outbox
     from .poller import Poller
     from .timers import Timers
 
-BURST: Final = 64  # messages delivered between two looks at the sockets
 WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes its last messages
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
@@ -96,7 +97,7 @@ class RunLoop:
         self._outcome: Any = None
         """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
-        self._raw: Callable[[Raw, ActorAddress], object] | None = None
+        self._raw: Callable[[bytes | bytearray, ActorAddress], object] | None = None
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -114,21 +115,25 @@ class RunLoop:
 
     def is_runner(self) -> bool:
         """Whether the calling thread is the one that runs."""
-        return self._lead.mine
+        return self._lead.leader == get_ident()
 
     def is_aide(self) -> bool:
         """Whether the calling thread is the aide."""
-        return self._aide is not None and self._aide.here
+        return self._aide is not None and self._aide.identity == get_ident()
 
     def looks(self) -> bool:
         """Whether the calling thread, or the next leader, will check for work.
 
         Not the aide while another thread leads: the leader may sleep already.
         """
-        return self.is_runner() or (self.is_aide() and not self._lead.taken)
+        leader, me = self._lead.leader, get_ident()
+        return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
 
-    def take_raw(self, handler: Callable[[Raw, ActorAddress], object]) -> None:
-        """Give each `Raw`, with its sender, to *handler* from now on, instead of Thespian."""
+    def take_raw(self, handler: Callable[[bytes | bytearray, ActorAddress], object]) -> None:
+        """Give the data of each raw frame, with its sender, to *handler* from now on.
+
+        Thespian does not see it.
+        """
         self._raw = handler
 
     def work(self, work: Work) -> None:
@@ -150,8 +155,9 @@ class RunLoop:
         self._poller.asleep = True
 
     def look(self) -> None:
-        """Make the leader check whether a guest's *until* holds."""
-        self._poller.wake()
+        """Make the leader check whether a guest's *until* holds, unless that is this thread."""
+        if self._lead.leader != get_ident():
+            self._poller.wake()
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -180,7 +186,7 @@ class RunLoop:
         if self._aide is not None:
             self._aide.end()
         deadline = monotonic() + STOP_PATIENCE
-        while self._lead.taken and not self.is_runner() and monotonic() < deadline:
+        while self._lead.leader and not self.is_runner() and monotonic() < deadline:
             sleep(0.001)
 
     # -- in the running thread --------------------------------------------------------
@@ -215,7 +221,8 @@ class RunLoop:
         Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
-        if self._handler is None or self.is_runner() or os.getpid() != self._pid:
+        lead = self._lead
+        if self._handler is None or lead.leader == get_ident() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         if not _stack_has_room():
             return False
@@ -227,15 +234,22 @@ class RunLoop:
             undisturbed.release()
 
     def _led(self, until: Callable[[], bool], seconds: float | None, *, yields: bool) -> bool:
+        lead, aide = self._lead, self._aide
+        end = None if seconds is None else perf_counter() + seconds
+
+        def leaves() -> bool:
+            if not yields and aide is not None and aide.work.offered:
+                aide.work.disperse()
+            late = end is not None and perf_counter() >= end  # however much there is to deliver
+            return late or until() or lead.claims > 0 or bool(undisturbed.put_off)
+
         try:  # at once: a signal handler may raise anywhere
-            if not self._lead.enter(yields=yields, patience=seconds):
+            if not lead.enter(yields=yields, patience=seconds):
                 return False
-            handler, end = self._handler, None if seconds is None else perf_counter() + seconds
+            handler = self._handler
             if handler is None:
                 return False
-            outcome = self._turns(
-                handler, end, False, lambda: self._guest_leaves(until, end, spare=not yields)
-            )
+            outcome = self._turns(handler, end, False, leaves)
         except Exception as error:
             self._outcome = _Raised(error)
             return False
@@ -245,18 +259,12 @@ class RunLoop:
                 return False
             return until()
         finally:
-            if self._lead.mine:
-                self._lead.leave(urgent=bool(self._inbox) or self._outcome is not None)
+            if lead.leader == get_ident():
+                lead.leave(urgent=bool(self._inbox.ring) or self._outcome is not None)
 
     def _resident_leaves(self) -> bool:
         aide = self._aide
-        return self._lead.claimed or (aide is not None and aide.relieve())
-
-    def _guest_leaves(self, until: Callable[[], bool], end: float | None, *, spare: bool) -> bool:
-        if spare and self._aide is not None:
-            self._aide.spare()
-        late = end is not None and perf_counter() >= end  # however much there is to deliver
-        return late or until() or self._lead.claimed or undisturbed.came
+        return self._lead.claims > 0 or (aide is not None and aide.relieve())
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
@@ -271,17 +279,22 @@ class RunLoop:
         self, handler: Any, end: float | None, transmit_only: bool, leaves: Callable[[], bool]
     ) -> Any:
         """The result for :meth:`run`, or None if the calling thread *leaves* the lead."""
-        polled = False
+        polled, inbox, outbox = False, self._inbox, self._outbox
         while not self._stopped:
             self._resting = False
-            if not transmit_only and not self._aborting:
+            quiet = transmit_only or self._aborting
+            inbox.raw = None if quiet or self._raw is None else self._take_raws
+            if inbox.ring and not quiet:
                 result = self._deliver(handler)
                 if result is not None:
                     return result
-            self._outbox.flush()
-            completed = self._complete()
-            now = perf_counter()
-            self._tick(now)
+            if outbox.dirty:
+                outbox.flush()
+            completed = bool(outbox.finished) and self._complete()
+            now, due = perf_counter(), self._due()
+            if due <= now or self._signals or outbox.unsettled:
+                self._tick(now)
+                due = self._due()
             if transmit_only or self._aborting:
                 done = self._written(now, confirmed=self._leaving)
                 if self._aborting and (done or not self._leaving):
@@ -291,16 +304,22 @@ class RunLoop:
             elif leaves():
                 return None
             self._resting = True
-            ready_now = bool(self._inbox) and not (transmit_only or self._aborting)
-            if end is not None and now >= end and polled and not ready_now:
-                return self._outbox.unwritten() if transmit_only else RunExpired()
-            self._sleep(0.0 if ready_now or completed else self._timeout(now, end, transmit_only))
+            ready_now = bool(inbox.ring) and not (transmit_only or self._aborting)
+            if end is not None:
+                if now >= end and polled and not ready_now:
+                    return outbox.unwritten() if transmit_only else RunExpired()
+                due = min(due, end)
+            if ready_now or completed:
+                due = now
+            elif self._leaving or outbox.unsettled:
+                due = self._sooner(now, due)
+            self._sleep(None if due == math.inf else max(0.0, due - now))
             polled = True
         return RunTerminated()
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""
-        for _ in range(BURST):
+        for _ in range(framing.BURST):
             source = self._inbox.next()
             if source is None:
                 return None
@@ -318,10 +337,9 @@ class RunLoop:
                 if frame[0] == framing.RAW and self._raw is not None:
                     self._outbox.begin_handler()
                     try:
-                        self._raw(framing.Raw(frame[1]), connection.sender)
+                        self._raw(frame[1], connection.sender)
                     finally:
                         self._outbox.end_handler()
-                    self._mark_handled(connection, frame)
                     continue
                 received = self._decoded(connection, frame)
                 if received is None:
@@ -336,6 +354,17 @@ class RunLoop:
             if self._aborting:
                 return None
         return None
+
+    def _take_raws(self, frames: list[bytes], sender: ActorAddress) -> None:
+        """Deliver raw frames that were just read, as nothing of their sender waits before them."""
+        self._resting = False  # it was about to sleep
+        outbox, raw = self._outbox, self._raw
+        outbox.begin_handler()
+        try:
+            for data in frames:
+                raw(data, sender)  # type: ignore[misc] # it is there: see `_turns`
+        finally:
+            outbox.end_handler()
 
     def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
         self._outbox.begin_handler()
@@ -379,8 +408,6 @@ class RunLoop:
 
     def _complete(self) -> bool:
         """Call the callbacks of finished sends. Return whether there were any."""
-        if not self._outbox.finished:
-            return False
         for intent, status in self._outbox.take_finished():
             intent.tx_done(status)
         return True
@@ -389,15 +416,13 @@ class RunLoop:
         """Handle due times, and the messages of signal handlers."""
         if self._ack_due and now >= self._ack_at:
             self.acknowledge()
-        if self._outbox.retry_delay is not None:
+        if self._outbox.unsettled:
             self._outbox.tick()
-        due = self._listener.next_due
-        if due is not None and due <= now:
+        if self._listener.next_due <= now:
             self._listener.tick(now)
         while self._signals:
             self._take_local(self._signals.popleft())
-        timer = self._timers.next_due
-        if timer is not None and timer <= now:
+        if self._timers.heap and self._timers.heap[0][0] <= now:
             for message in self._timers.due(now):
                 self._take_local(message)
 
@@ -420,21 +445,20 @@ class RunLoop:
             return False
         return waited > ACK_PATIENCE or not self._outbox.unacked()
 
-    def _timeout(self, now: float, end: float | None, transmit_only: bool) -> float | None:
-        """The seconds until the next due time; None: there is none."""
-        due = [end, self._listener.next_due]
-        if not transmit_only:
-            due.append(self._timers.next_due)
-        if self._ack_due:
-            due.append(self._ack_at)
+    def _due(self) -> float:
+        """When `_tick` has work next; infinity if it has none."""
+        due, heap = self._listener.next_due, self._timers.heap
+        if heap and heap[0][0] < due:
+            due = heap[0][0]
+        return min(due, self._ack_at) if self._ack_due else due
+
+    def _sooner(self, now: float, due: float) -> float:
+        """When to look again at the end, or while connections are being made."""
         if self._leaving and self._leave_since:
             waited = now - self._leave_since
-            due.append(now + (ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE) - waited)
-        times = [time - now for time in due if time is not None]
-        retry = self._outbox.retry_delay
-        if retry is not None:
-            times.append(retry)
-        return max(0.0, min(times)) if times else None
+            patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
+            due = min(due, now + patience - waited)
+        return min(due, now + RETRY_DELAY) if self._outbox.unsettled else due
 
     def _sleep(self, timeout: float | None) -> None:
         ready = self._poller.wait(timeout)
@@ -451,10 +475,10 @@ class RunLoop:
 
         def keep_reading(timeout: float) -> None:
             self._outbox.tick()
-            retry = self._outbox.retry_delay
-            self._poller.wait(timeout if retry is None else min(timeout, retry))
+            self._poller.wait(min(timeout, RETRY_DELAY) if self._outbox.unsettled else timeout)
 
         self._outbox.flush()
+        self._inbox.raw = None
         self._inbox.relax(True)
         try:
             yield keep_reading

@@ -59,8 +59,10 @@ class Outbox:
         self._settings = settings
         self._me = me
         self._connections: dict[str, OutConnection] = {}
-        self._unsettled: list[OutConnection] = []
-        self._dirty: list[OutConnection] = []
+        self.unsettled: list[OutConnection] = []
+        """The connections that are being made; :meth:`tick` is to be called every
+        ``RETRY_DELAY``."""
+        self.dirty: list[OutConnection] = []
         self._handling: int = 0  # identity of the thread that is in a handler, or 0
         self._handling_since = 0.0
         self._closed = False
@@ -84,12 +86,32 @@ class Outbox:
             ):
                 if not connection.dirty:
                     connection.dirty = True
-                    self._dirty.append(connection)
+                    self.dirty.append(connection)
             else:
                 connection.flush()
             if self.finished:
                 self.poller.wake()
         return connection
+
+    def post_raw(self, address: Address, parts: list[Part]) -> None:
+        """Queue one frame that nobody acknowledges, and write it as described above."""
+        with self.lock:
+            connection = self._connections.get(address.key) or self._open(address)
+            if connection is None:
+                return
+            connection.enqueue_raw(parts)
+            if (
+                self._handling == threading.get_ident()
+                and connection.queued_bytes < FLUSH_BYTES
+                and perf_counter() - self._handling_since < HANDLER_PATIENCE
+            ):
+                if not connection.dirty:
+                    connection.dirty = True
+                    self.dirty.append(connection)
+            else:
+                connection.flush()
+            if self.finished:
+                self.poller.wake()
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""
@@ -111,14 +133,15 @@ class Outbox:
     def end_handler(self) -> None:
         """The handler has returned: write its messages."""
         self._handling = 0
-        self.flush()
+        if self.dirty:
+            self.flush()
 
     def flush(self) -> None:
         """Write the collected messages."""
-        if not self._dirty:
+        if not self.dirty:
             return
         with self.lock:
-            dirty, self._dirty = self._dirty, []
+            dirty, self.dirty = self.dirty, []
             for connection in dirty:
                 if connection.dirty:
                     connection.flush()
@@ -207,13 +230,13 @@ class Outbox:
             return None
         self._connections[address.key] = connection
         if not connection.settled:
-            self.unsettled(connection)
+            self.unsettle(connection)
         return connection
 
-    def unsettled(self, connection: OutConnection) -> None:
+    def unsettle(self, connection: OutConnection) -> None:
         """*connection* is being made: :meth:`tick` will check it."""
-        if connection not in self._unsettled:
-            self._unsettled.append(connection)
+        if connection not in self.unsettled:
+            self.unsettled.append(connection)
         self.poller.wake()
 
     def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
@@ -270,15 +293,10 @@ class Outbox:
         """Retry and time out connections that are not open yet."""
         with self.lock:
             now = perf_counter()
-            for connection in list(self._unsettled):
+            for connection in list(self.unsettled):
                 if not connection.settled:
                     connection.tick(now)
-            self._unsettled = [c for c in self._unsettled if not c.settled]
-
-    @property
-    def retry_delay(self) -> float | None:
-        """Seconds until :meth:`tick` should be called; None if it need not be."""
-        return RETRY_DELAY if self._unsettled else None
+            self.unsettled = [c for c in self.unsettled if not c.settled]
 
     def snapshot(self) -> list[OutConnection]:
         """The connections right now."""

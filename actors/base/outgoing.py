@@ -63,7 +63,7 @@ class Sender(Protocol):
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
 
-    def unsettled(self, connection: OutConnection) -> None:
+    def unsettle(self, connection: OutConnection) -> None:
         """*connection* is being made."""
 
     def forget(self, connection: OutConnection) -> None:
@@ -160,7 +160,7 @@ class OutConnection:
         self.sock, self._target, self._dialler = self._outbox.way_to(self.address)
         self.state = ConnectionState.RETRYING
         self._again_at = perf_counter() + CROWDED_DELAY
-        self._outbox.unsettled(self)
+        self._outbox.unsettle(self)
 
     def _leave_socket(self) -> None:
         if self._events:
@@ -190,6 +190,12 @@ class OutConnection:
             # A program may send and send and never run the loop.
             self._read_acks()
 
+    def enqueue_raw(self, parts: list[Part]) -> None:
+        """Append one frame that nobody acknowledges.  The caller flushes."""
+        for part in parts:
+            self.enqueued += len(part)
+        self._parts.extend(parts)
+
     @property
     def queued_bytes(self) -> int:
         """Bytes that the kernel has not taken yet."""
@@ -197,8 +203,8 @@ class OutConnection:
 
     @property
     def queued_messages(self) -> int:
-        """Messages that the kernel has not taken completely yet."""
-        return len(self._ends)
+        """Messages that the kernel has not taken completely yet; all raw frames count as one."""
+        return len(self._ends) or int(self.enqueued > self.written)
 
     @property
     def unacked(self) -> int:
@@ -230,6 +236,11 @@ class OutConnection:
                 if len(parts) == 1:
                     offered = len(parts[0])
                     count = self.sock.send(parts[0])
+                    if count == offered:  # nearly always
+                        parts.clear()
+                        self.written += count
+                        self._ends.clear()
+                        break
                 else:
                     batch = list(itertools.islice(parts, PARTS_PER_WRITE))
                     offered = sum(map(len, batch))
@@ -244,7 +255,9 @@ class OutConnection:
             self._read_acks()
             self.fail(SendStatus.DeadTarget)
             return
-        self._listen_for(READABLE | WRITABLE if parts else READABLE)
+        events = READABLE | WRITABLE if parts else READABLE
+        if events != self._events:
+            self._listen_for(events)
 
     def _wrote(self, count: int) -> None:
         parts = self._parts

@@ -219,6 +219,15 @@ class Transport:
         self._check_size(sum(map(len, parts)), target)
         return self._outbox.post(intent, details, parts)
 
+    def send_raw(self, address: Address, data: bytes) -> None:
+        """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.
+
+        It is lost if the connection breaks, and nobody is told.  Raises :class:`MessageTooLarge`.
+        """
+        if len(data) > self.settings.limits.max_message_bytes:
+            self._check_size(len(data), ActorAddress(address))
+        self._outbox.post_raw(address, framing.raw(data))
+
     def _check_size(self, size: int, target: ActorAddress) -> None:
         limit = self.settings.limits.max_message_bytes
         if size > limit:

@@ -33,13 +33,14 @@ if TYPE_CHECKING:
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Flow
+    from ...protocol.messages import Descriptor, Flow
     from ...serialization.frozen import Frozen
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..values.packing import Pack, Packer, Share
+    from ..values.packing import Pack, Packer
     from ..wire.messages import WorkerInfo
+    from .futures import What
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -98,7 +99,8 @@ class Calls(Internal):
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
         """Have *to* own the result of *what*; returns the result's reference at once."""
         core = self._core
-        pack = self._pack_request(to, what)
+        self._admit(to, "requests")
+        pack = self._packer.pack(what, to.id, _label(what), call=True)
         site = sites.here() if core.sites.wanted else None
         made: list[RRefId] = []
 
@@ -114,7 +116,7 @@ class Calls(Internal):
             return effects
 
         with undisturbed:
-            self._send(pack, self._lend(to, replies=False), move)
+            self._send(pack, move, to=to, replies=False)
             self.owners[to.id] = to
             core.check_open()  # it may have closed after the message was packed
             return core.handle(made[0])
@@ -134,9 +136,22 @@ class Calls(Internal):
         """Run *what* on *to*."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        future = self._future(f"the reply of {to} to {_label(what)}()", timeout)
-        core, pack = self._core, self._pack_request(to, what)
-        return self._request(future, pack, to, lambda cargo: core.context.call(to.id, cargo, chain))
+        label = _label(what)
+        future = self._future(("the reply of {} to {}()", to, label), timeout)
+        core = self._core
+        self._admit(to, "requests")
+        pack = self._packer.pack(what, to.id, label, call=True)
+
+        def begin(cargo: Cargo) -> list[Effect]:
+            call, effects = core.context.call(to.id, cargo, chain)
+            future.call = call
+            self.waiting[call] = future
+            return effects
+
+        self._send(pack, begin, to=to, replies=True)
+        if core.closed:  # meanwhile: nobody would complete the future
+            core.check_open()
+        return future
 
     def invoke(
         self, rref: RRefId, what: Invocation, timeout: float | None, chain: Chain
@@ -144,20 +159,27 @@ class Calls(Internal):
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = f"the reply of {_label(what)}() of {rref}"
-        future = self._future(label, timeout, rref)
+        label = _label(what)
+        future = self._future(("the reply of {}() of {}", label, rref), timeout, rref)
+        core = self._core
+
+        def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
+            call, effects = core.context.invoke(rref, cargo, chain, to)
+            future.call = call
+            self.waiting[call] = future
+            return effects
+
         while True:
-            to = self._core.owner(rref)
-            move = partial(self._invoke, rref, chain, to.id)
+            to = core.owner(rref)
+            self._admit(to, "requests")
+            pack = self._packer.pack(what, to.id, label, call=True)
             try:
-                return self._request(future, self._pack_request(to, what), to, move)
+                self._send(pack, partial(begin, to.id), to=to, replies=True)
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
-
-    def _invoke(
-        self, rref: RRefId, chain: Chain, to: WorkerId, cargo: Cargo
-    ) -> tuple[CallId, list[Effect]]:
-        return self._core.context.invoke(rref, cargo, chain, to)
+            if core.closed:  # meanwhile: nobody would complete the future
+                core.check_open()
+            return future
 
     def fetch(
         self,
@@ -176,15 +198,18 @@ class Calls(Internal):
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        future = self._future(f"the value of {rref}", timeout, rref)
+        future = self._future(("the value of {}", rref), timeout, rref)
         core = self._core
-        self._core.step(
-            lambda: self._mine(
-                future,
-                *core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow),
-            )
-        )
-        core.check_open()  # closed meanwhile: nobody would complete the future
+
+        def begin() -> list[Effect]:
+            call, effects = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+            future.call = call
+            self.waiting[call] = future
+            return effects
+
+        core.step(begin)
+        if core.closed:  # meanwhile: nobody would complete the future
+            core.check_open()
         return future
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:
@@ -195,7 +220,7 @@ class Calls(Internal):
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
         """The same as a completed future."""
-        future = self._future(f"the value of {rref}", timeout, rref)
+        future = self._future(("the value of {}", rref), timeout, rref)
         future.known(self.known(rref, timeout, frozen))
         return future
 
@@ -206,14 +231,14 @@ class Calls(Internal):
         core = self._core
         self._send(
             self._packer.pack(message, to.id, (*tag, name) if tag else name),
-            lambda rref: core.context.fork(rref, to.id),
             lambda cargo: core.context.tell(to.id, cargo),
+            to=to,
         )
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; returns a future for the message sent back to its address."""
         number = next(self._ask_numbers)
-        future = self._future(f"the answer of {to}", timeout)
+        future = self._future(("the answer of {}", to), timeout)
         asks = self._asks
         noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._core.lock:
@@ -286,7 +311,7 @@ class Calls(Internal):
 
     # ---- inside
 
-    def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
+    def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
         return Future.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )
@@ -296,46 +321,42 @@ class Calls(Internal):
 
         Raises `ValueError`, or the reason why the endpoint ended.
         """
-        seconds = check_timeout(timeout, self._core.settings.timeout)
-        self._core.check_open()  # first: a death together with the system is no news
+        seconds = self._core.settings.timeout
+        if timeout is not None:
+            seconds = check_timeout(timeout, seconds)
+        if self._core.closed:  # first: a death together with the system is no news
+            self._core.check_open()
         return seconds
 
-    def _pack_request(self, to: WorkerInfo, what: Invocation) -> Pack:
-        """Pickle a request."""
-        self._admit(to, "requests")
-        return self._packer.pack(what, to.id, _label(what), call=True)
+    def _share(self, to: WorkerId, replies: bool | None, rref: RRefId) -> Descriptor:
+        """Lend for a request; *replies* says whether it has a reply. Fork for mail (None)."""
+        context = self._core.context
+        if replies is None:
+            return context.fork(rref, to)
+        return context.lend(rref, to, replies=replies)
 
-    def _lend(self, to: WorkerInfo, *, replies: bool = True) -> Share:
-        """The way to share a request's references: they are lent."""
-        core = self._core
-        return lambda rref: core.context.lend(rref, to.id, replies=replies)
-
-    def _request(
+    def _send(
         self,
-        future: Future[Any],
         pack: Pack,
+        move: Callable[[Cargo], list[Effect]],
+        *,
         to: WorkerInfo,
-        move: Callable[[Cargo], tuple[CallId, list[Effect]]],
-    ) -> Future[Any]:
-        self._send(pack, self._lend(to), lambda cargo: self._mine(future, *move(cargo)))
-        self._core.check_open()  # closed meanwhile: nobody would complete the future
-        return future
+        replies: bool | None = None,
+    ) -> None:
+        """Share the references in the message, and make the *move* that sends it, or undo both.
 
-    def _mine(self, future: Future[Any], call: CallId, effects: list[Effect]) -> list[Effect]:
-        """*future* belongs to *call*."""
-        future.call = call
-        self.waiting[call] = future
-        return effects
-
-    def _send(self, pack: Pack, share: Share, move: Callable[[Cargo], list[Effect]]) -> None:
-        """Share the references in the message, and make the *move* that sends it, or undo both."""
+        *replies*: see `_share`.
+        """
         pressing = None
         if self._pressing:
             pressing = self._pressing.pop(threading.get_ident(), None)
+        if pack.plain is not None and not pressing:  # there is nothing to undo
+            self._core.step(partial(move, pack.plain))
+            return
         with undisturbed:
-            cargo = pack.cargo(share)
+            cargo = pack.cargo(partial(self._share, to.id, replies))
             try:
-                self._core.step(lambda: move(cargo))
+                self._core.step(partial(move, cargo))
                 if pressing:
                     self._delivery.press(*pressing)
             except BaseException:
@@ -345,12 +366,17 @@ class Calls(Internal):
     def _admit(self, to: WorkerInfo, flow: Flow) -> None:
         """Refuse a dead peer, learn the address, and wait while the peer is far behind."""
         core, delivery = self._core, self._delivery
-        core.check_open()
-        with core.lock:
-            if to.id in core.context.dead:
-                how = core.context.entries.how(to.id)
-                raise WorkerDiedError(f"worker {to} died{how}; choose another one")
-            core.peers.learn(to.id, to.address)
+        if core.closed:
+            core.check_open()
+        dead = core.context.dead
+        if dead.firsts or not core.peers.knows(to.id):
+            with core.lock:
+                if to.id in dead:
+                    how = core.context.entries.how(to.id)
+                    raise WorkerDiedError(f"worker {to} died{how}; choose another one")
+                core.peers.learn(to.id, to.address)
+        if delivery.lighter(to.id, min(MAX_BACKLOG, MAX_UNSENT), MAX_BACKLOG_BYTES):
+            return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
         if messages < (MAX_UNSENT if handler else MAX_BACKLOG) and size < (

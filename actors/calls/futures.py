@@ -15,12 +15,13 @@ import os
 import threading
 import time
 import weakref
+from _thread import RLock
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...serialization.failures import Failure
 from ..core import notices, sites
-from ..core.current import chain_in, frame
+from ..core.current import chain_in, found, frame
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -36,11 +37,21 @@ if TYPE_CHECKING:
     from ..values.packing import Packer
     from .waits import Waits
 
+    What = str | tuple[object, ...]
+    """A text, or its format and the parts, as most of them are never read."""
+
 _OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
 """The final states of `concurrent.futures`. Only another of them may follow one of them."""
 
 T = TypeVar("T")
 U = TypeVar("U")
+
+
+class Leads(Protocol):
+    """A loop that a waiting thread may run (`base.loop`)."""
+
+    def look(self) -> None:
+        """Make its leader check whether it has waited long enough."""
 
 
 class Keeper(Protocol):
@@ -55,9 +66,11 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
     try:
         chained.after = None
         if chained._begin():  # or else it was cancelled
-            concurrent.futures.Future.set_result(chained, callback(done))
+            chained._result = callback(done)
+            chained._finished()
     except BaseException as error:
-        concurrent.futures.Future.set_exception(chained, error)
+        chained._exception = error
+        chained._finished()
     finally:
         del chained
 
@@ -96,7 +109,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         core: Core,
         packer: Packer,
         waits: Waits,
-        what: str,
+        what: What,
         timeout: float,
         *,
         rref: RRefId | None = None,
@@ -112,12 +125,17 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         core: Core,
         packer: Packer,
         waits: Waits,
-        what: str,
+        what: What,
         timeout: float,
         *,
         rref: RRefId | None = None,
     ) -> None:
-        super().__init__()
+        # What `concurrent.futures.Future.__init__` sets, but for `_condition`.
+        self._state = "PENDING"
+        self._result: Any = None
+        self._exception: BaseException | None = None
+        self._waiters: list[Any] = []
+        self._done_callbacks: list[Callable[[Any], object]] = []
         self.call: CallId | None = None
         self.moved = False
         """The answer was that the value is elsewhere; by then this endpoint has learned where."""
@@ -128,23 +146,24 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._core = core
         self._packer = packer
         self._waits = waits
-        self.what = what
+        self._what = what
         self._rref = rref
         self._timeout = timeout
         self.place: Place | None = None
         """The line of the program that made the call."""
         self.overlooked = False
         """It is the library's own: nobody will miss its error."""
-        self._deciding = threading.RLock()
-        """Decides between an outcome and a cancel. Reentrant, as a callback of a cancel may cancel
-        again."""
+        self._deciding = RLock()
+        """Guards the state, so it decides between an outcome and a cancel. Reentrant, as a callback
+        of a cancel may cancel again."""
+        self._waited: threading.Condition | None = None
+        self._leader: Leads | None = None
+        """What runs a loop until the outcome is there."""
         self._taking = threading.Lock()
         self._taken = False
         self._cargo: Cargo | None = None
         self._hold: Hold | None = None
         """The hold of the references that came with the reply."""
-        self._told = False
-        """Whether `tell` has registered its callback."""
         self._mine = False
         """Whether the program sets it."""
 
@@ -156,44 +175,66 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._cargo = cargo
             if cargo.descriptors:
                 self._hold = self._core.discards.keep(self, cargo.descriptors)
-            super().set_result(None)
+            self._finished()
         elif cargo.descriptors:
             self._core.discards.message(cargo.descriptors)
 
     def known(self, value: T) -> None:
         """The value is known without a request."""
-        self._taken = True
-        super().set_result(value)
+        self._taken, self._result = True, value
+        self._finished()
 
     def elsewhere(self) -> None:
         """A value exists, at the object that this one is an alias of."""
         self.moved = True
         if self._begin():
-            super().set_result(None)
+            self._finished()
 
     def there(self) -> None:
         """The value is here already, and need not be sent."""
         if self._begin():
-            super().set_result(None)
+            self._finished()
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
         if self._begin():
-            super().set_exception(error)
+            self._exception = error
+            self._finished()
 
-    def tell(self, look: Callable[[object], None]) -> None:
-        """Call *look*, unless another one was given before, when the outcome is there.
+    def tell(self, loop: Leads) -> None:
+        """Have the leader of *loop* look when the outcome is there. Takes no lock."""
+        self._leader = loop
 
-        It runs in the thread that brings the outcome.
-        """
-        if not self._told:
-            self._told = True
-            super().add_done_callback(look)
+    if not TYPE_CHECKING:  # for the type checker it is the attribute of the base
+
+        @property
+        def _condition(self) -> threading.Condition:
+            """`concurrent.futures` waits here. Most futures need none, as one thread uses them."""
+            with self._deciding:
+                if self._waited is None:
+                    self._waited = threading.Condition(self._deciding)
+                return self._waited
 
     def _begin(self) -> bool:
         """Whether the outcome is still wanted; nobody can cancel after this."""
         with self._deciding:
-            return self._state == "PENDING" and self.set_running_or_notify_cancel()
+            if self._state != "PENDING":
+                return False
+            self._state = "RUNNING"
+            return True
+
+    def _finished(self) -> None:
+        """The outcome is set: tell those who wait for it."""
+        with self._deciding:
+            self._state = "FINISHED"
+            for waiter in self._waiters:
+                (waiter.add_result if self._exception is None else waiter.add_exception)(self)
+            if self._waited is not None:
+                self._waited.notify_all()
+        if self._leader is not None:
+            self._leader.look()
+        if self._done_callbacks:
+            self._invoke_callbacks()  # type: ignore[attr-defined] # typeshed leaves it out
 
     def _claim(self) -> None:
         """Only the calling thread may now set the outcome. Raises `InvalidStateError`."""
@@ -211,7 +252,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """
         self._check_settable()
         self._claim()
-        super().set_result(result)
+        self._result = result
+        self._finished()
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Set the outcome of a ``Future()`` to the error *exception*. Does not block.
@@ -223,13 +265,20 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             raise TypeError(f"an exception is needed, not {exception!r}")
         self._check_settable()
         self._claim()
-        super().set_exception(exception)
+        self._exception = exception
+        self._finished()
 
     def _check_settable(self) -> None:
         if not self._mine:
             raise concurrent.futures.InvalidStateError(
                 f"nobody but its reply sets {self.what}; make a `farref.Future()` to set"
             )
+
+    @property
+    def what(self) -> str:
+        """The awaited thing in words."""
+        words, *parts = self._what if isinstance(self._what, tuple) else (self._what,)
+        return str(words).format(*parts) if parts else str(words)
 
     def __repr__(self) -> str:
         error = self._exception if self.done() else None
@@ -256,8 +305,13 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             Exception: the remote function's error, with its traceback as the cause.
         """
         try:
-            self._block(timeout)
-            self._take()
+            if self._state not in _OVER:  # reading one attribute needs no lock
+                self._block(timeout)
+            if not self._taken:
+                self._take()
+            if self._exception is None and self._state == "FINISHED":
+                outcome: T = self._result
+                return outcome
             value: T = super().result(0)
             return value
         finally:
@@ -327,7 +381,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done.
 
-        A function that runs already goes on, and its result is dropped. Does not block.
+        A function that runs already goes on, and its result is dropped. If it has returned a
+        `Future` that is not set, the callee no longer waits for it; that future itself is not
+        cancelled, as it may be the answer to other calls. Does not block.
         """
         with self._deciding:
             if self.cancelled():
@@ -386,18 +442,26 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             await waiter
 
     def _block(self, timeout: float | None) -> None:
-        if self.done():
+        core = self._core
+        if self._state in _OVER:
             return
-        self._core.check_process()
-        left = check_timeout(timeout, max(1e-3, self.left()), poll=True)
-        self._core.check_may_block(self.what)
-        self._check_self_wait()
-        run = self._waits.block(self)
-        try:
-            with self._core.pool.waiting():
-                came = self._core.port.wait(self, left)
-        finally:
-            self._waits.unblock(run)
+        left = max(1e-3, self.left())
+        if timeout is not None:
+            left = check_timeout(timeout, left, poll=True)
+        if os.getpid() != core.pid:
+            core.check_process()
+        if core.loop_thread is not None and core.in_loop():
+            core.check_may_block(self.what)
+        if found() is None and not core.pool.inside:  # in a thread of the program's
+            came = core.port.wait(self, left)
+        else:
+            self._check_self_wait()
+            run = self._waits.block(self)
+            try:
+                with core.pool.waiting():
+                    came = core.port.wait(self, left)
+            finally:
+                self._waits.unblock(run)
         if not came:
             raise self._late(self._timeout if timeout is None else timeout)
 
@@ -429,19 +493,27 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             cargo = self._cargo
             if cargo is not None:
                 try:
-                    frozen = self._packer.open_frozen(cargo)
-                    self._result = self._packer.open(cargo) if frozen is None else frozen.thaw()
-                    keeper = self.asker() if frozen is not None and self.asker else None
-                    if keeper is not None:
-                        keeper._frozen = frozen
+                    if getattr(cargo.payload, "frozen", False):
+                        self._take_frozen(cargo)
+                    else:
+                        self._result = self._packer.open(cargo)
                 except Exception as error:  # an interrupt is no answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
                     trail = self._core.trail(self._rref) if self._rref else ""
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
-                self._let_go()
+                self._cargo = None  # the message was opened: its own hold on its references ends
+                if self._hold is not None:
+                    self._core.discards.settle(self._hold)
             self._taken = True
+
+    def _take_frozen(self, cargo: Cargo) -> None:
+        frozen = self._packer.open_frozen(cargo)
+        self._result = self._packer.open(cargo) if frozen is None else frozen.thaw()
+        keeper = self.asker() if frozen is not None and self.asker else None
+        if keeper is not None:
+            keeper._frozen = frozen
 
     def on_answer(self, *, keep: bool) -> None:
         """A wait gets its answer. If *keep*, the handle may keep a frozen value that came with it.
@@ -461,12 +533,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 if keeper is not None:
                     frozen = self._packer.open_frozen(cargo, copy=False)
                     keeper._frozen = frozen or keeper._frozen
-            self._let_go()
-
-    def _let_go(self) -> None:
-        """The message was opened: its own hold on its references ends."""
-        self._cargo = None
-        self._core.discards.settle(self._hold)
+            self._cargo = None
+            if self._hold is not None:
+                self._core.discards.settle(self._hold)
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

@@ -3,7 +3,8 @@
 A call's error comes to its caller. If the future is dropped and no code has looked at it, the
 caller logs the error. A creation's error stays with the owner of its object. When the object is
 freed, and nobody has fetched the error, the owner reports it to the creator by an `Unfetched`, and
-the creator logs it. If the creator is gone, the owner logs it. So each error is logged once, where
+the creator logs it. If the creator is gone, the owner logs it. Several results of one call have one
+error together: the last of them that is freed counts. So each error is logged once, where
 the user most likely looks, and with the line that asked for it.
 
 At its orderly end a program asks the owners of its creations by `Unfinished`: for the creations
@@ -76,6 +77,12 @@ class Unasked(Internal):
         self._asked[rref] = CreationSite(name, place)
         if len(self._asked) > MOST_PLACES:
             self._asked.pop(next(iter(self._asked)), None)
+
+    def together(self, run: RRefId, parts: Iterable[RRefId]) -> None:
+        """One call, that for *run*, makes all of *parts*."""
+        site = self._asked.get(run)
+        if site is not None:
+            self._asked |= dict.fromkeys(parts, site)
 
     # ---- errors
 
@@ -155,6 +162,14 @@ class Unasked(Internal):
         with self._core.lock:
             dead = self._core.context.dead
             return [info for info in self._calls.owners.values() if info.id not in dead]
+
+    def calls(self, rrefs: list[tuple[RRefId | None, WorkerInfo]]) -> list[str]:
+        """What is made at each owner, in words: one piece for each call that was made for it."""
+        words: dict[object, str] = {}
+        for rref, to in rrefs:
+            site = self._asked.get(rref) if rref is not None else None
+            words.setdefault((rref, to) if site is None else id(site), self.words(rref, to))
+        return list(words.values())
 
     def words(self, rref: RRefId | None, to: WorkerInfo) -> str:
         """The making of *rref* on *to*, in words; None: *to* has not answered."""

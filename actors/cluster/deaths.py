@@ -2,7 +2,10 @@
 
 A death has two moments. When it becomes known, every wait for the dead endpoint fails, nothing more
 is sent to it, and it gets a *grave*. After the system's `orphan_grace` the references that it held
-are released: by then the endpoints that it had shared them with have announced themselves.
+are released: by then the endpoints that it had shared them with have announced themselves. If
+packets are lost, that may take longer. Therefore each endpoint tells the registrar when its own
+announcements have been acknowledged, and the grace ends only after all have done so (see
+`farref.protocol.death` and `agreement`).
 
 An endpoint beats so that it is not given up for dead. If it is given up all the same, it ends, and
 is never believed again (fencing). It also ends when it has lost the system, because nobody would
@@ -22,20 +25,23 @@ from ...protocol.errors import GivenUpError, SystemDownError
 from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
-from ..wire.messages import Died, Down
+from ..wire.messages import AllSettled, Died, Down
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
-    from ...protocol.ids import WorkerId
+    from ...protocol.ids import ForkId, WorkerId
     from ..calls.calls import Calls
     from ..core.core import Core
     from ..core.delivery import Delivery
     from ..core.registry import Registry
 
     Close = Callable[[str, FarrefError | None], None]
+
+SETTLING = 0.1
+"""Seconds between two looks whether the owners have acknowledged this endpoint's announcements."""
 
 log = logging.getLogger(__name__)
 
@@ -55,9 +61,15 @@ class Deaths:
         self._delivery = delivery
         self._calls = calls
         self._close = close
-        core.takers |= {Died: self._told, Down: self._lost}
+        core.takers |= {Died: self._told, AllSettled: self._agreed, Down: self._lost}
         self._graves: dict[WorkerId, float] = {}
-        """The dead endpoints that are not buried, and the time when each will be."""
+        """The dead endpoints that are not buried, and the earliest time for each."""
+        self._settling: set[WorkerId] = set()
+        """Deaths that this endpoint has not settled."""
+        self._settled: set[WorkerId] = set()
+        """Deaths that this endpoint has settled, and some others may not have."""
+        self._owed: frozenset[ForkId] = frozenset()
+        """The acknowledgements that the settling waits for."""
         self._beat_at: float | None = None
         self._vigils: list[Vigil] = []
         self._leaving = False
@@ -95,16 +107,45 @@ class Deaths:
                 self._graves[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
                 self._graves = dict.fromkeys(self._graves, now + core.settings.orphan_grace)
+        if news:
+            with core.lock:
+                self._settling.update(news)
+                self._owed |= core.context.uncounted()
         for tell in core.on_deaths:
             tell(news)
+        self._settle()
         core.wake()
 
     def bury(self, now: float) -> None:
         """Release the references of dead endpoints. Their grace is over at *now*."""
         core = self._core
-        for worker in [w for w, due in self._graves.items() if due <= now]:
+        self._settle()
+        for worker in self._due(now):
             del self._graves[worker]
             core.step(partial(core.context.bury, worker))
+
+    def _due(self, now: float) -> list[WorkerId]:
+        waits = self._settling | self._settled
+        return [w for w, due in self._graves.items() if due <= now and w not in waits]
+
+    def _settle(self) -> None:
+        """Tell the registrar once no announcement for these deaths is outstanding."""
+        core = self._core
+        if not self._settling or core.closed:
+            return
+        with core.lock:
+            self._owed &= core.context.uncounted()
+            if self._owed:
+                return
+            settled, self._settling = self._settling, set()
+            self._settled |= settled
+        self._registry.settled(tuple(settled))
+
+    def _agreed(self, message: AllSettled) -> None:
+        """Take the registrar's news that all have settled these deaths."""
+        self._registry.unheard = 0
+        with self._core.lock:
+            self._settled.difference_update(message.workers)
 
     def begin_to_beat(self) -> None:
         """Begin to beat."""
@@ -122,7 +163,10 @@ class Deaths:
     def deadline(self) -> float | None:
         """The time when `bury` or `beat` has something to do next, or None. Under the lock."""
         beat = () if self._beat_at is None else (self._beat_at,)
-        return min((*self._graves.values(), *beat), default=None)
+        look = (time.monotonic() + SETTLING,) if self._settling else ()
+        waits = self._settling | self._settled
+        graves = [due for worker, due in self._graves.items() if worker not in waits]
+        return min((*graves, *beat, *look), default=None)
 
     # ---- the system's end
 

@@ -48,6 +48,7 @@ from ..hosting import bases, directory, events, processes, simple, versions
 from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
     TO_REGISTRAR,
+    AllSettled,
     CheckProcess,
     Died,
     Down,
@@ -67,6 +68,7 @@ from ..wire.messages import (
     Minted,
     Open,
     ProcessChecked,
+    Settled,
     Spawn,
     Spawned,
     Unmade,
@@ -75,6 +77,7 @@ from ..wire.messages import (
     check_wire,
 )
 from ..wire.settings import Settings
+from .agreement import Agreement
 from .making import Maker, UnfitError, UnmadeError
 from .members import Creating, Host, RegisteredEndpoint
 
@@ -123,6 +126,7 @@ class Registrar(Actor):
         self._dying: dict[WorkerId, None] = {}
         self._buried_at = 0.0
         """The time when every endpoint will have buried the dying."""
+        self._agreement = Agreement()
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._creating: dict[WorkerId, Creating] = {}
         self._maker = Maker(self)
@@ -166,6 +170,8 @@ class Registrar(Actor):
                 self._exited(sender, LEFT)
             case EndpointLeave(me=worker):
                 self._leave(worker)
+            case Settled(me=worker, workers=dead):
+                self._settled(worker, dead, sender)
             case Lookup():
                 self.send(sender, self._look_up(message))
             case Spawn():
@@ -192,8 +198,6 @@ class Registrar(Actor):
                 self._watch()
             case ActorExitRequest():
                 self._exit()
-            case _:
-                pass
 
     def _open(self, message: Open) -> None:
         if self._opened:
@@ -442,10 +446,26 @@ class Registrar(Actor):
             self._buried_at = time.monotonic() + 2 * self._settings.orphan_grace
             for other in self._members.values():
                 self.send(other.address, Died(tuple(news), cause))
+            self._agreement.add(news, self._members)
+            self._agree()
+
+    def _settled(self, by: WorkerId, dead: tuple[WorkerId, ...], address: ActorAddress) -> None:
+        """*by*, at *address*, has settled these deaths."""
+        before = self._agreement.settled(by, dead)
+        if before:
+            self.send(address, AllSettled(before))
+        self._agree()
+
+    def _agree(self) -> None:
+        """Tell all endpoints once they have all settled all deaths."""
+        agreed = self._agreement.reached()
+        if agreed:
+            for member in self._members.values():
+                self.send(member.address, AllSettled(agreed))
 
     def _bury(self) -> None:
         """Move the dying to the dead once every endpoint has buried them."""
-        if self._dying and time.monotonic() >= self._buried_at:
+        if not self._agreement.waits and time.monotonic() >= self._buried_at:
             for worker in self._dying:
                 self._dead.add(worker)
             self._dying.clear()

@@ -55,7 +55,8 @@ class Brief:
     """The brief jobs of one endpoint. The base calls `do` and `disperse`."""
 
     def __init__(self) -> None:
-        self._offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
+        self.offered: deque[tuple[Pool, Callable[..., object], tuple[Any, ...]]] = deque()
+        """Jobs that a thread which receives will do."""
         self._long: dict[Hashable, Trial] = {}
         self._order = threading.RLock()
         """Held while jobs are offered or taken: otherwise a later job might begin first."""
@@ -77,9 +78,9 @@ class Brief:
         with self._order:
             trial = self._long.get(kind)
             likely = trial is None or not trial.left
-            offered = likely and not pool.waits and self.looks()
+            offered = likely and not pool.jobs and self.looks()
             if offered:
-                self._offered.append((pool, job, args))
+                self.offered.append((pool, job, args))
             else:
                 self.disperse()
                 pool.add(job, *args)
@@ -105,17 +106,13 @@ class Brief:
 
     # ---- the base; see `base.aide.Work`
 
-    def __bool__(self) -> bool:
-        """Whether a job is offered."""
-        return bool(self._offered)
-
     def do(self) -> None:
         """Do some offered jobs in the calling thread, as far as the pools let it."""
         for _ in range(AT_ONCE):
             with self._order:
-                if not self._offered:  # all are done, or others have them
+                if not self.offered:  # all are done, or others have them
                     return
-                pool, job, args = self._offered.popleft()
+                pool, job, args = self.offered.popleft()
                 here = pool.enter()
                 if not here:
                     pool.submit(job, *args)
@@ -124,8 +121,8 @@ class Brief:
 
     def disperse(self) -> None:
         """Give the offered jobs to the pools' threads."""
-        if self._offered:
+        if self.offered:
             with self._order:
-                while self._offered:
-                    pool, job, args = self._offered.popleft()
+                while self.offered:
+                    pool, job, args = self.offered.popleft()
                     pool.submit(job, *args)

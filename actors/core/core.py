@@ -17,12 +17,13 @@ The core knows no part of the endpoint. A part gets the core, and registers its 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import threading
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.context import Context
 from ...protocol.effects import Confirmed, Send
@@ -30,12 +31,14 @@ from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
 from ...protocol.messages import Create, Fetch, Invoke
 from ...protocol.packets import Malformed
 from ...serialization.failures import details_of
+from ...serialization.payload import Payload
 from ..base.interrupts import undisturbed
 from ..hosting import events
 from ..recording.recorded import Recorded
 from ..recording.tracing import EFFECTS, RARE, Tracer
 from ..wire.cargoes import payload_of
 from ..wire.messages import WorkerInfo
+from . import notices
 from .brief import Brief
 from .discards import Discards
 from .intake import NOTED
@@ -54,7 +57,6 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Cargo, Descriptor, Message
     from ...serialization.failures import Failure
-    from ...serialization.payload import Payload
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
@@ -178,7 +180,8 @@ class Core(Internal):
 
         An error of *move* is raised after all other work is done.
         """
-        self.check_process()
+        if os.getpid() != self.pid:
+            self.check_process()
         if self.closed:
             return
         later: Later = []
@@ -188,17 +191,18 @@ class Core(Internal):
                 with self.lock:
                     self.context.state.now = time.monotonic()
                     try:
-                        if self.discards:
+                        if self.discards.ended:
                             self.discards.sweep(self.context, self.carry_out, later)
                         self.carry_out(move(), later)
                     finally:
-                        packets = self.outlet.packets(gather=gather and self.port.runs_by_itself)
+                        packets = self.outlet.packets(gather=gather)
             finally:
                 self.conclude(packets, later)
 
     def conclude(self, packets: Outgoing, later: Later) -> None:
         """Send, and complete futures, after the lock is given back. One failure stops no other."""
-        self.outlet.post(packets)
+        if packets:
+            self.outlet.post(packets)
         for each in later:
             try:
                 each()
@@ -215,7 +219,11 @@ class Core(Internal):
         """
         for effect in effects:
             kind = type(effect)
-            if self.tracer and kind in (RARE if noted else EFFECTS):
+            if self.tracer is None:
+                if isinstance(effect, Send) and effect.to != self.me:  # nearly always
+                    self.outlet.send(effect.to, effect.message)
+                    continue
+            elif kind in (RARE if noted else EFFECTS):
                 self.tracer.effect(effect)
             handler = self.handlers[kind]
             if handler is not None:
@@ -261,13 +269,15 @@ class Core(Internal):
     def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
         if isinstance(message, Malformed):
             raise ProtocolError(f"the message is malformed: {message.why}")
-        payload = payload_of(message)
-        if payload is not None:
+        payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
+        if type(payload) is Payload:
             if payload.functions and sender != self.me:  # first: a refused message counts, too
                 message = self.outlet.unshelve(sender, message)
-                payload = cast("Payload", payload_of(message))
-            self.learn(*cast("tuple[WorkerInfo, ...]", payload.peers))
-            payload.take()  # it is opened already, or will be refused
+                payload = payload_of(message)
+            if payload.peers:
+                self.learn(*payload.peers)
+            if payload.buffers:
+                payload.take()  # it is opened already, or will be refused
             if payload.buffers or len(payload.data) >= NOTED:
                 self.outlet.note(sender, message, payload)
         if self.sites.wanted and isinstance(message, Create):
@@ -316,7 +326,7 @@ class Core(Internal):
         Under the lock: a dead endpoint must not be learned.
         """
         for info in infos:
-            if info.id not in self.context.dead:
+            if not self.peers.knows(info.id) and info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
@@ -373,13 +383,16 @@ class Core(Internal):
     def check_may_block(self, what: str, instead: str = "`await`") -> None:
         """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
 
-        Callers ask before they send anything, so the result does not depend on timing.
+        Callers ask before they send anything, so the result does not depend on timing. On another
+        asyncio loop, a program's own, the wait only gets a `RuntimeWarning`, once for each line.
         """
         if self.in_loop():
             raise WouldBlockError(
                 f"waiting for {what} here would stop {self.me}, which runs one handler at a "
                 f"time; make the handler `async` and write {instead} instead"
             )
+        if asyncio._get_running_loop() is not None:
+            notices.blocks_loop(what, instead)
 
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
@@ -391,7 +404,8 @@ class Core(Internal):
 
     def check_open(self) -> None:
         """Raise the reason why this endpoint has ended, if it has."""
-        self.check_process()
+        if os.getpid() != self.pid:
+            self.check_process()
         if self.closed:
             ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")
             raise type(ended)(str(ended))  # a new one: the stored one would collect frames

@@ -6,7 +6,6 @@ The numbers start at 0 with the endpoint and only grow, except those with a *now
 
 from __future__ import annotations
 
-import threading
 from collections import Counter
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
-    from ...protocol.messages import Message
+    pass
 
 _USER = frozenset({Call, Create, Fetch, Invoke, Reply, Tell})
 
@@ -79,23 +78,13 @@ class Tally:
     """The counts that grow as messages go in and out."""
 
     def __init__(self) -> None:
-        self._kinds: dict[type, int] = {}
+        self.kinds_sent: dict[type, int] = {}
+        """Messages that were sent, by kind. Under the endpoint's lock."""
         self.payload_bytes = 0
         self.packets_sent = 0
-        self._posting = threading.Lock()
         self.packets_received = 0
         self.messages_received = 0
 
-    def sent(self, kind: type[Message], size: int) -> None:
-        """A message will leave, with *size* bytes of user data. Under the endpoint's lock."""
-        self._kinds[kind] = self._kinds.get(kind, 0) + 1
-        self.payload_bytes += size
-
-    def packet_left(self) -> None:
-        """A packet is posted. In any thread, without the endpoint's lock."""
-        with self._posting:
-            self.packets_sent += 1
-
     def kinds(self, *, user: bool) -> dict[str, int]:
         """Messages sent, by kind: those with user data, or the others."""
-        return {kind.__name__: n for kind, n in self._kinds.items() if (kind in _USER) is user}
+        return {kind.__name__: n for kind, n in self.kinds_sent.items() if (kind in _USER) is user}

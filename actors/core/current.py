@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, NoReturn
 
@@ -18,8 +18,6 @@ import msgspec
 from ...protocol.errors import SystemDownError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from ...protocol.ids import CallId, RRefId
     from .core import Core
 
@@ -46,25 +44,33 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
-_programs: list[tuple[int, Core]] = []
+found = _frame.get
+"""Returns the `Frame` of the running code; None for code of the program's own."""
+_programs: list[tuple[int, Frame]] = []
 """Systems that this program entered, innermost last, each with the pid that entered it."""
 
 
-@contextmanager
-def running_in(
-    core: Core, chain: tuple[RRefId, ...] = (), run: CurrentRun | None = None
-) -> Iterator[None]:
+class running_in:  # noqa: N801 - a context manager, short: each call enters one
     """Code inside belongs to *core*, and runs for the request *run*.
 
     A process that is forked inside does not leave the block: it ends there.
     """
-    token = _frame.set(Frame(core, chain, run))
-    try:
-        yield
-    finally:
+
+    __slots__ = ("_frame", "_token")
+
+    def __init__(
+        self, core: Core, chain: tuple[RRefId, ...] = (), run: CurrentRun | None = None
+    ) -> None:
+        self._frame = Frame(core, chain, run)
+
+    def __enter__(self) -> None:
+        self._token = _frame.set(self._frame)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        core = self._frame.core
         if os.getpid() == core.pid:
-            _frame.reset(token)
-        elif not isinstance(sys.exc_info()[1], GeneratorExit):
+            _frame.reset(self._token)
+        elif not isinstance(error, GeneratorExit):
             _end_child(core)  # else the child only collects a function of its parent's that waited
 
 
@@ -94,16 +100,16 @@ def enter_program(core: Core) -> None:
     If *core* is entered already, it becomes the innermost. It stays entered all the time, as other
     threads run meanwhile.
     """
-    entry = (os.getpid(), core)
-    _programs.append(entry)
-    while _programs.count(entry) > 1:
-        _programs.remove(entry)  # the outer one
+    _programs.append((os.getpid(), Frame(core)))
+    for outer in _programs[:-1]:
+        if outer[0] == os.getpid() and outer[1].core is core:
+            _programs.remove(outer)
 
 
 def leave_program(core: Core) -> None:
     """Undo `enter_program`."""
     for each in _programs.copy():
-        if each[1] is core:
+        if each[1].core is core:
             with suppress(ValueError):  # another thread was faster
                 _programs.remove(each)
 
@@ -114,14 +120,14 @@ def frame() -> Frame:
     Raises:
         SystemDownError: the code is in no system: none was started, or it has ended.
     """
-    found = _frame.get()
-    if found is not None:
-        found.core.check_process()
-        return found
+    here = found()
+    if here is not None:
+        here.core.check_process()
+        return here
     pid = os.getpid()
-    for owner, core in reversed(_programs.copy()):  # other threads enter and leave
+    for owner, outside in reversed(_programs.copy()):  # other threads enter and leave
         if owner == pid:
-            return Frame(core)
+            return outside
     raise SystemDownError(
         "this code runs in no farref system; start one with `with farref.System() as system:`"
     )
@@ -129,13 +135,13 @@ def frame() -> Frame:
 
 def chain_in(core: Core) -> tuple[RRefId, ...]:
     """The objects that wait for the running code, if that code belongs to *core*."""
-    found = _frame.get()
-    return found.chain if found is not None and found.core is core else ()
+    here = found()
+    return here.chain if here is not None and here.core is core else ()
 
 
 def run_in(core: Core, by: int) -> CurrentRun | None:
     """The request of the running code, if the thread or task *by* ends with it."""
-    found = _frame.get()
-    if found is None or found.run is None or found.core is not core:
+    here = found()
+    if here is None or here.run is None or here.core is not core:
         return None
-    return found.run if found.run.by == by else None
+    return here.run if here.run.by == by else None

@@ -20,17 +20,17 @@ import logging
 import os
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import room
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
-from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, strangers_in
+from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Reply, strangers_in
 from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
-from ..base.framing import Raw
 from ..wire import parcels
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
@@ -45,7 +45,7 @@ from .registry import PATIENCE
 from .shelves import Shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from thespian.actors import ActorAddress
 
@@ -71,6 +71,15 @@ MAX_WAITING_BYTES = 64 << 20
 wait."""
 
 
+class Crowd(threading.Condition):
+    """Threads that wait; mostly there are none."""
+
+    def tell(self) -> None:
+        """Have them look again."""
+        if self._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+            self.notify_all()
+
+
 class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that arrive."""
 
@@ -78,6 +87,8 @@ class Delivery(Internal):
         self._core = core
         self._registry = registry
         self._port = core.port
+        self._parcels = core.port.takes_parcels
+        self._gathers = core.port.runs_by_itself
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
@@ -89,7 +100,7 @@ class Delivery(Internal):
         """By flow: payloads that arrived and that no code has begun with."""
         self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
-        self.room = threading.Condition(core.lock)
+        self.room = Crowd(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
     # ---- out; under the lock unless the docstring says otherwise
@@ -115,7 +126,9 @@ class Delivery(Internal):
             elif payload is not None:
                 size = payload.size
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
-        self.tally.sent(kind, size)
+        tally = self.tally
+        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
+        tally.payload_bytes += size
         return self._links.send(to, message, flow, size, prompt=large)
 
     @property
@@ -129,16 +142,20 @@ class Delivery(Internal):
         With *gather* messages to a peer stay here if many are in flight to it already. The mailbox
         thread sends them together a moment later, as single ones would keep the peer busy.
         """
-        if self._core.tracer:
-            self._core.tracer.flush()
+        core, links = self._core, self._links
+        if core.tracer:
+            core.tracer.flush()
+        if links.owing:
+            links.give(self._full)
+        if not links.dirty:
+            return []
         now = time.monotonic()
-        if self._links.owing:
-            self._links.give(self._full)
-        packets, news = self._links.packets(now, gather=gather)
-        state = self._core.context.state
-        self._core.mints.note((state.forks, state.calls), now)
+        packets, news = links.packets(now, gather=gather and self._gathers)
+        self.tally.packets_sent += len(packets)
+        state = core.context.state
+        core.mints.note((state.forks, state.calls), now)
         if news:
-            self._core.wake()  # the mailbox thread keeps the time
+            core.wake()  # the mailbox thread keeps the time
         return packets
 
     def post(self, packets: Outgoing) -> None:
@@ -150,33 +167,38 @@ class Delivery(Internal):
                 if worker not in core.context.dead:
                     log.error("%s has no address of %s, and cannot send to it", core.me, worker)
                 continue
-            me = WorkerInfo(core.me, core.address)
-            way = self._faulty or self._port
             try:
                 if shared.unread or shared.early:  # a relayed payload may be in shared memory
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
-                for piece in self._pieces(packet):
-                    self.tally.packet_left()
-                    way.post(address, self._wrapped(me, worker, piece))
+                if len(packet.messages) < 2:
+                    self._leave(worker, address, packet)
+                    continue
+                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                    self._leave(worker, address, piece)
             except Exception as error:  # it counts as lost, and is sent again
                 if not core.closed:
                     log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
 
-    def _pieces(self, packet: Packet) -> Iterable[Packet]:
-        if len(packet.messages) < 2:
-            return (packet,)
-        return pieces(packet, min(PACKET_BYTES, self._port.largest()))
-
-    def _wrapped(self, me: WorkerInfo, to: WorkerId, packet: Packet) -> Envelope | Raw:
-        """*packet* in the form that travels."""
-        introduced = self._introduce(packet)
-        if self._port.takes_parcels and self._faulty is None:
-            parcel = parcels.pack(me.id, to, packet, introduced)
+    def _leave(self, to: WorkerId, address: ActorAddress, packet: Packet) -> None:
+        """Send *packet*, in the form that travels."""
+        core = self._core
+        introduced: tuple[WorkerInfo, ...] = ()
+        for message in packet.messages:
+            if type(message) in NAMING and not (
+                isinstance(message, Reply) and not message.loans and not message.moved
+            ):
+                introduced = self._introduce(packet)
+                break
+        if self._parcels and self._faulty is None:
+            parcel = parcels.pack(core.me, to, packet, introduced)
             if parcel is not None:
-                return Raw(parcel)
-        return Envelope(me, to, *encode(packet), introduced)
+                self._port.post_parcel(address, parcel)
+                return
+        me = WorkerInfo(core.me, core.address)
+        way = self._faulty or self._port
+        way.post(address, Envelope(me, to, *encode(packet), introduced))
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""
@@ -186,6 +208,7 @@ class Delivery(Internal):
                 for worker, packet in self._links.due(now)
                 if not self._held_back(worker, packet)
             ]
+            self.tally.packets_sent += len(packets)
         self.post(packets)
 
     def deadline(self) -> float | None:
@@ -203,6 +226,10 @@ class Delivery(Internal):
             return 0, 0  # they are in its own futures already
         with self._core.lock:
             return 0, self.intakes[flow].share(worker)
+
+    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
+        """Whether the `load` of *worker* is certainly smaller than this. Cheap. In any thread."""
+        return worker != self._core.me and self._links.lighter(worker, messages, size)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
         """Send *worker* the messages that wait for room, as if it had some. In any thread."""
@@ -251,12 +278,10 @@ class Delivery(Internal):
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
-        named = {
-            worker
-            for message in packet.messages
-            if type(message) in NAMING
-            for worker in strangers_in(message)
-        }
+        named: set[WorkerId] = set()
+        for message in packet.messages:
+            if type(message) in NAMING:
+                named.update(strangers_in(message))
         if not named:
             return ()
         known = ((worker, self._core.address_of(worker)) for worker in named)
@@ -278,31 +303,36 @@ class Delivery(Internal):
         self, sender: WorkerInfo, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
     ) -> None:
         core = self._core
-        if to != core.me or sender.id == core.me:
+        who = sender.id
+        if to != core.me or who == core.me:
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
-        if not is_name(sender.id.name):  # the name would go on to others
+        known = core.peers.knows(who)
+        if not known and not is_name(who.name):  # the name would go on to others
             raise ProtocolError("the name of the packet's sender is no text in UTF-8")
         later: Later = []
         packets: Outgoing = []
         try:
             with core.lock:
-                if sender.id in core.context.dead or core.closed:
+                context, tally = core.context, self.tally
+                if core.closed or (context.dead.firsts and who in context.dead):
                     return
-                now = core.context.state.now = time.monotonic()
-                self.tally.packets_received += 1
-                core.learn(sender, *peers)
-                if core.discards:
-                    core.discards.sweep(core.context, core.carry_out, later)
-                full = self._full(sender.id) if packet.messages else ()
-                _open(packet, self._links.handed(sender.id))
-                messages = self._links.receive(sender.id, packet, now, full)
-                self.tally.messages_received += len(messages)
-                first = self._links.handed(sender.id) - len(messages)
-                for number, message in enumerate(messages, first):
+                now = context.state.now = time.monotonic()
+                tally.packets_received += 1
+                if peers or not known:
+                    core.learn(sender, *peers)
+                if core.discards.ended:
+                    core.discards.sweep(context, core.carry_out, later)
+                if _has_buffers(packet):
+                    _open(packet, self._links.handed(who))
+                full = partial(self._full, who)
+                messages, number = self._links.receive(who, packet, now, full)
+                tally.messages_received += len(messages)
+                for message in messages:
                     if type(message) not in ABOUT_ROOM:
-                        core.receive(sender.id, message, later, number)
-                self.room.notify_all()
-                packets = [*self.packets(), *self._links.urgent(sender.id, time.monotonic())]
+                        core.receive(who, message, later, number)
+                    number += 1
+                self.room.tell()
+                packets = self.packets()
         finally:
             core.conclude(packets, later)
 
@@ -373,6 +403,14 @@ class Delivery(Internal):
 def _flow_of(message: Message, payload: object) -> Flow:
     """The flow of a message that came with *payload*."""
     return "results" if is_answer(payload) else FLOW_OF[type(message)]
+
+
+def _has_buffers(packet: Packet) -> bool:
+    for message in packet.messages:
+        payload = getattr(getattr(message, "cargo", None), "payload", None)
+        if type(payload) is Payload and payload.buffers:
+            return True
+    return False
 
 
 def _open(packet: Packet, expected: int) -> None:

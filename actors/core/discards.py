@@ -55,9 +55,9 @@ class Discards:
         self._pid = os.getpid()
         self._closed = False
         self._holds: set[Hold] = set()
-        self._gone: deque[Hold] = deque()
-        """Holds that have ended, some maybe twice."""
-        self._messages: deque[tuple[Descriptor, ...]] = deque()
+        self.ended: deque[Hold | tuple[Descriptor, ...]] = deque()
+        """The holds that have ended, some maybe twice, and the descriptors of messages that nobody
+        kept; all are to be settled."""
 
     # ---- counting; `undisturbed`, within the step that counts
 
@@ -70,7 +70,7 @@ class Discards:
         return self._hold(keeper, None, descriptors)
 
     def _hold(self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...]) -> Hold:
-        hold = Hold(of, self._gone.append)
+        hold = Hold(of, self.ended.append)
         hold.rref, hold.descriptors = rref, descriptors
         self._holds.add(hold)
         return hold
@@ -80,19 +80,19 @@ class Discards:
     def gone(self, hold: Hold) -> None:
         """The object of *hold*, if it has one, is collected. May be called again."""
         if not self._closed and self._pid == os.getpid():
-            self._gone.append(hold)
+            self.ended.append(hold)
             self._wake()
 
     def settle(self, hold: Hold | None) -> None:
         """The message of *hold* was opened. Makes a step."""
         if hold is not None:
-            self._gone.append(hold)
+            self.ended.append(hold)
             self._step(list)
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message that nobody kept was given up."""
         if not self._closed:
-            self._messages.append(descriptors)
+            self.ended.append(descriptors)
             self._wake()
 
     # ---- settling; under the endpoint's lock
@@ -102,29 +102,27 @@ class Discards:
         """The number of objects that are counted."""
         return len(self._holds)
 
-    def __bool__(self) -> bool:
-        """Whether there is something to settle."""
-        return bool(self._gone or self._messages)
-
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended."""
-        while self._gone:  # all at once: fewer messages report it
+        while self.ended:  # all at once: fewer messages report it
             handles: list[RRefId] = []
-            for _ in range(len(self._gone)):
-                hold = self._gone.popleft()
-                if hold not in self._holds:
-                    continue
-                self._holds.remove(hold)
-                if hold.rref is not None:
-                    handles.append(hold.rref)
-                else:
-                    self._messages.append(hold.descriptors)
+            messages: list[tuple[Descriptor, ...]] = []
+            for _ in range(len(self.ended)):
+                ended = self.ended.popleft()
+                if isinstance(ended, tuple):
+                    messages.append(ended)
+                elif ended in self._holds:
+                    self._holds.remove(ended)
+                    if ended.rref is not None:
+                        handles.append(ended.rref)
+                    else:
+                        messages.append(ended.descriptors)
             carry_out(context.drop(*handles), later)
-        while self._messages:
-            carry_out(context.release(self._messages.popleft()), later)
+            for descriptors in messages:
+                carry_out(context.release(descriptors), later)
 
     def close(self) -> None:
         """The endpoint has ended: nothing is counted any more."""
         self._closed = True
         self._holds.clear()
-        self._gone.clear()
+        self.ended.clear()

@@ -14,7 +14,7 @@ from ...protocol.delivery import Channel
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator
 
-    from ...protocol.delivery import Packet
+    from ...protocol.delivery import Full, Packet
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Flow, Message
 
@@ -35,7 +35,7 @@ class Links:
         self._channels: dict[WorkerId, Channel] = {}
         # Dicts for sets: the order of sending must not depend on hashes, as simulations are
         # replayed.
-        self._dirty: dict[WorkerId, None] = {}
+        self.dirty: dict[WorkerId, None] = {}
         """Peers for which new messages may leave."""
         self._prompt: set[WorkerId] = set()
         """Those of them whose messages do not gather."""
@@ -43,7 +43,7 @@ class Links:
         """Peers whose channel has a deadline."""
         self._gone = (0, 0)
         """The counts of `repeated` from forgotten channels."""
-        self._owing: dict[WorkerId, None] = {}
+        self.owing: dict[WorkerId, None] = {}
         """Peers that have asked for room and have not got any so far."""
         self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
         """Told of messages that had waited for room and now have their numbers."""
@@ -64,39 +64,40 @@ class Links:
         Returns its number. A message of *flow* with *size* bytes may have to wait for room first:
         then None.
         """
-        self._dirty[to] = None
+        self.dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return self._channel(to).send(message, flow, size)
+        return (self._channels.get(to) or self._channel(to)).send(message, flow, size)
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
         channel = self._channels.get(to)
         if channel is not None:  # None: it has died just now
             channel.press(flow)
-            self._dirty[to] = None
+            self.dirty[to] = None
             self._tell_released(to, channel)
 
     def handed(self, sender: WorkerId) -> int:
         """The number of messages of *sender* that have been handed over."""
-        return self._channel(sender).handed
+        return (self._channels.get(sender) or self._channel(sender)).handed
 
     def receive(
-        self, sender: WorkerId, packet: Packet, now: float, full: Collection[Flow] = ()
-    ) -> list[Message]:
-        """The messages that a packet of *sender* brings, in order. Raises `ProtocolError`.
+        self, sender: WorkerId, packet: Packet, now: float, full: Full = tuple
+    ) -> tuple[list[Message], int]:
+        """The messages that a packet of *sender* brings, in order, and the number of the first.
 
-        The flows that are *full* get no room until `give` finds them no longer full.
+        The flows in ``full()`` get no room until `give` finds them no longer full. Raises
+        `ProtocolError`.
         """
-        channel = self._channel(sender)
+        channel = self._channels.get(sender) or self._channel(sender)
         messages = channel.receive(packet, now, full)
-        if channel.backlog > channel.in_flight:  # the window may have room for it now
-            self._dirty[sender] = None
+        if channel.eager(now):  # or the window has room now
+            self.dirty[sender] = None
             self._tell_released(sender, channel)
-        if full and channel.owed:
-            self._owing[sender] = None
+        if channel.owed:
+            self.owing[sender] = None
         self._timed[sender] = None
-        return messages
+        return messages, channel.handed - len(messages)
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:
         for message, number in channel.released():
@@ -105,24 +106,19 @@ class Links:
     @property
     def left(self) -> bool:
         """Whether messages stayed here to gather, or a peer is owed room."""
-        return bool(self._dirty or self._owing)
-
-    @property
-    def owing(self) -> bool:
-        """Whether a peer is owed room."""
-        return bool(self._owing)
+        return bool(self.dirty or self.owing)
 
     def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
         """Give room for the flows that are no longer *full*, to each peer that asked."""
-        for worker in list(self._owing):
+        for worker in list(self.owing):
             channel, shut = self._channel(worker), full(worker)
             for flow in channel.owed:
                 if flow not in shut:
                     channel.give(flow)
-                    self._dirty[worker] = None
+                    self.dirty[worker] = None
                     self._prompt.add(worker)
             if not channel.owed:
-                del self._owing[worker]
+                del self.owing[worker]
 
     def packets(self, now: float, *, gather: bool = False) -> tuple[Outgoing, bool]:
         """All that can leave now, and whether the mailbox thread has to look again soon.
@@ -130,16 +126,16 @@ class Links:
         It has to when a channel has a deadline that had none before; and, with *gather*, when
         messages stay here to be joined by others, because many are in flight already.
         """
-        if not self._dirty:
+        if not self.dirty:
             return [], False
         packets, news = [], False
-        dirty, self._dirty = self._dirty, {}
+        dirty, self.dirty = self.dirty, {}
         for worker in dirty:
             channel = self._channels.get(worker)
             if gather and channel is not None and CROWD <= channel.in_flight < delivery.WINDOW:
                 gathered = channel.backlog - channel.in_flight
                 if gathered < GATHERED and worker not in self._prompt:
-                    self._dirty[worker] = None
+                    self.dirty[worker] = None
                     news = True
                     continue
             self._prompt.discard(worker)
@@ -154,11 +150,6 @@ class Links:
         """The retransmissions and the lone acknowledgements that are due at *now*."""
         found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
         return [(worker, packet) for worker, packet in found if packet is not None]
-
-    def urgent(self, worker: WorkerId, now: float) -> Outgoing:
-        """The same for *worker* alone: the cost does not grow with the number of peers."""
-        packet = self._channel(worker).tick(now)
-        return [(worker, packet)] if packet is not None else []
 
     def deadline(self) -> float | None:
         """The time when `due` has something next; None while nothing is awaited."""
@@ -175,6 +166,11 @@ class Links:
         """Messages, and bytes of *flow*, that *worker* has not taken: see `Channel.load`."""
         channel = self._channels.get(worker)
         return channel.load(flow) if channel is not None else (0, 0)
+
+    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
+        """Whether *worker* has certainly a smaller load than this: see `Channel.lighter`."""
+        channel = self._channels.get(worker)
+        return channel is None or channel.lighter(messages, size)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
         """All messages without acknowledgement, each with its receiver."""
@@ -205,9 +201,9 @@ class Links:
         if channel is not None:
             again, twice = self._gone
             self._gone = again + channel.retransmissions, twice + channel.duplicates
-        self._owing.pop(worker, None)
+        self.owing.pop(worker, None)
         self._timed.pop(worker, None)
-        self._dirty.pop(worker, None)
+        self.dirty.pop(worker, None)
         self._prompt.discard(worker)
 
     def _channel(self, worker: WorkerId) -> Channel:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import sys
+import warnings
 from typing import TYPE_CHECKING
 
 from ...protocol.errors import GivenUpError, SystemDownError
@@ -15,6 +17,8 @@ from ...serialization.failures import Failure, details_of
 from . import sites
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from .sites import Place
 
 log = logging.getLogger(__name__)
@@ -42,6 +46,23 @@ def dropped(what: str, place: Place | None, error: Failure | BaseException) -> N
         at = f" (called at {sites.said(place)})" if place is not None else ""
         text = error.text if isinstance(error, Failure) else details_of(error)
         notice(log, logging.ERROR, f"nobody looked at the error of {what}{at}:\n{text}")
+
+
+def blocks_loop(what: str, instead: str) -> None:
+    """Warn: a coroutine of the program's waits for *what*, and its loop stands still meanwhile.
+
+    The warning names the line of the program, and comes once for each.
+    """
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and sites.is_ours(frame.f_globals):
+        frame = frame.f_back
+    warned = frame.f_globals.setdefault("__warningregistry__", {})
+    line = ("farref", frame.f_lineno)  # one call may wait for several things
+    if line not in warned:
+        text = f"waiting for {what} here stops the asyncio loop that runs this code, with all of "
+        text += f"its tasks; write {instead} instead"
+        warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
+        warned[line] = True
 
 
 def _shown(log: logging.Logger) -> bool:

@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 class Peer:
     """One other endpoint, as far as this one knows it."""
 
-    __slots__ = ("address", "near")
+    __slots__ = ("address", "near", "resolved")
 
     def __init__(self) -> None:
         self.address: ActorAddress | None = None
         """Its address."""
+        self.resolved = False
+        """Whether that is more than its number among its creator's children."""
         self.near: bool | None = None
         """Whether it sees this process, and so can open its shared memory; None: not known."""
 
@@ -49,15 +51,16 @@ class Peers:
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
         """*address* is the address of *worker*."""
-        if self._resolved(worker):  # nearly always: the lock is not worth it
+        if self.knows(worker):  # nearly always: the lock is not worth it
             return
         if not _is_local(address):
             hash(address.addressDetails)  # raises before anything changes
         with self._writing:
-            if self._resolved(worker):
+            if self.knows(worker):
                 return
-            self._peer(worker).address = address
-            if _is_local(address):
+            peer = self._peer(worker)
+            peer.address, peer.resolved = address, not _is_local(address)
+            if not peer.resolved:
                 self._local.append((address, worker))
             else:
                 self._ids[address.addressDetails] = worker
@@ -70,10 +73,10 @@ class Peers:
     def _peer(self, worker: WorkerId) -> Peer:
         return self._peers.setdefault(worker, Peer())
 
-    def _resolved(self, worker: WorkerId) -> bool:
+    def knows(self, worker: WorkerId) -> bool:
+        """Whether an address of *worker* is known from which others reach it, too."""
         peer = self._peers.get(worker)
-        known = peer.address if peer is not None else None
-        return known is not None and not _is_local(known)
+        return peer is not None and peer.resolved
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """The address of *worker*; None if nobody introduced it."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import threading
+from _thread import RLock
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -37,8 +38,10 @@ class Pool:
             raise ValueError(f"a worker needs at least 1 thread, not {size}")
         self.size = size
         self._name = name
-        self._jobs: deque[Job] = deque()
-        self._ready = threading.Condition()
+        self.jobs: deque[Job] = deque()
+        """The jobs that have not started."""
+        self._lock = RLock()
+        self._ready = threading.Condition(self._lock)
         self._places = size
         """Jobs that may still start."""
         self._idle = 0
@@ -60,21 +63,21 @@ class Pool:
 
     def add(self, job: Callable[..., object], *args: Any) -> bool:
         """The first half of `submit`: a free thread will take the job, but none is woken."""
-        with self._ready:
+        with self._lock:
             if not self._closed:
-                self._jobs.append((job, args))
+                self.jobs.append((job, args))
             return not self._closed
 
     def start(self) -> None:
         """The second half of `submit`; call it once for each added job."""
-        with self._ready:
-            if self._jobs and not self._closed:
+        with self._lock:
+            if self.jobs and not self._closed:
                 self._start_some()
 
     def enter(self) -> bool:
         """Take a place for `run_here`, if no other job waits for one; whether it was taken."""
-        with self._ready:
-            if self._closed or self._jobs or self._places <= 0:
+        with self._lock:
+            if self._closed or self.jobs or self._places <= 0:
                 return False
             self._places -= 1
             return True
@@ -87,9 +90,9 @@ class Pool:
         self._mine.inside = True
         self._run(job, args)
         self._mine.inside = False
-        with self._ready:
+        with self._lock:
             self._places += 1
-            if self._jobs and not self._closed:
+            if self.jobs and not self._closed:
                 self._start_some()
 
     @property
@@ -100,21 +103,21 @@ class Pool:
     @property
     def waits(self) -> int:
         """Jobs that have not started."""
-        return len(self._jobs)
+        return len(self.jobs)
 
     def close(self) -> list[Job]:
         """Take back the jobs that have not started; threads end when their job does."""
-        with self._ready:
+        with self._lock:
             self._closed = True
             self._ending |= self.blocked
-            left = list(self._jobs)
-            self._jobs.clear()
+            left = list(self.jobs)
+            self.jobs.clear()
             self._ready.notify_all()
         return left
 
     def finish(self, seconds: float) -> None:
         """Wait up to *seconds* for the jobs that were waiting when the pool was closed."""
-        with self._ready:
+        with self._lock:
             self._ready.wait_for(lambda: not self._ending, seconds)
 
     @contextmanager
@@ -124,21 +127,21 @@ class Pool:
             yield
             return
         me = threading.get_ident()
-        with self._ready:
+        with self._lock:
             self.blocked.add(me)
             self._places += 1
             self._start_some()
         try:
             yield
         finally:
-            with self._ready:
+            with self._lock:
                 self.blocked.discard(me)
                 self._places -= 1
 
     def _start_some(self) -> None:
         # Every job that may start now needs a free thread of its own. So a thread that was woken
         # for an earlier job, and does not run yet, must not count for this one too.
-        if self._idle < min(len(self._jobs), self._places):
+        if self._idle < min(len(self.jobs), self._places):
             threading.Thread(target=self._work, name=self._name, daemon=True).start()
             self._idle += 1  # it waits for our lock before it looks for jobs
         else:
@@ -147,18 +150,18 @@ class Pool:
     def _work(self) -> None:
         self._mine.inside = True
         while True:
-            with self._ready:
+            with self._lock:
                 ready = self._ready.wait_for(
-                    lambda: self._closed or (self._jobs and self._places > 0), IDLE_SECONDS
+                    lambda: self._closed or (self.jobs and self._places > 0), IDLE_SECONDS
                 )
                 self._idle -= 1
                 if self._closed or not ready:
                     return
-                job, args = self._jobs.popleft()
+                job, args = self.jobs.popleft()
                 self._places -= 1
             self._run(job, args)
             del job, args  # while waiting for the next job, keep nothing of the last
-            with self._ready:
+            with self._lock:
                 self._places += 1
                 self._idle += 1
 
@@ -169,6 +172,6 @@ class Pool:
             with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
                 log.error("a job of %s failed:\n%s", self._name, details_of(error))
         if self._closed:
-            with self._ready:
+            with self._lock:
                 self._ending.discard(threading.get_ident())
                 self._ready.notify_all()

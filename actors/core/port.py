@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ..base.framing import Raw
+
 if TYPE_CHECKING:
     import concurrent.futures
 
@@ -32,6 +34,10 @@ class Port(Protocol):
 
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
+
+    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
+        """Send *parcel*, soon, if `takes_parcels`. Never waits."""
+        self.post(address, Raw(parcel))
 
     def wake(self) -> None:
         """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""

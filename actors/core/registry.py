@@ -38,6 +38,7 @@ from ..wire.messages import (
     Mint,
     Minted,
     ReplyAddress,
+    Settled,
     Spawn,
     Spawned,
     StillMaking,
@@ -91,10 +92,11 @@ class Registry:
             NotAnEndpointError: the address is of a plain Thespian actor.
             TypeError: *to* is none of the three.
         """
+        if isinstance(to, str):
+            known = self._core.peers.named.get(to)
+            return known if known is not None else self._named(to)
         if isinstance(to, WorkerInfo):
             return to
-        if isinstance(to, str):
-            return self._named(to)
         if not isinstance(to, ActorAddress):
             raise TypeError(f"`to` must be a worker's name, WorkerInfo or ActorAddress, not {to!r}")
         found = self.at(to)
@@ -184,6 +186,10 @@ class Registry:
     def leave(self, worker: WorkerId | None = None) -> None:
         """This endpoint has ended; or *worker*, which it was to create, will never exist."""
         self._port.post(self.registrar, EndpointLeave(worker or self._core.me))
+
+    def settled(self, dead: tuple[WorkerId, ...]) -> None:
+        """This endpoint has settled these deaths."""
+        self._port.post(self.registrar, Settled(self._core.me, dead))
 
     def beat(self) -> None:
         """Send the registrar a sign of life."""

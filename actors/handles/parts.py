@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from ..values.making import made_as
-from ..values.several import PART
+from ..values.several import PART, ResultPart
 
 if TYPE_CHECKING:
     from ..core.sites import Place
@@ -27,10 +27,12 @@ def parts_of(
     The user's code at *place* has asked for them.
     """
     front, take = run._front, made_as(PART, frozen=frozen, serial=serial)
+    front.unasked.asked(run.id, name, place)  # it may be the last to have the error of all
     made = [
-        front.calls.remote_method(run.id, (take, (index, number, name), {}))
+        front.calls.remote_method(run.id, (take, (ResultPart(index, number, name, run.id),), {}))
         for index in range(number)
     ]
     for part in made:
         part._asked(name, timeout, place)
+    front.unasked.together(run.id, [part.id for part in made])
     return made

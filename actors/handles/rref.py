@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
 from thespian.actors import ActorAddress
 
@@ -61,6 +61,7 @@ class RRef(Reference, Generic[T]):
 
     Raises:
         SystemDownError: outside any system.
+        TypeError: *on_delete* is no function; a class is none.
         SerializationError: *value* is to be frozen and cannot be pickled.
         SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
     """
@@ -85,6 +86,8 @@ class RRef(Reference, Generic[T]):
         frozen: bool = False,
         serial: bool = True,
     ) -> None:
+        if on_delete is not None:
+            _check_on_delete(on_delete)
         front: Front = frame().core.front
         kept = Frozen.of(value, ActorAddress) if frozen else value
         with undisturbed:
@@ -256,7 +259,8 @@ class RRef(Reference, Generic[T]):
     def _asked(self, function: object, timeout: float | None, place: Place) -> None:
         """The user's code at *place* has asked for it, by *function*, within *timeout* seconds."""
         if timeout is not None:
-            self._due = time.monotonic() + timeout
+            seconds = check_timeout(timeout, self._front.core.settings.timeout)
+            self._due = time.monotonic() + seconds
         self._front.unasked.asked(self._id, function, place)
 
     def _seconds(self, timeout: float | None) -> float | None:
@@ -330,3 +334,13 @@ class RRef(Reference, Generic[T]):
             return f"RRef({self._id} at {self._front.core.owner_id(self._id)})"
         except OwnerDiedError:
             return f"RRef({self._id}, whose owner is dead)"
+
+
+def _check_on_delete(given: object) -> None:
+    if isinstance(given, type) or get_origin(given) is not None:
+        raise TypeError(
+            f"on_delete must be a function that takes the value, not the type {given!r}. A type "
+            "hint as in PyTorch is for `farref.rpc.RRef` only: leave it out here"
+        )
+    if not callable(given):
+        raise TypeError(f"on_delete must be a function that takes the value, not {given!r}")

@@ -17,7 +17,7 @@ import secrets
 import socket
 import sys
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
 from thespian.system.addressManager import CannotPickleAddress
@@ -35,6 +35,9 @@ from ..base.system import HOST_CAPABILITY, Mode
 from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
+
+if TYPE_CHECKING:
+    pass
 
 OBJECT = "(an object)"
 

@@ -7,6 +7,9 @@ is found with a path that has names. This also works for containers made before 
 `gc.get_referrers` does not see. For a handle that nothing leads to, the collector gives the
 referrers: it is garbage in a cycle, or held by a library's C code.
 
+The user looks for a variable of their own. So a path goes through libraries, Thespian and farref
+among them, only for a handle that no other path leads to.
+
 The search is limited by `OBJECTS` and `SECONDS`. It holds no lock, and runs none of the user's
 code.
 """
@@ -49,6 +52,8 @@ _LIBRARIES = tuple(
     {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
 )
 _namespace_of: Any = vars(ModuleType)["__dict__"].__get__
+_module_of: Any = vars(type)["__module__"].__get__
+"""The module of a class, without a look at its metaclass, which is the user's code."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,7 @@ def retaining(
     search.through(_modules(libraries=False))
     for group in (_modules(libraries=True), _variables(ours=True)):  # large, and mostly unrelated
         if len(search.ways) < count:
-            search.through(group)
+            search.through(group, libraries=True)
     ways = tuple(way for each in search.ways.values() for way in each)
     left = search.left() if len(search.ways) < count else ()
     missing = count - len(search.ways) - len(left)
@@ -114,6 +119,10 @@ class _Search:
         self.ways: dict[int, list[RetainingPath]] = {}
         """By the id of the handle."""
         self.complete = True
+        self._libraries = False
+        """Whether the search goes through libraries now."""
+        self._told: frozenset[int] = frozenset()
+        """Handles that have ways enough."""
         # Objects are kept, not only their ids: a dead object's id may be used again.
         self._met: dict[int, tuple[object, int | None]] = {}
         """By id: the object, and the id of the object that led to it."""
@@ -121,8 +130,13 @@ class _Search:
         self._closed = [*sys.modules.values(), *map(_namespace_of, _loaded()), self, self.__dict__]
         self._closed += [self._met, self._roots, self._closed]
 
-    def through(self, roots: Iterator[Root]) -> None:
-        """Search from *roots* on. Each group starts anew, and reports its own ways."""
+    def through(self, roots: Iterator[Root], *, libraries: bool = False) -> None:
+        """Search from *roots* on. Each group starts anew, and reports its own ways.
+
+        Through *libraries* it reports only ways to handles that have none so far.
+        """
+        self._libraries = libraries
+        self._told = frozenset(self.ways if libraries else ())
         self._met.clear()
         self._roots.clear()
         self._met.update((id(thing), (thing, None)) for thing in self._closed)
@@ -156,7 +170,7 @@ class _Search:
         if not issubclass(type(one), RRef):
             return False
         ref: RRef[Any] = one  # type: ignore[assignment]  # issubclass, as `__class__` may lie
-        if ref._front is self._front and self._wanted(ref):
+        if ref._front is self._front and id(one) not in self._told and self._wanted(ref):
             ways = self.ways.setdefault(id(one), [])
             way = self._way(one, by)
             if len(ways) < WAYS and way not in ways:
@@ -165,7 +179,12 @@ class _Search:
 
     def _is_closed(self, one: object) -> bool:
         kind = type(one)
-        return kind is FrameType or issubclass(kind, (ModuleType, Internal))
+        if kind is FrameType or issubclass(kind, (ModuleType, Internal)):
+            return True
+        try:
+            return not self._libraries and _is_thespian(_module_of(kind))
+        except AttributeError:
+            return False  # the class has no module
 
     def _way(self, one: object, by: object) -> RetainingPath:
         chain = [one]
@@ -293,10 +312,17 @@ def _modules(*, libraries: bool) -> Iterator[Root]:
             yield Root("global", namespace, name, file if type(file) is str else "")
 
 
+def _is_thespian(module: object) -> bool:
+    """Whether *module* is the name of one of Thespian's modules."""
+    return type(module) is str and (module == "thespian" or module.startswith("thespian."))
+
+
 def _is_library(namespace: dict[str, Any]) -> bool:
     """Whether these are the globals of a module of Python, of a package, or of farref."""
     file = namespace.get("__file__")
-    if is_ours(namespace) or (type(file) is str and file.startswith(_LIBRARIES)):
+    if is_ours(namespace) or _is_thespian(namespace.get("__name__")):
+        return True
+    if type(file) is str and file.startswith(_LIBRARIES):
         return True
     return file is None and namespace.get("__name__") != "__main__"
 

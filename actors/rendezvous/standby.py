@@ -157,7 +157,9 @@ class Standby:
 
     async def call(self, to: WorkerInfo, function: Any, *args: Any) -> Any:
         """Call *function* on another service. It answers as long as it lives."""
-        return await self._service.front.calls.call(to, (function, args, {}), LONGEST, ())
+        future = self._service.front.calls.call(to, (function, args, {}), LONGEST, ())
+        future.overlooked = True  # the end of a program does not wait for it
+        return await future
 
     async def _in_pool(self, function: Callable[[], Any]) -> Any:
         """Run a function that blocks in a thread of the endpoint's pool."""

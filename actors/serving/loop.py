@@ -15,6 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
+from ..core.core import Internal
 from .turns import make_task, no_turn
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ LAST_AWAITS = 1.0
 """Seconds that cancelled work has to end."""
 
 
-class Loop:
+class Loop(Internal):
     """Runs the handlers of one actor, and the `async def` functions that others call."""
 
     def __init__(self, *, cancels: bool = False) -> None:

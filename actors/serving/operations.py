@@ -27,6 +27,14 @@ def _items(value: Any) -> list[Any]:
     return list(iterator)
 
 
+def _nothing() -> None:
+    """The value is there; nothing is done with it."""
+
+
+TYPE = "__type__"
+"""The operation that gives the type of the object."""
+MADE = "__made__"
+"""The operation that gives None, once there is a value."""
 OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__call__": lambda value: value,
     "__getitem__": lambda value: partial(operator.getitem, value),
@@ -39,6 +47,8 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__getattr__": lambda value: partial(getattr, value),
     "__setattr__": lambda value: partial(setattr, value),
     "__delattr__": lambda value: partial(delattr, value),
+    TYPE: lambda value: partial(type, value),
+    MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
 }
 """The operations besides methods: each as the function to call with the arguments."""
@@ -64,9 +74,14 @@ def failed(what: Any, failure: Failure) -> Callable[..., Any]:
 
     A part of a failed run has the failure of the run itself. Raises the error for all others.
     """
-    if unwrapped(what) == PART:
+    if is_part(what):
         return lambda *_: failure
     raise failure.rebuild()
+
+
+def is_part(what: Any) -> bool:
+    """Whether the operation *what* takes one of several results."""
+    return bool(unwrapped(what) == PART)
 
 
 def check_frozen(what: Any) -> None:

@@ -127,6 +127,22 @@ class Outcomes(Internal):
 
         self._end(pending, take)
 
+    def waits(self, call: CallId) -> bool:
+        """Whether *call* has returned a future that is not done. Under the lock."""
+        return call in self._open
+
+    def give_up(self, call: CallId) -> None:
+        """The caller of *call* has cancelled it: its answer is not awaited any more.
+
+        The future is not cancelled. It may be the answer to other calls as well, and its setter
+        would get an error from `Future.set_result`.
+        """
+        with self._core.lock:
+            outcome = self._open.get(call)
+        pending = outcome.take() if outcome is not None else None
+        if pending is not None:
+            self._end(pending, partial(Box, None))
+
     def forgotten(self, pending: Pending) -> None:
         """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
         self.left.append(pending)

@@ -23,6 +23,7 @@ import types
 from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as AnyFuture
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -42,6 +43,7 @@ from ..handles.rref import RRef
 from ..values.box import Box
 from ..values.making import Made
 from ..values.packing import Pack
+from ..values.several import check_run
 from ..values.wrapper import ByValue
 from ..wire.cargoes import HEAD
 from . import operations
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
     from ..core.registry import Registry
     from ..values.objects import Objects
     from ..values.packing import Packer
+    from ..values.several import ResultPart
 
     Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
@@ -123,7 +126,7 @@ class Server:
         core, request = self._core, effect.request
         self.served += 1
         pool = core.chores if isinstance(request, Fetch) else core.pool
-        if target_of(request) is None and pool.waits >= MAX_WAITING:
+        if len(pool.jobs) >= MAX_WAITING and target_of(request) is None:
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
         if isinstance(request, Call):
@@ -132,8 +135,13 @@ class Server:
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
 
     def _stop(self, effect: Stop, _: Later) -> None:
-        """Do not start a call that still waits for a thread or for its arguments."""
+        """Do not start a call that still waits for a thread or for its arguments.
+
+        One that has returned a future which is not set is answered now.
+        """
         call = effect.call
+        if call.caller == effect.sender and self._outcomes.waits(call):
+            self._core.chores.submit(self._outcomes.give_up, call)
         if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
             resolving = self._resolving.get(call)
@@ -208,6 +216,8 @@ class Server:
 
     def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
+        if self._turns.begun:
+            self._turns.wake()
         kind = type(box.content)  # `isinstance` would ask the user's `__class__`, which may raise
         if kind is Resolving:
             self._resolve(request, chain, box.take())
@@ -292,20 +302,38 @@ class Server:
         target = target_of(request)
         if target is None:
             return what, args, kwargs
-        value = self._stored(target)
+        is_part = operations.is_part(what)
+        value = self._stored(target, fetched=not is_part)
         if isinstance(value, Failure):
             return operations.failed(what, value), args, kwargs
         if isinstance(value, Frozen):
             operations.check_frozen(what)
             value = value.thaw()
+        if is_part:
+            failure = self._wrong_run(target, value, *args)
+            if failure is not None:
+                return operations.failed(what, failure), args, kwargs
         return operations.bound(what, value), args, kwargs
 
-    def _stored(self, rref: RRefId) -> object:
+    def _wrong_run(self, target: RRefId, value: Any, part: ResultPart) -> Failure | None:
+        """None if *value* has as many values as *part* wants, or else the failure of its run."""
+        try:
+            check_run(value, part)
+        except (TypeError, ValueError) as error:
+            with self._core.lock:
+                self.errors += 1
+            failure = Failure.of(error, self._core.me.name, f"{part.name}()", str(part.run))
+            if part.run == target:
+                self._objects.fail(target, failure)
+            return failure
+        return None
+
+    def _stored(self, rref: RRefId, *, fetched: bool = True) -> object:
         stored = self._objects.stored(rref)
         if stored is None:
             raise AssertionError(f"{rref} runs a request but has no value")
-        if type(stored.value) is Failure:
-            stored.fetched = True
+        if fetched:
+            stored.looked_at()
         return stored.value
 
     def _wanted(self, fetch: Fetch) -> object:
@@ -330,6 +358,7 @@ class Server:
         holds = tuple(rref for rref in chain if rref != on)
 
         async def run() -> None:
+            self._turns.begins()
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
                 with running_in(self._core, holds, me):
@@ -343,6 +372,8 @@ class Server:
                 if self._core.closed or os.getpid() != self._core.pid:
                     return
                 box.content = self._failure(error, request)
+            finally:
+                self._turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._returned, request, chain, box)
 
@@ -431,16 +462,22 @@ class Server:
             context = core.context
             return context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
 
+        def answer(cargo: Cargo) -> list[Any]:
+            context = core.context
+            return context.refuse(call, cargo) if refused else context.reply(call, cargo)
+
         pack = self._pack(request, box)
         if pack.large:
             self._wait_for_room(call.caller)
+        if pack.plain is not None:
+            core.step(partial(answer, pack.plain))
+            return
         with undisturbed:
             try:
                 cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
-            answer = core.context.refuse if refused else core.context.reply
-            core.step(lambda: answer(call, cargo))
+            core.step(partial(answer, cargo))
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()
@@ -450,7 +487,7 @@ class Server:
             except BaseException as error:
                 result = self._failure(error, request)
         cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
-        return Pack(lambda _: cargo, large=True)
+        return Pack(large=True, plain=cargo)
 
     def _failure(self, error: BaseException, request: Request) -> Failure:
         with self._core.lock:

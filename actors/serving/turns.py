@@ -6,6 +6,9 @@ step it gives the turn away. So the object never runs in two threads at once: th
 endpoint's loop, plain methods run in threads, and each of them has the turn meanwhile. No thread
 waits for a turn: the coroutine is suspended until then, and the loop goes on.
 
+A plain method may set the `asyncio.Event` of its object, as in Ray. asyncio takes note of that, but
+does not wake a loop that sleeps in another thread. `Turns.wake` does, after each plain function.
+
 To asyncio the steps are one coroutine in one task. Whatever the method's coroutine yields goes to
 the task unchanged, and whatever the task sends or throws goes to the coroutine. So futures of
 asyncio, cancellation, `asyncio.timeout`, `asyncio.current_task` and context variables work as
@@ -46,6 +49,21 @@ class Turns(Internal):
         core.handlers[Resume] = self._resume
         self._waiting: dict[CallId, Callable[[], object]] = {}
         """What to do when a request that lines up gets its turn."""
+        self.begun = 0
+        """The number of `async` functions and methods that have begun and not ended."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begins(self) -> None:
+        """An `async` function begins, on the running loop. At its end, count `begun` down."""
+        self._loop = asyncio.get_running_loop()
+        self.begun += 1
+
+    def wake(self) -> None:
+        """The loop looks what a plain function has done to asyncio's events, locks and futures."""
+        loop = self._loop
+        if loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                loop.call_soon_threadsafe(_look)
 
     def pause(self, rref: RRefId, call: CallId) -> None:
         """*call* awaits: it gives its turn on *rref* away."""
@@ -72,6 +90,10 @@ class Turns(Internal):
             return await StepByStep(box, turn, begun=True)
         finally:
             turn.end()
+
+
+def _look() -> None:
+    """To be woken is enough."""
 
 
 class TaskPlace:

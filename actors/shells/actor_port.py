@@ -23,6 +23,7 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from ..base.addresses import Address
 from ..base.bell import Bell
 from ..base.framing import Raw
 from ..hosting import bases, simple
@@ -62,7 +63,9 @@ class ActorPort(SelfRunning):
             self._bell = Bell()
         return True
 
-    def serve(self, endpoint: Endpoint, receive: Callable[[Raw, ActorAddress], object]) -> None:
+    def serve(
+        self, endpoint: Endpoint, receive: Callable[[bytes | bytearray, ActorAddress], object]
+    ) -> None:
         """Let *endpoint* work for the actor. *receive* takes its parcels.
 
         Parcels bypass Thespian's manager: it would check each of them for a message of its own,
@@ -121,6 +124,13 @@ class ActorPort(SelfRunning):
             self._send(address, message)
         else:
             self._send(address, message)
+
+    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
+        details = address.addressDetails
+        if self._own is not None and type(details) is Address:
+            self._own.send_raw(details, parcel)
+        else:
+            self.post(address, Raw(parcel))  # Thespian must translate the address
 
     def _send(self, address: ActorAddress, message: object) -> None:
         if self._own is not None or threading.get_ident() == self._thread:

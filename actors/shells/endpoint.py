@@ -166,7 +166,7 @@ class Endpoint(Internal):
             self.deaths.leave()
             if self.server.forgotten:
                 self.server.end_forgotten()
-            if core.discards or self.delivery.left:  # else a step of another thread did it all
+            if core.discards.ended or self.delivery.left:  # else another thread's step did it all
                 core.step(list, gather=False)
             if core.dropped:
                 core.chores.submit(self.unasked.log_dropped)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import types
 from typing import TYPE_CHECKING, Any
@@ -128,6 +129,8 @@ class Handlers:
             with running_in(endpoint.core):
                 await handler.take()
         except BaseException as error:  # a CancelledError too, or the sender would never know
+            if os.getpid() != endpoint.core.pid:
+                return  # a forked child only collects it
             self._report(message, sender, error)
         del message
         endpoint.core.release(descriptors)

@@ -126,12 +126,15 @@ class Mailbox:
             log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
-    def receive_parcel(self, parcel: Raw, sender: ActorAddress) -> None:
+    def receive_parcel(self, data: bytes | bytearray, sender: ActorAddress) -> None:
         """Take a packet of *sender*'s. Raises nothing."""
         if not self._joined or self.endpoint is None:
-            self.receive(parcel, sender)
+            self.receive(Raw(data), sender)
             return
-        self.endpoint.take_parcel(parcel.data, sender)
+        try:
+            self.endpoint.delivery.take_parcel(data, sender)
+        except Exception as error:
+            self.endpoint.core.refuse("a parcel", error)
         if self.port.left:
             self.receive(Nudge(), sender)
         else:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import WakeupMessage
 
 from ...serialization.failures import details_of
+from ..base.addresses import Address
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
 from ..hosting import bases
@@ -59,7 +60,7 @@ class OwnPort(Receiver, SelfRunning):
 
     def serve(self, endpoint: Endpoint) -> None:
         self._loop.work(endpoint.core.brief)
-        self._loop.take_raw(self._receive)
+        self._loop.take_raw(self._receive_raw)
         endpoint.core.brief.looks = self._loop.looks
 
     def stop(self) -> None:
@@ -82,17 +83,22 @@ class OwnPort(Receiver, SelfRunning):
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
+    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
+        details = address.addressDetails
+        if type(details) is Address and not self._transport.closed:
+            self._transport.send_raw(details, parcel)
+
     def wake(self) -> None:
         bases.nudge(self._transport, Nudge())
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
+        if lead_until(self._loop, future, timeout):
+            return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)
-        if lead_until(self._loop, future, timeout):
-            return True
         with self._loop.beside():
             return super().wait(future, max(0.0, end - time.monotonic()))
 
@@ -122,6 +128,17 @@ class OwnPort(Receiver, SelfRunning):
         """Take one message. Returns whether to go on."""
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
+
+    def _receive_raw(self, data: bytes | bytearray, sender: ActorAddress) -> None:
+        endpoint = self.endpoint
+        if endpoint is None:
+            self._receive(Raw(data), sender)
+            return
+        try:
+            endpoint.delivery.take_parcel(data, sender)
+        except Exception as error:
+            endpoint.core.refuse("a parcel", error)
+        self._alarm.set(endpoint)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:

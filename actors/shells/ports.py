@@ -55,16 +55,8 @@ def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: f
     if not isinstance(future, Future):
         return False
 
-    def look(_: object) -> None:
-        if not loop.is_runner():  # the runner nearly always brings the outcome itself
-            loop.look()
-
-    def done() -> bool:
-        # Signal handlers do not raise here. Elsewhere one could leave the future's lock taken.
-        future.tell(look)
-        return future.done()
-
-    return loop.lead(done, timeout)
+    future.tell(loop)
+    return loop.lead(future.done, timeout)
 
 
 class Alarm:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import concurrent.futures
-import queue
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
 from ..hosting import versions
 from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, Serving, check_wire
+from .inbox import ProgramInbox
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ class Receiver(port.Port):
         """Makes the endpoint, once the registrar has given this program its identity."""
         self._early: list[Callable[[], object]] = []
         """Each takes one message that came before the endpoint was made."""
-        self.inbox: queue.Queue[Any] = queue.Queue()
+        self.inbox = ProgramInbox()
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
         self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
         self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()

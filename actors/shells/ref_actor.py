@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorTypeDispatcher
@@ -11,6 +12,8 @@ from ..core.current import frame
 from .mailbox import Mailbox
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from thespian.actors import ActorAddress
 
 
@@ -86,6 +89,32 @@ async def construct(*args: Any, **kwargs: Any) -> None:
         actor._mailbox.release(drop=True)
         raise
     actor._mailbox.release()
+
+
+def guarded(init: Callable[..., None]) -> Callable[..., None]:
+    """*init*, an ``__init__``. If it fails, the actor joins all the same, for `check_init`."""
+    names = tuple(inspect.signature(init).parameters)
+
+    # Thespian gives these two to an ``__init__`` that has them.
+    def run(actor: RefActor, capabilities: Any = None, requirements: Any = None) -> None:
+        actor.__class__ = type(actor).__mro__[1]  # the class itself; see `api.creating`
+        given = {"capabilities": capabilities, "requirements": requirements}
+        try:
+            init(actor, **{name: given[name] for name in names if name in given})
+        except Exception as error:
+            actor._init_error = error
+            actor._mailbox.hold()
+
+    return run
+
+
+async def check_init() -> None:
+    """Raise the error of the ``__init__`` of the actor that this runs on, if it failed."""
+    actor: Any = frame().core.actor
+    error = vars(actor).pop("_init_error", None)
+    if error is not None:
+        actor._mailbox.release(drop=True)
+        raise error
 
 
 def _in_mailbox_thread(name: str) -> Any:

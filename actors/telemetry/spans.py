@@ -38,7 +38,7 @@ from ..calls.calls import Calls
 from ..calls.futures import Future
 from ..hosting.versions import FARREF
 from ..serving.server import Server, cargo_of
-from ..values.packing import Packer
+from ..values.packing import Pack, Packer
 from ..values.wrapper import unwrapped
 
 if TYPE_CHECKING:
@@ -47,10 +47,11 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Call, Fetch, Invoke, Request
     from ..calls.calls import Chain, Invocation
+    from ..calls.futures import What
     from ..core.core import Core
     from ..core.pool import Job
     from ..values.box import Box
-    from ..values.packing import Pack, Share
+    from ..values.packing import Share
     from ..wire.messages import WorkerInfo
 
 FLUSH = 2000
@@ -222,7 +223,7 @@ class PackerWithSpans(Packer):
                 return made
             return Cargo(payload=replace(made.payload, origin=origin), descriptors=made.descriptors)
 
-        return pack._replace(cargo=cargo)
+        return Pack(pack.large, None, cargo)
 
 
 class CallsWithSpans(Calls):
@@ -288,7 +289,7 @@ class CallsWithSpans(Calls):
         self._core.check_open()  # first: deaths with the system are no news
         return self._core.owner(rref)
 
-    def _future(self, what: str, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
+    def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
         future = FutureWithSpan.of(
             self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
         )

@@ -39,20 +39,34 @@ _LOSSES: dict[Loss, type[ReferenceLostError]] = {
 }
 
 
+class Fate(msgspec.Struct):
+    """The fate of one failure, which all the results of one call have for a value."""
+
+    objects: int = 0
+    """Objects that have it."""
+    fetched: bool = False
+    """Whether it has been sent to somebody, or raised here."""
+
+
 class Stored(msgspec.Struct):
     """The value of an object that lives here, or the failure in its place."""
 
     value: object
     on_delete: Callable[[Any], object] | None = None
-    fetched: bool = False
-    """Of a failure: whether it has been sent to somebody, or raised here."""
+    fate: Fate | None = None
+    """Of a failure; None for any other value."""
 
     def get(self) -> Any:
         """The object itself; of a frozen object the read-only value. Raises the failure."""
         if isinstance(self.value, Failure):
-            self.fetched = True
+            self.looked_at()
             raise self.value.rebuild()
         return self.value.thaw() if isinstance(self.value, Frozen) else self.value
+
+    def looked_at(self) -> None:
+        """If it is a failure, it is sent to somebody, or raised here."""
+        if self.fate is not None:
+            self.fate.fetched = True
 
 
 class Objects(Internal):
@@ -64,6 +78,8 @@ class Objects(Internal):
         self._values: dict[RRefId, Stored] = {}
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
+        self._fates: dict[int, Fate] = {}
+        """The fates of the failures here, each under the `id` of its failure."""
         self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
         """Objects whose value is being made, and the code that `when_there` is to call."""
         self.unfetched: Callable[[RRefId, Failure, Later], None]
@@ -91,7 +107,9 @@ class Objects(Internal):
         awaited: list[Callable[[], None]] = []
 
         def move() -> list[Effect]:
-            self._values[rref] = Stored(box.take())
+            value = box.take()
+            fate = self._fate_of(value) if type(value) is Failure else None
+            self._values[rref] = Stored(value, fate=fate)
             awaited.extend(self._awaited.pop(rref, ()))
             if not serial:
                 self.beside.add(rref)
@@ -100,6 +118,20 @@ class Objects(Internal):
         self._core.step(move)
         for tell in awaited:
             tell()
+
+    def _fate_of(self, failure: Failure) -> Fate:
+        """The fate of *failure*, which one more object has for a value now. Under the lock."""
+        fate = self._fates.setdefault(id(failure), Fate())
+        fate.objects += 1
+        return fate
+
+    def fail(self, rref: RRefId, failure: Failure) -> None:
+        """Put *failure* in the place of the value that *rref* has."""
+        with self._core.lock:
+            # It is let go of outside of the lock: its `__del__` is user code.
+            before, after = self._values[rref], Stored(failure, fate=self._fate_of(failure))
+            self._values[rref] = after
+        del before
 
     def stand_for(self, rref: RRefId, box: Box) -> None:
         """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
@@ -115,7 +147,7 @@ class Objects(Internal):
         rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
-        self._values[rref] = Stored(stored, fetched=True)  # it is no error of the user's code
+        self._values[rref] = Stored(stored)  # it is no error of the user's code
         later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
@@ -130,7 +162,13 @@ class Objects(Internal):
         if stored is not None and stored.on_delete is not None:
             self._run_on_delete(effect.rref, stored.on_delete, stored.value)
         elif stored is not None and type(stored.value) is Failure:
-            if not stored.fetched:
+            fate = stored.fate
+            if fate is None:  # nobody raised it
+                return
+            fate.objects -= 1
+            if fate.objects == 0:
+                self._fates.pop(id(stored.value), None)
+            if fate.objects == 0 and not fate.fetched:
                 self.unfetched(effect.rref, stored.value, later)
         elif stored is not None:  # its __del__ is user code
             core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
@@ -150,7 +188,7 @@ class Objects(Internal):
             "of such an object in on_delete or __del__"
         )
         failure = Failure.of(error, self._core.me.name, "its collection", str(rref))
-        self._values[rref] = Stored(failure, fetched=True)
+        self._values[rref] = Stored(failure)  # nobody has raised it
         if stored.on_delete is not None:
             self._run_on_delete(rref, stored.on_delete, stored.value)
         else:
@@ -185,9 +223,11 @@ class Objects(Internal):
         """
         found: list[tuple[RRefId, Failure]] = []
         for rref, stored in self._values.items():
-            failure = stored.value
-            if type(failure) is Failure and not stored.fetched and rref.creator == creator:
-                stored.fetched = True
+            failure, fate = stored.value, stored.fate
+            if type(failure) is not Failure or fate is None or fate.fetched:
+                continue
+            if rref.creator == creator:
+                fate.fetched = True
                 found.append((rref, failure))
                 if len(found) == most:
                     break

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
@@ -20,16 +21,17 @@ from ...serialization.pickling import (
     Reference,
     cannot_unpickle,
     loads,
+    loads_plain,
     pickle_value,
     placed,
     share,
 )
-from ...serialization.plain import dumps_plain
+from ...serialization.plain import SHORT, dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
-from ..wire.cargoes import HEAD, bytes_of
+from ..wire.cargoes import bytes_of
 from ..wire.messages import WorkerInfo
 
 if TYPE_CHECKING:
@@ -51,17 +53,24 @@ TIDY_SECONDS = 1.0
 longer."""
 
 
-class Pack(NamedTuple):
+class Pack(msgspec.Struct, frozen=True):
     """The content of a message, pickled. No reference in it is shared so far."""
 
-    cargo: Callable[[Share], Cargo]
-    """Shares the references, each by the function that it is given, and returns the cargo.
-
-    Call it `undisturbed`, together with the step that sends the cargo. If sharing raises an error,
-    so does this, and nothing stays shared.
-    """
     large: bool
     """Whether it is large enough to count; see `intake`."""
+    plain: Cargo | None = None
+    """The cargo, if there is nothing to share in it."""
+    shared: Callable[[Share], Cargo] | None = None
+
+    def cargo(self, share: Share) -> Cargo:
+        """The cargo; *share* shares each of its references.
+
+        Call it `undisturbed`, together with the step that sends the cargo. If sharing raises an
+        error, so does this, and nothing stays shared.
+        """
+        if self.shared is not None:
+            return self.shared(share)
+        return self.plain or Cargo()
 
 
 class Packer(Internal):
@@ -94,9 +103,9 @@ class Packer(Internal):
             data, views = simple
             buffers = placed(views, near) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
-            if views or len(data) + apart + HEAD >= self._core.port.largest():
+            if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
-            return Pack(lambda _: cargo, bool(views) or len(data) >= NOTED)
+            return Pack(bool(views) or len(data) >= NOTED, cargo)
         frozen = isinstance(value, Frozen)
         if isinstance(value, Frozen):
             pickled = value.pickled
@@ -111,7 +120,7 @@ class Packer(Internal):
                 functions=functions,
             )
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
-        return Pack(partial(self._share, pickled, tag, frozen), large)
+        return Pack(large, None, partial(self._share, pickled, tag, frozen))
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
@@ -151,8 +160,11 @@ class Packer(Internal):
         """Unpickle *cargo*, or raise the exception that came in place of a value (G7)."""
         payload = cargo.payload
         if isinstance(payload, Payload):
-            hooks = _Hooks(self._core, _share_nothing)
-            payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
+            if cargo.descriptors or payload.buffers or payload.inert or payload.functions:
+                hooks = _Hooks(self._core, _share_nothing)
+                payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
+            else:
+                payload = loads_plain(payload.data)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`

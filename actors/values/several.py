@@ -7,6 +7,9 @@ made. So the results are ordinary objects, each counted and freed by itself. No 
 the protocol: n results are n + 1 creations.
 
 If the function raises, the run has a `Failure` as its value. It becomes the value of every part.
+If the function returns a wrong number of values, the first part finds that, and its failure becomes
+the value of the run. (Unless the function returned a reference: then the values are not the run's
+own, and each part finds it anew.)
 """
 
 from __future__ import annotations
@@ -15,8 +18,9 @@ import types
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
+from ...protocol.ids import RRefId
 from .box import Box
 from .wrapper import Wrapper
 
@@ -48,6 +52,17 @@ class Several(Wrapper):
         return tuple(islice(result, self.number + 1))  # one more shows that there are too many
 
 
+class ResultPart(NamedTuple):
+    """The argument of the operation `PART`."""
+
+    place: int
+    number: int
+    """The number of results of the call."""
+    name: str
+    """The function."""
+    run: RRefId
+
+
 def check_number(num_returns: int) -> int:
     """*num_returns*. Raises `ValueError` if a call cannot have that many results."""
     if type(num_returns) is not int or num_returns < 1:
@@ -55,11 +70,14 @@ def check_number(num_returns: int) -> int:
     return num_returns
 
 
-def part_of(run: Any, index: int, number: int, name: str) -> Any:
-    """One of the *number* results in *run*, the result of the function *name*.
+def part_of(run: Any, part: ResultPart) -> Any:
+    """One of the results in *run*, which `check_run` has checked."""
+    return run[part.place]
 
-    Raises `TypeError` if it is no sequence, `ValueError` if it has another length.
-    """
+
+def check_run(run: Any, part: ResultPart) -> None:
+    """Raise `TypeError` if *run* is no sequence, `ValueError` if it has another length."""
+    name, number = part.name, part.number
     if not isinstance(run, Sequence) or isinstance(run, TEXTS):
         raise TypeError(
             f"{name}() returned one {type(run).__name__}, and num_returns={number} asks for "
@@ -70,4 +88,3 @@ def part_of(run: Any, index: int, number: int, name: str) -> Any:
             f"{name}() returned {len(run)} values, and num_returns={number} asks for {number}: "
             "return as many as the call asks for"
         )
-    return run[index]

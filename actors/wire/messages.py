@@ -353,6 +353,21 @@ class Died:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """Endpoint -> registrar: every owner counts me whose answer these deaths made me wait for."""
+
+    me: WorkerId
+    workers: tuple[WorkerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class AllSettled:
+    """Registrar -> every endpoint: all have settled these deaths, so their grace may end."""
+
+    workers: tuple[WorkerId, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Meddle:
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
@@ -461,7 +476,7 @@ class Traced:
 
 
 TO_ENDPOINTS = (
-    *(Envelope, Found, Spawned, Minted, Died, Heard, Down, Meddle, Meddled),
+    *(Envelope, Found, Spawned, Minted, Died, AllSettled, Heard, Down, Meddle, Meddled),
     *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking),
 )
 """The messages that an endpoint takes once it has joined: see `Core.takers`."""
@@ -470,7 +485,7 @@ TO_SHELLS = (Nudge, Welcome, Joined, Serving)
 messages are the user's."""
 TO_REGISTRAR = (
     *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
-    *(HostJoin, Unmade, ProcessChecked),
+    *(HostJoin, Unmade, ProcessChecked, Settled),
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 

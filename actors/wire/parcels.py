@@ -11,6 +11,7 @@ gives the buffer's place.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
@@ -18,7 +19,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...protocol.packets import LONGEST, decode_row, row_of
+from ...protocol.packets import LONGEST, decode_row
 from ...serialization.definitions import Placed
 from ...serialization.payload import Origin, Payload
 from ...serialization.shared import Row, Segment
@@ -79,13 +80,20 @@ def pack(
     """*packet* as a parcel that introduces *peers*; None if it has to be an envelope."""
     writable: list[bool] = []
     for message in packet.messages:
-        cargo = getattr(message, "cargo", None)
-        if cargo is not None and not _fits(cargo.payload):
+        payload = getattr(getattr(message, "cargo", None), "payload", None)
+        if payload is None:
+            continue
+        if type(payload) is not Payload or payload.inert:
             return None
-        if cargo is not None and cargo.payload is not None:
-            writable += [type(each) is bytearray for each in cargo.payload.buffers]
+        if payload.buffers or payload.functions:
+            if payload.framed >= SMALL:
+                return None
+            writable += [type(each) is bytearray for each in payload.buffers]
+        elif len(payload.data) >= SMALL:
+            return None
     try:
-        return _encoder.encode((sender, to, row_of(packet), peers, writable))
+        row = packet.first, packet.expects, packet.messages
+        return _encoder.encode((sender, to, row, peers, writable))
     except (_UnknownAddressError, UnicodeEncodeError):  # a name may not be valid UTF-8
         return None
 
@@ -96,18 +104,19 @@ def unpack(data: bytes | bytearray) -> Parcel:
         sender, to, packet, peers, writable = _rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"it is no parcel: {error!s:.{LONGEST}}") from None
-    kinds = iter(writable)
-    read = decode_row(packet, lambda row: _payload(row, kinds))
-    return Parcel(sender, to, read, _infos(peers) if peers else ())
+    load = partial(_payload, iter(writable)) if writable else _without_buffers
+    contents = sender, to, decode_row(packet, load), _infos(peers) if peers else ()
+    return tuple.__new__(Parcel, contents)  # without the function of a named tuple in between
 
 
-def _fits(payload: object) -> bool:
-    return payload is None or (
-        type(payload) is Payload and not payload.inert and payload.framed < SMALL
-    )
+def _without_buffers(row: object) -> Payload:
+    match row:
+        case [bytes(data), [], [], [], None | str() as tag, False, None, []]:  # nearly always
+            return Payload(data, tag=tag)
+    return _payload(iter(()), row)
 
 
-def _payload(row: object, writable: Iterator[bool]) -> Payload:
+def _payload(writable: Iterator[bool], row: object) -> Payload:
     try:
         data, buffers, _, peers, tag, frozen, origin, functions = msgspec.convert(row, _Content)
     except msgspec.ValidationError as error:

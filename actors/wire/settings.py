@@ -32,7 +32,7 @@ class Settings:
     timeout: float = DEFAULT_TIMEOUT
     """The default timeout in seconds; see `DEFAULT_TIMEOUT`."""
     orphan_grace: float = 5.0
-    """Seconds between the notice of a death and the release of the dead endpoint's holds."""
+    """The least seconds between the notice of a death and the release of the dead one's holds."""
     silence: float | None = 5.0
     """An endpoint silent for this many seconds counts as dead; None: never."""
     cycles: CycleMode = "off"
@@ -46,6 +46,15 @@ class Settings:
     for them, or no bytes."""
     faults: Faults | None = None
     """Deliberate faults of the packets, in tests."""
+
+
+_as_in_torch = False
+
+
+def timeouts_as_in_torch(on: bool) -> None:
+    """Whether, in this process, 0 is no limit and -1 is the default, as for PyTorch's RPC."""
+    global _as_in_torch  # noqa: PLW0603 - a matter of the whole process
+    _as_in_torch = on
 
 
 def check_timeout(
@@ -63,6 +72,8 @@ def check_timeout(
     if isinstance(timeout, bool) or not isinstance(timeout, int | float):
         raise TypeError(f"a timeout must be a number of seconds or None, not {timeout!r}")
     if not timeout >= 0 or (timeout == 0 and not poll):
+        if _as_in_torch and timeout in (0, -1):
+            return LONGEST if timeout == 0 else default
         raise ValueError(
             f"a timeout must be more than 0 seconds, not {timeout}; None means {default:g}, and "
             "math.inf no limit"

@@ -104,7 +104,7 @@ def test_wakeups_are_ordered_by_when_they_are_due_then_by_who_asked_first() -> N
         timers.add(seconds, payload)
     due = timers.due(perf_counter() + 1000)
     assert [wakeup.payload for wakeup in due] == ["now", "a", "b", "c", "late"]
-    assert timers.next_due is None
+    assert not timers.heap
 
 
 def test_watches(system: ActorSystem) -> None:

@@ -37,12 +37,12 @@ def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -
     assert interrupts.hold(poller)
     os.kill(os.getpid(), signal.SIGALRM)
     assert not came
-    held_up = interrupts.came
+    held_up = interrupts.put_off
     assert held_up
     assert not poller.wait(10)  # it does not sleep then
     interrupts.release()
     assert came == [signal.SIGALRM]
-    assert not interrupts.came
+    assert not interrupts.put_off
     assert signal.getsignal(signal.SIGALRM) is handler
 
 
@@ -61,7 +61,7 @@ def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: 
     poller.wait(PATIENCE)
     interrupting.join()
     assert came == [signal.SIGALRM]
-    assert not interrupts.came
+    assert not interrupts.put_off
     interrupts.release()
 
 

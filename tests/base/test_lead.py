@@ -80,7 +80,7 @@ def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
     guest = threading.get_ident()
 
     def do() -> None:
-        eventually(lambda: here.loop._lead._leader == guest)
+        eventually(lambda: here.loop._lead.leader == guest)
         work()
 
     thread = threading.Thread(target=do)
@@ -127,8 +127,8 @@ def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    eventually(lambda: not here.loop.is_runner() and here.loop._lead._leader)
-    eventually(lambda: here.loop._lead._leader == waiting.ident)
+    eventually(lambda: not here.loop.is_runner() and here.loop._lead.leader)
+    eventually(lambda: here.loop._lead.leader == waiting.ident)
     assert not here.loop.lead(second.is_set, PATIENCE)  # at once
     with here.loop.beside():
         here.tell(1)
@@ -226,15 +226,15 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 ) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
-    timeout = RunLoop._timeout
+    sleep = RunLoop._sleep
 
-    def collecting(loop: RunLoop, *args: Any) -> float | None:
+    def collecting(loop: RunLoop, timeout: float | None) -> None:
         if loop is here.loop and left:
             loop.deliver_local(Received(here.transport.myAddress, left.pop()))
-        return timeout(loop, *args)
+        sleep(loop, timeout)
 
     time.sleep(3 * A_WHILE)  # until nothing is due
-    monkeypatch.setattr(RunLoop, "_timeout", collecting)
+    monkeypatch.setattr(RunLoop, "_sleep", collecting)
     here.loop.look()
     assert here.by("of a finalizer") == here.resident.ident
 
@@ -246,22 +246,19 @@ class Jobs:
     """The work that messages leave, and the threads that did it."""
 
     def __init__(self) -> None:
-        self.left: deque[Callable[[], object]] = deque()
+        self.offered: deque[Callable[[], object]] = deque()
         self.done: list[int] = []
         self.dispersed = 0
 
-    def __bool__(self) -> bool:
-        return bool(self.left)
-
     def do(self) -> None:
         with_whom = threading.get_ident()
-        if self.left:
-            self.left.popleft()()
+        if self.offered:
+            self.offered.popleft()()
             self.done.append(with_whom)
 
     def disperse(self) -> None:
-        self.dispersed += len(self.left)
-        self.left.clear()
+        self.dispersed += len(self.offered)
+        self.offered.clear()
 
 
 @contextmanager
@@ -278,7 +275,7 @@ def stuck() -> Iterator[threading.Event]:
 def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may wake late
     made = Jobs()
-    here.handle = lambda message: made.left.append(message) if callable(message) else None
+    here.handle = lambda message: made.offered.append(message) if callable(message) else None
     here.loop.work(made)
     return made
 
@@ -315,7 +312,7 @@ def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         here.tell(Long())
-        eventually(lambda: not jobs.left and here.came)
+        eventually(lambda: not jobs.offered and here.came)
         for number in range(5):
             here.tell(number)
             assert here.by(number) == here.resident.ident
@@ -337,8 +334,8 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Endpoint, jobs: J
         both = threading.Event()
 
         def leave(message: Any) -> None:
-            jobs.left.append(message)
-            jobs.left.append(Brief())
+            jobs.offered.append(message)
+            jobs.offered.append(Brief())
             both.set()
 
         here.handle = leave
@@ -382,14 +379,14 @@ def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
 
     waiting = Waiting()
     here.handle = lambda message: (
-        jobs.left.append(waiting)
+        jobs.offered.append(waiting)
         if message == "wait"
-        else jobs.left.append(Brief())
+        else jobs.offered.append(Brief())
         if message == "work"
         else None
     )
     here.tell("wait")
-    eventually(lambda: here.loop._lead._leader not in {0, here.resident.ident})
+    eventually(lambda: here.loop._lead.leader not in {0, here.resident.ident})
     here.tell("work")
     eventually(lambda: jobs.dispersed == 1)  # not left to an aide that waits
     here.tell("awaited")

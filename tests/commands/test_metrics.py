@@ -185,7 +185,7 @@ def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
     os.kill(pid, signal.SIGSTOP)
     try:
         future = farref.rpc_async("B", pow, (2, 3))
-        assert system.counters(timeout=0.2)["program"].backlog == 1
+        assert system.counters(timeout=0.2)["program"].backlog >= 1
         assert value(asked(system.name, "--timeout", "0.2"), "farref_up", endpoint="B") == 0
     finally:
         os.kill(pid, signal.SIGCONT)

@@ -95,6 +95,8 @@ class Endpoint(Shell):
         self.handed: set[object] = set()
         """All keys handed to the program so far."""
         self.buried: set[WorkerId] = set()
+        self.owed: set[ForkId] = set()
+        """The acknowledgements without which the deaths that it heard of are not settled."""
         self.lost: set[RRefId] = set()
         """Objects here that got a loss for a value."""
         self.late: set[RRefId] = set()
@@ -143,7 +145,7 @@ class Endpoint(Shell):
         """Equal for endpoints that will behave the same."""
         books = (
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
-            *(self.lost, self.late, self.borrowed, self.took_back, self.over),
+            *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
             *(self.collected, self.opened, self.loose),
         )
@@ -227,6 +229,7 @@ class Endpoint(Shell):
                     for report in message.loans
                 )
                 self.obey(self.context.died(dead, unacknowledged))
+                self.owed |= self.context.uncounted()
             case Bury(worker=dead):
                 self.buried.add(dead)
                 self.obey(self.context.bury(dead))
@@ -241,6 +244,8 @@ class Endpoint(Shell):
                 self.obey(self.context.give_up_cycle(rref))
             case _:
                 assert_never(step)
+        if self.owed:
+            self.owed &= self.context.uncounted()
         for alias in self.context.state.aliases.values():
             self.stood.setdefault(alias.rref, alias.target)
         out, self._out = self._out, []

@@ -230,7 +230,7 @@ class WireModel:
             full: tuple[Flow, ...] = ()
             if self.link.room and side.taken < len(side.handed):
                 full = ("mail",)
-            handed = side.channel.receive(packet, 0, full)
+            handed = side.channel.receive(packet, 0, lambda: full)
         except Exception as error:  # any exception of a machine is a finding
             return self._fail(
                 state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")

@@ -7,9 +7,8 @@ order affordable.
 
 The network delivers each message once, at any time. Endpoints in ``Program.mortal`` may crash at
 any moment. Messages to the dead are lost; messages from the dead may still arrive. Each survivor
-hears of a death at its own time. The grace that follows is the timing assumption of
-docs/guarantees.md, made a rule: at an endpoint it passes only once every survivor has heard of
-every death, and no fork request between the living is in flight.
+hears of a death at its own time. The grace that follows passes at an endpoint only once every
+survivor has heard of every death and has settled it (see `farref.protocol.death`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import ForkRequest, Holders, Message, Probe, WhoHolds
+from farref.protocol.messages import Holders, Message, Probe, WhoHolds
 from farref.protocol.sharing import Sharing
 
 from . import script as do
@@ -282,13 +281,13 @@ class World:
         for place, _ in living:
             if self.workers[place] in self.mortal:
                 yield Move(place, Crash()), self._crash(state, place)
-        known = True
+        settled = not any(self.endpoints[number].owed for _, number in living)
         for place, number in living:
             for who in dead:
                 if who not in self.endpoints[number].context.dead:
-                    known = False
+                    settled = False
                     yield from self._notices(state, place, who)
-        if not self.program.late and (not known or self._announcements(state)):
+        if not self.program.late and not settled:
             return
         for _, number in living:
             for who in workers(self.endpoints[number].context.dead):
@@ -310,19 +309,6 @@ class World:
         for messages in dict.fromkeys((unreceived, sent)):
             outcome = self._react(number, Notice(who, messages))
             yield outcome.move, self._next(State(state.endpoints, flying), outcome)
-
-    def _announcements(self, state: State) -> bool:
-        """A survivor asks the owner: for a death, or before it heard of it, which counts too.
-
-        An endpoint that has asked already does not ask again when it hears of a death. The grace is
-        longer than the time in which everybody hears of the death and a message arrives.
-        """
-        dead = self.dead(state)
-        return any(
-            isinstance(message, ForkRequest)
-            for sender, to, message in self.in_flight(state)
-            if sender not in dead and to not in dead
-        )
 
     def _crash(self, state: State, place: int) -> State:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])

@@ -31,8 +31,8 @@ def life(number: int) -> WorkerId:
 
 def flaw(dead: Dead, added: set[int]) -> str | None:
     """The fault in *dead*, compared with the numbers *added*."""
-    if len(dead._firsts) != len(dead._lasts):
-        return f"a span has one end: {dead._firsts}, {dead._lasts}"
+    if len(dead.firsts) != len(dead._lasts):
+        return f"a span has one end: {dead.firsts}, {dead._lasts}"
     for number in range(10):
         if (life(number) in dead) != (number in added):
             return f"it is wrong about {number}, of {sorted(added)}"

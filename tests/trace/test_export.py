@@ -77,6 +77,15 @@ def test_a_mermaid_diagram_has_every_row() -> None:
     assert "p1-->>p2: ACK A/2 (a)" in lines
 
 
+@pytest.mark.parametrize("export", [mermaid, page, perfetto])
+def test_exports_name_the_owner_of_an_object_that_another_created(
+    export: Callable[..., str],
+) -> None:
+    text = export(tell(user_to_user()))
+    assert "call func(A/1 at B)" in text
+    assert "call func(A/1)" not in text
+
+
 def test_a_page_says_how_long_a_table_is_that_it_does_not_show(
     recorded: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -266,7 +275,7 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
     test = tmp_path / "incident.txt"
     test.write_text(trace_test(tell(tape.recording())), encoding="utf-8")
     assert differences(test) == ""
-    spans = f'["Dead",["_firsts",["list",{0xABC}]],["_lasts",["list",{0xABC}]]]'  # it has no name
+    spans = f'["Dead",["_lasts",["list",{0xABC}]],["firsts",["list",{0xABC}]]]'  # it has no name
     assert f'"dead":{spans}' in test.read_text(encoding="utf-8")
 
 

@@ -140,6 +140,7 @@ QUESTIONS = {
     "path",
     "served",
     "standing_for",
+    "uncounted",
     "whereabouts",
 }
 """Methods of a context that change nothing."""

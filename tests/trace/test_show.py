@@ -14,6 +14,7 @@ from rich.console import Console
 from farref.trace import SuffixError, save, saver, show, tell
 from farref.trace.lanes import Side, layout
 from farref.trace.notes import Note
+from farref.trace.records import Recording
 
 from .recordings import Tape, crowd, forwarding, user_to_user
 
@@ -121,9 +122,55 @@ def test_snapshot_at_80() -> None:
 
 def test_below_60_it_is_a_list() -> None:
     lines = shown(user_to_user(), 50).splitlines()
-    assert lines[0] == "A ─▶ B  remote add() as A/1"
+    assert lines[0] == "A ─▶ B  remote add() as A/1 at B"
     assert "    A/2 unknown to B" in lines
     assert max(map(len, lines)) <= 50
+
+
+def elsewhere(users: int) -> Recording:
+    """The program has a loader make objects, and each of *users* gets one; it owns one, too."""
+    tape, program, loader = Tape(), "program@0", "loader@1"
+    for number in range(1, users + 1):
+        rref, user = f"program@0/{number}", f"user-{number}@{number:x}"
+        tape.pass_on(program, loader, "Create", rref=rref, fork=rref, label="f")
+        carries = [[rref, f"program@0/{number + 100}", loader]]
+        tape.pass_on(program, user, "Call", call=rref, label="g", carries=carries)
+        mine = f"program@0/{number + 200}"
+        carries = [[mine, f"program@0/{number + 300}", program]]
+        tape.pass_on(program, user, "Tell", label="Mine", carries=carries)
+        tape.pass_on(user, loader, "Invoke", call=f"{user}/1", rref=rref, label="h")
+        alias = f"{loader}/{number}"
+        tape.pass_on(loader, user, "AliasRef", rref=f"{user}/9", alias=rref)
+        tape.pass_on(user, loader, "Create", rref=alias, fork=alias, target=rref, label="k")
+    return tape.recording()
+
+
+def test_a_list_names_the_owners_of_objects_that_others_created() -> None:
+    text = shown(elsewhere(1), 59)
+    assert "program ─▶ loader  remote f() as program/1 at loader\n" in text
+    assert "program ─▶ user-1  call g(program/1 at loader)\n" in text
+    assert "program ─▶ user-1  tell Mine(program/201)\n" in text, "its id names its owner"
+    assert "user-1 ─▶ loader  call program/1.h() at loader\n" in text
+    assert "program/1 at loader aliases user-1/9\n" in text
+    assert "  remote program/1.k() at loader as" in text
+
+
+def test_bare_lanes_name_owners_where_there_is_room() -> None:
+    chosen = layout(tell(elsewhere(8)), 100)
+    assert chosen is not None
+    assert not chosen.labelled
+    text = shown(elsewhere(8), 100)
+    assert "│     g(program/1 at loader) " in text
+    assert "│     remote f() as program/8 " in text
+    assert " call g(program/1 at loader) " in shown(elsewhere(8), 110)
+
+
+def test_arrows_name_owners_unless_the_head_of_the_view_does() -> None:
+    assert "loader's view of program/1" in shown(elsewhere(1), 160)
+    assert "call g(program/1) " in shown(elsewhere(1), 160)
+    changes = shown(elsewhere(5), 190)
+    assert "owner's view" in changes
+    assert "g(program/1 at loader) " in changes
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])

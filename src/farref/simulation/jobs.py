@@ -131,8 +131,8 @@ class Resident(Protocol):
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
 
-    def announces(self, rref: RRefId, owner: WorkerId) -> bool:
-        """Whether it has asked *owner* to be counted for *rref*, and that may not have arrived."""
+    def settles(self) -> bool:
+        """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""
 
     def give_up(self, call: CallId) -> None:
         """End the wait for *call* by its timeout."""

@@ -15,7 +15,6 @@ from ..protocol.messages import (
     Call,
     Create,
     Fetch,
-    ForkRequest,
     Invoke,
     Probe,
     Tell,
@@ -32,9 +31,12 @@ if TYPE_CHECKING:
     from ..actors.recording.tracing import Tracer
     from ..protocol.delivery import Packet
     from ..protocol.effects import Effect, Fail, Refuse, Settle
-    from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
     from ..protocol.messages import Message, Request
     from .scene import Scene
+
+SETTLING = 0.5
+"""Seconds between two questions of a node whether all have settled all deaths."""
 
 
 class Node(Shell):
@@ -50,6 +52,7 @@ class Node(Shell):
         self.tasks: list[Task] = []
         self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
         self.graves: dict[WorkerId, float] = {}
+        self._owed: frozenset[ForkId] = frozenset()
         self.asleep_until = 0.0
         self._self_sent: list[Message] = []
         self._taking: Message | None = None
@@ -68,18 +71,19 @@ class Node(Shell):
         """Take a packet that came in."""
         if sender in self.context.dead:
             return
-        for message in self.links.receive(sender, packet, self.scene.now):
+        messages, _ = self.links.receive(sender, packet, self.scene.now)
+        for message in messages:
             self.receive(sender, message)
-        self.scene.send(self.me, self.links.urgent(sender, self.scene.now))
         self._post()
 
     def tick(self) -> None:
         """Do everything that is due."""
         now = self.scene.now
         for worker in [each for each, due in self.graves.items() if due <= now]:
+            if not self.scene.settled():
+                self.graves[worker] = now + SETTLING
+                continue
             del self.graves[worker]
-            for rref, owner in self._counts(worker):
-                self.scene.too_early(rref, owner)
             self.do(self.context.bury(worker))
         for rref in self.queues.look(now) if self.queues.due(now) else ():
             self.obey(self.context.suspect(rref))
@@ -125,6 +129,7 @@ class Node(Shell):
             if isinstance(each, Lose) and each.why is Loss.OWNER and each.rref in known:
                 self.scene.oracle.spared(each.rref, known[each.rref], self)
         self.obey(effects)
+        self._owed |= self.context.uncounted()
         self.links.forget(worker)
         self.graves[worker] = 0.0
         self.graves = dict.fromkeys(self.graves, self.scene.now + self.scene.plan.grace)
@@ -139,19 +144,10 @@ class Node(Shell):
             if alias.canonical is not None
         }
 
-    def _counts(self, worker: WorkerId) -> Iterator[tuple[RRefId, WorkerId]]:
-        """The objects for which *worker* is counted here, with their owners."""
-        for owner in self.context.owners.values():
-            if worker in owner.forks.values():
-                yield owner.rref, self.me
-        for user in self.context.users.values():
-            if worker in (*user.children.values(), *getattr(user, "borrowers", {}).values()):
-                yield user.rref, user.owner
-
-    def announces(self, rref: RRefId, owner: WorkerId) -> bool:
-        """Whether it has asked *owner* to be counted for *rref*, and that may not have arrived."""
-        sent = self.links.unacknowledged(owner)
-        return any(isinstance(each, ForkRequest) and each.rref == rref for each in sent)
+    def settles(self) -> bool:
+        """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""
+        self._owed &= self.context.uncounted()
+        return bool(self._owed)
 
     # ---- effects
 

@@ -16,8 +16,7 @@ an error for a value   It is the error of an object on the way, or of one that t
 
 An object has an error for a value for one of these reasons:
 
-* `CREATOR`: its creator died, and its owner had not accepted the creation. Or the owner had, and
-  the object was freed: then it was freed **too early**, see below.
+* `CREATOR`: its creator died, and its owner had not accepted the creation.
 * `OWNER`: the owner of an object that it rests on died, or of one on its way. If the owner of the
   alias knew the canonical object already, only the death of that object's owner explains it.
 * `CYCLE`: it is on a circle of aliases that no error has broken yet. The others on the circle, and
@@ -31,12 +30,8 @@ A request is refused for one of these reasons:
 * `RING`: see `rings`.
 * `CANCELLED`: its caller has cancelled it.
 
-No living endpoint holds an object when it is freed (G4), except in two cases:
-
-* Its creation never came, because its creator died: it never had a value.
-* It was freed **too early** (see "Timing of deaths" among the guarantees). A dead endpoint had been
-  counted for this very object. That count ended before all had heard of all deaths, or while a
-  `ForkRequest` for this object was under way.
+No living endpoint holds an object when it is freed (G4), unless its creation never came, because
+its creator died: it never had a value.
 """
 
 from __future__ import annotations
@@ -77,8 +72,6 @@ class Oracle:
         """Objects made by a method, and the object of that method."""
         self._broken: set[RRefId] = set()
         """Aliases on a circle that got an error for that: the circle ends there now."""
-        self._freed: set[RRefId] = set()
-        self._too_early: set[RRefId] = set()
         self._turns: dict[tuple[WorkerId, RRefId], int] = {}
         self._nested: dict[CallId, tuple[tuple[RRefId, ...], RRefId]] = {}
         """Requests that tasks wait for: the objects that wait with the task, and the one asked."""
@@ -107,8 +100,7 @@ class Oracle:
         """*node* gives *rref* up. Raises `WrongError` unless that is explained."""
         match why:
             case Loss.CREATOR:
-                gone = rref.creator in node.context.dead and rref not in self._accepted
-                explained = gone or rref in self._freed  # `got` checks that it was freed too early
+                explained = rref.creator in node.context.dead and rref not in self._accepted
             case Loss.OWNER:
                 explained = self._died(self._rests_on(rref) - {rref}, node)
             case _:  # it is on a circle
@@ -124,14 +116,9 @@ class Oracle:
         if not self._died({canonical}, node):
             raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
 
-    def too_early(self, rref: RRefId) -> None:
-        """Note that a dead endpoint's count of *rref* has ended, and another may come too late."""
-        self._too_early.add(rref)
-
     def freed(self, rref: RRefId, nodes: Iterable[Resident]) -> None:
         """Note that *rref* was freed. Raises `WrongError` if a living endpoint holds it (G4)."""
-        self._freed.add(rref)
-        if rref in self._too_early or rref not in self._accepted:
+        if rref not in self._accepted:
             return
         for node in nodes:
             for name in node.held():
@@ -208,8 +195,7 @@ class Oracle:
             return
         if asked.on is None or error.of not in self._rests_on(asked.on):
             raise WrongError("G6", f"{asked} got the error of {error.of} ({error.why})")
-        existed = error.why == Loss.CREATOR.name and error.of in self._accepted
-        if existed and error.of not in self._too_early:
+        if error.why == Loss.CREATOR.name and error.of in self._accepted:
             raise WrongError("G4", f"{asked} came too late: {error.of} was freed")
 
     # ---- the true state

@@ -54,12 +54,13 @@ class Scene:
         """Tell the oracle that the owner of *rref* has freed it."""
         self.oracle.freed(rref, self.living())
 
-    def too_early(self, rref: RRefId, owner: WorkerId) -> None:
-        """Tell the oracle if a dead endpoint's count of *rref* ends too early."""
-        others = self.living()
-        unaware = any(dead not in each.context.dead for each in others for dead in self.oracle.dead)
-        if unaware or any(each.announces(rref, owner) for each in others):
-            self.oracle.too_early(rref)
+    def settled(self) -> bool:
+        """Whether all living endpoints have settled all deaths: the registrar's part."""
+        dead = self.oracle.dead
+        return not any(
+            each.settles() or any(worker not in each.context.dead for worker in dead)
+            for each in self.living()
+        )
 
     # ---- time
 

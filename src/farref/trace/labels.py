@@ -2,6 +2,9 @@
 
 Most messages declare their labels beside their fields (`Said.words`). For the others, this module
 writes a label from the message's contents, or from the request that it answers.
+
+The id of an object names its creator. With *owners*, a label names its owner too, if that is
+another endpoint: ``call f(A/1 at B)``.
 """
 
 from __future__ import annotations
@@ -44,9 +47,10 @@ class Labels:
     A reply's label names the request, so messages must come in their order.
     """
 
-    def __init__(self, names: TraceNames, view: View) -> None:
+    def __init__(self, names: TraceNames, view: View, *, owners: bool = False) -> None:
         self._names = names
         self._view = view
+        self._owners = owners
         self._asked: dict[str, str] = {}
 
     def of(self, record: Record) -> tuple[str, ...]:
@@ -58,9 +62,20 @@ class Labels:
 
     def _ways(self, record: Record) -> tuple[str, ...]:
         fields = {name: self._names.id(record.text(name)) for name in record.fields}
+        fields |= {name: self._ref(record.text(name)) for name in _REFS & record.fields.keys()}
         fields["loans"] = self._list([loan for _, loan in record.notices])
         fields["before"] = "again " if record.fields.get("before") else ""
         return tuple(way.format_map(fields) for way in BY_NAME[record.message].ways())
+
+    def _at(self, rref: str) -> str:
+        """The words ``at B`` for an object of B with the id of another creator; else nothing."""
+        known = self._view.objects.get(rref) if self._owners else None
+        if known is None or known.owner == rref.rpartition("/")[0]:
+            return ""
+        return f" at {self._names.of(known.owner)}"
+
+    def _ref(self, rref: str) -> str:
+        return self._names.id(rref) + self._at(rref)
 
     # ---- messages of the protocol
 
@@ -71,8 +86,8 @@ class Labels:
         """The object behind an alias; nothing if the message names none."""
         if record.moved is None:
             return ()
-        alias, fork = self._names.id(stands_for(record, self._view)), record.moved.fork
-        found = self._names.id(fork.rref)
+        alias, fork = self._ref(stands_for(record, self._view)), record.moved.fork
+        found = self._ref(fork.rref)
         is_it = f"{alias} is {found}"
         return f"{is_it}, fork {self._names.id(fork.fork)}", is_it, f"is {found}"
 
@@ -142,32 +157,39 @@ class Labels:
 
     def _asks(self, record: Record) -> tuple[str, ...]:
         name, rref = record.text("label"), self._names.id(record.text("rref"))
+        at, target = self._at(record.text("rref")), record.text("target")
         brings = self._brings(record.carries)
         made = f"{name}({brings})"
         ways: tuple[str, ...]
         match record.message:
-            case "Create" if target := self._names.id(record.text("target")):
+            case "Create" if target:
+                target, of = self._names.id(target), self._at(target)
                 called = f"{target}.{made}"
                 ways = (
-                    f"remote {called} as {rref}",
-                    f"remote {called}",
-                    f"{target}.{name}()",
+                    f"remote {called}{of} as {rref}{at}",
+                    f"remote {called}{of}",
+                    f"{target}.{name}(){of}",
                     f".{name}()",
                 )
             case "Create":
-                ways = f"remote {made} as {rref}", f"remote {made}", f"remote {name}()", f"{name}()"
+                ways = (
+                    f"remote {made} as {rref}{at}",
+                    f"remote {made}",
+                    f"remote {name}()",
+                    f"{name}()",
+                )
             case "Invoke":
                 self._asked[record.text("call")] = f"{name}()"
-                ways = f"call {rref}.{made}", f"{rref}.{name}()", f".{name}()"
+                ways = f"call {rref}.{made}{at}", f"{rref}.{name}(){at}", f".{name}()"
             case _:
                 self._asked[record.text("call")] = f"{name}()"
                 ways = f"call {made}", made, f"{name}()"
         loans = [each for each in record.carries if each.passing == "loan"]
         if not loans:
             return ways
-        short = lends = f"lends {self._list([each.rref for each in loans])}"
+        short = lends = f"lends {self._objects([each.rref for each in loans])}"
         if len(loans) <= FEW:
-            ids = (f"{self._names.id(loan.rref)} as {self._names.id(loan.fork)}" for loan in loans)
+            ids = (f"{self._ref(loan.rref)} as {self._names.id(loan.fork)}" for loan in loans)
             lends = f"lends {', '.join(ids)}"
         return f"{ways[0]}, {lends}", f"{name}(), {lends}", f"{name}() {short}", short, *ways
 
@@ -191,7 +213,7 @@ class Labels:
 
     def _fetch(self, record: Record) -> tuple[str, ...]:
         wanted = "to_here" if record.fields.get("copy", True) else "wait"
-        said = self._asked[record.text("call")] = f"{wanted} {self._names.id(record.text('rref'))}"
+        said = self._asked[record.text("call")] = f"{wanted} {self._ref(record.text('rref'))}"
         return self._passed_on(record, (said, wanted))
 
     def _tell(self, record: Record) -> tuple[str, ...]:
@@ -205,13 +227,19 @@ class Labels:
         """The references in a message. A reference under an alias's name shows that name, too."""
         if len(carries) > FEW:
             return f"{len(carries)} references"
-        ids = ((self._names.id(each.name), self._names.id(each.rref)) for each in carries)
+        ids = ((self._ref(each.name), self._ref(each.rref)) for each in carries)
         return ", ".join(f"{name} is {rref}" if name else rref for name, rref in ids)
 
-    def _list(self, ids: list[str]) -> str:
+    def _objects(self, ids: list[str]) -> str:
         if len(ids) > FEW:
             return f"{len(ids)} references"
-        return ", ".join(self._names.id(each) for each in ids)
+        return ", ".join(map(self._ref, ids))
+
+    def _list(self, ids: list[str]) -> str:
+        """The ids of forks and loans."""
+        if len(ids) > FEW:
+            return f"{len(ids)} references"
+        return ", ".join(map(self._names.id, ids))
 
 
 def _texts(found: object) -> list[str]:
@@ -219,6 +247,8 @@ def _texts(found: object) -> list[str]:
     return list(map(str, found)) if isinstance(found, list | tuple) else []
 
 
+_REFS = frozenset({"rref", "alias"})
+"""The fields that name an object."""
 _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
     Delete: Labels._removed,
     RefRemoved: Labels._removed,

@@ -162,7 +162,15 @@ class _Picture:
         self._at = {lane: LEFT + i * layout.space for i, lane in enumerate(story.lanes)}
         self._width = LEFT + (len(story.lanes) - 1) * layout.space + layout.last
         self._forks = list(story.forks.values())
+        self._objects: list[str] = []
+        """The objects that the head of the view names; there it has few forks."""
+        if layout.side is not Side.CHANGES:
+            places = {rref: place for place, rref in enumerate(story.objects)}
+            self._forks.sort(key=lambda fork: places[fork.rref])
+            self._objects = list(dict.fromkeys(fork.rref for fork in self._forks))
         self._stages: dict[str, Stage] = {}
+        self._owners = not all(map(self._head_says_owner, self._objects or story.objects))
+        """Whether the arrows name owners: the head of the view has no room for them."""
 
     def row(self, row: Row) -> Iterator[Text]:
         """The lines of the next row."""
@@ -211,25 +219,11 @@ class _Picture:
 
     def _fork_heads(self, names: Text) -> Iterator[Text]:
         """The head of the view: each object above its forks, one column per fork."""
-        self._forks.sort(key=lambda fork: list(self._story.objects).index(fork.rref))
         objects, forks = Text(" "), Text(" ")
         cell = self._layout.cell
-        rrefs = list(dict.fromkeys(fork.rref for fork in self._forks))
-        for rref in rrefs:
+        for rref in self._objects:
             mine = [fork for fork in self._forks if fork.rref == rref]
-            owner = self._story.names.of(self._story.objects[rref].owner)
-            short = self._story.names.id(rref)
-            room = cell * len(mine) - 1
-            if rref == rrefs[-1]:  # nothing stands to its right
-                room = max(room, self._layout.width - self._width - objects.cell_len)
-            said = next(
-                (
-                    text
-                    for text in (f"{owner}'s view of {short}", f"{short} at {owner}")
-                    if len(text) <= room
-                ),
-                short,
-            )
+            said, room = self._object_head(rref)
             objects.append(clip(said, room, self._look.more).ljust(cell * len(mine)), style="bold")
             for fork in mine:
                 said = _fork_head(self._story, fork)
@@ -239,6 +233,24 @@ class _Picture:
         yield _trim(Text(" " * self._width) + objects)
         yield _trim(names + forks)
 
+    def _object_head(self, rref: str) -> tuple[str, int]:
+        """The words above the forks of *rref*, with its owner if there is room; and the room."""
+        mine = sum(fork.rref == rref for fork in self._forks)
+        owner = self._story.names.of(self._story.objects[rref].owner)
+        short = self._story.names.id(rref)
+        room = self._layout.cell * mine - 1
+        if rref == self._objects[-1]:  # nothing stands to its right
+            before = 1 + self._layout.cell * (len(self._forks) - mine)
+            room = max(room, self._layout.width - self._width - before)
+        ways = f"{owner}'s view of {short}", f"{short} at {owner}"
+        return next((each for each in ways if len(each) <= room), short), room
+
+    def _head_says_owner(self, rref: str) -> bool:
+        """Whether the head tells who owns *rref*: by the id, or by words beside it."""
+        if self._story.objects[rref].owner == rref.rpartition("/")[0]:
+            return True
+        return bool(self._objects) and self._object_head(rref)[0] != self._story.names.id(rref)
+
     # ---- the lanes
 
     def _empty(self) -> _Line:
@@ -247,10 +259,11 @@ class _Picture:
     def _arrow(self, line: _Line, row: Arrow) -> Text:
         style = KIND.get(row.kind, "")
         style = f"bold {style}" if row.user else style
+        labels = row.full if self._owners else row.labels
         start, end = self._at[row.sender], self._at[row.receiver]
         if start == end:
             line.write(start, self._look.loop, style)
-            self._beside(line, row.sender, row.labels, style)
+            self._beside(line, row.sender, labels, style)
         else:
             step = 1 if end > start else -1
             if row.part is ArrowPart.LEAVES:
@@ -264,13 +277,13 @@ class _Picture:
                 line.write(end - step, self._look.head(step), style)
             low, high = self._tag(line, row, style, (min(start, end) + 1, max(start, end)))
             if self._layout.labelled:
-                said = _fitting(row.labels, high - low - 4, self._look.more)
+                said = _fitting(labels, high - low - 4, self._look.more)
                 # Beside the sender, so that the sender is clear.
                 at = low + 1 if step > 0 else high - len(said) - 3
                 line.write(at, f" {said} " if said else "", style)
         if self._layout.labelled:
             return Text()
-        return Text(_fitting(row.labels, self._layout.text, self._look.more), style=style)
+        return Text(_fitting(labels, self._layout.text, self._look.more), style=style)
 
     def _tag(self, line: _Line, row: Arrow, style: str, within: tuple[int, int]) -> tuple[int, int]:
         """Write the letter of half an arrow at the missing half; returns the cells that remain."""

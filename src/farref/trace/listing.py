@@ -55,5 +55,5 @@ def _line(story: Story, row: Row, look: Glyphs) -> Text:
     ends = f"{story.names.of(row.sender)} {shaft} {story.names.of(row.receiver)}"
     style = KIND.get(row.kind, "")
     return Text(
-        f"{ends}  {row.labels[0]}{how[row.part]}", style=f"bold {style}" if row.user else style
+        f"{ends}  {row.full[0]}{how[row.part]}", style=f"bold {style}" if row.user else style
     )

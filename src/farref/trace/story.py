@@ -57,6 +57,8 @@ class Arrow:
     user: bool
     labels: tuple[str, ...]
     """Its texts, the longest first."""
+    full: tuple[str, ...]
+    """The same, and texts that name the owners of objects, too; the preferred ones first."""
     part: ArrowPart = ArrowPart.WHOLE
     tag: str = ""
     number: int = 0
@@ -158,6 +160,7 @@ class _Teller:
     view: View = field(default_factory=View)
     names: TraceNames = field(init=False)
     labels: Labels = field(init=False)
+    full: Labels = field(init=False)
     rows: list[Row] = field(default_factory=list)
     facts: list[list[Fact]] = field(default_factory=list)
     """The facts of each row."""
@@ -167,13 +170,17 @@ class _Teller:
     """The number of the record that is told now."""
     tags: dict[tuple[str, str, int], str] = field(default_factory=dict)
     left: set[str] = field(default_factory=set)
-    said: dict[tuple[str, str, int], tuple[str, ...]] = field(default_factory=dict)
+    said: dict[tuple[str, str, int], tuple[tuple[str, ...], tuple[str, ...]]] = field(
+        default_factory=dict
+    )
+    """The labels of each message, and the full ones."""
 
     def story(self) -> Story:
         ends = {r.at for r in self.records}
         ends |= {r.peer for r in self.records if r.kind in ("send", "receive")}
         self.names = TraceNames(ends)
         self.labels = Labels(self.names, self.view)
+        self.full = Labels(self.names, self.view, owners=True)
         self.left = {r.at for r in self.records if r.kind == "leave"}
         letters = _letters()
         skip = False
@@ -256,13 +263,14 @@ class _Teller:
         sender, receiver, _ = record.name
         labels = self.said.get(record.name)
         if labels is None:  # the sender knows more about it than the receiver
-            labels = self.said[record.name] = self.labels.of(record)
+            short, full = self.labels.of(record), self.full.of(record)
+            labels = self.said[record.name] = short, _preferred(full, short)
         return Arrow(
             sender,
             receiver,
             record.message,
             record.user,
-            labels,
+            *labels,
             part,
             self.tags.get(record.name, ""),
             record.name[2],
@@ -346,6 +354,17 @@ class _Teller:
             case stage:
                 how = f"held by {holder}, is {stage.value} to the owner still"
         return f"{'loan' if fork.loan else 'fork'} {self.names.id(fork.id)} of {rref}, {how}"
+
+
+def _preferred(full: tuple[str, ...], short: tuple[str, ...]) -> tuple[str, ...]:
+    """The texts of both: each of *short* after those of *full* that have as many ids."""
+    if full == short:
+        return short
+    texts: list[str] = []
+    for each in short:
+        texts += (other for other in full if other.count("/") >= each.count("/"))
+        texts.append(each)
+    return tuple(dict.fromkeys(texts))
 
 
 def _lane_order(endpoint: str) -> tuple[bool, str]:

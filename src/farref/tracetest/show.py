@@ -262,7 +262,7 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             lost = f", and {rref} with it" if rref is not None else ""
             return f"{me} gets no reply to {call}: {worker} died{lost}"
         case Stop(call=call):
-            return f"{me} is to take back call {call}, if it still waits for a thread"
+            return f"{me} is to take back call {call}, if that waits for a thread or a future"
         case Confirmed(rref=rref):
             return f"{me} is confirmed as a user of {rref}"
         case Lose(rref=rref, why=why):

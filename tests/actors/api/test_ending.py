@@ -128,6 +128,18 @@ def test_it_names_what_it_gives_up(gate: Path, caplog: pytest.LogCaptureFixture)
     assert line.count(f"{__file__}:") == 2
 
 
+def test_it_names_each_creation_once(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Several results are one creation, and the owner may be too late for the last question."""
+    with System(name="once", timeout=1.5) as system:
+        system.worker("B")
+        kept = farref.remote(farref.ANY, hold, (gate,))
+        several = farref.remote("B", hold, (gate,), num_returns=3)
+    (line,) = [r.getMessage() for r in caplog.records if "ends without" in r.getMessage()]
+    assert line.count("hold() (called at ") == 2
+    assert "does not say" not in line
+    del kept, several
+
+
 def test_a_call_is_given_up_at_its_own_timeout(caplog: pytest.LogCaptureFixture) -> None:
     begun = time.monotonic()
     with System() as system:

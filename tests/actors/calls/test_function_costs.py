@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -35,8 +36,8 @@ def importable(x: int) -> int:
 
 
 def python_calls(function: Any) -> int:
-    """The Python functions that one call makes, at both ends: the fewest of some tries."""
-    fewest = []
+    """The Python functions that one call makes, at both ends: the usual number of some tries."""
+    tries = []
     for _ in range(20):
         calls = 0
 
@@ -49,8 +50,8 @@ def python_calls(function: Any) -> int:
             rpc_sync("B", function, (1,))
         finally:
             sys.setprofile(None)
-        fewest.append(calls)
-    return min(fewest)
+        tries.append(calls)
+    return statistics.mode(tries)
 
 
 def test_python_calls_at_both_ends() -> None:

@@ -118,6 +118,50 @@ def test_a_creation_that_fails_and_is_dropped(
     assert line.endswith("KeyError: 'broken'\n")
 
 
+async def three_later() -> tuple[int, int, int]:
+    return 1, 2, 3
+
+
+SEVERAL = [
+    (fail, KeyError, "KeyError: 'broken'\n"),
+    (three_later, ValueError, "return as many as the call asks for\n"),
+    (str, TypeError, "return them in a tuple or a list\n"),
+]
+"""Functions that do not give four results, with their errors."""
+
+
+@pytest.mark.parametrize("fetched", [False, True])
+@pytest.mark.parametrize("case", SEVERAL)
+def test_several_results_of_one_call_that_fails(
+    system: System,
+    caplog: pytest.LogCaptureFixture,
+    case: tuple[Any, type[Exception], str],
+    fetched: bool,
+) -> None:
+    """They have one error, so one look at any of them is enough."""
+    function, error, end = case
+    refs = farref.remote("B", function, num_returns=4)
+    farref.wait(refs, num_returns=4)
+    if fetched:
+        with pytest.raises(error) as caught:
+            refs[2].to_here()
+        assert f"raised on worker B by {function.__name__}()" in caught.value.__notes__[0]
+    del refs[1:]
+    assert not logged(system, caplog, 0)
+    del refs
+    lines = logged(system, caplog, 0 if fetched else 1)
+    assert all(line.endswith(end) for line in lines)
+
+
+@pytest.mark.parametrize("function", [fail, three_later])
+def test_several_results_of_one_call_that_fails_are_dropped_at_once(
+    system: System, caplog: pytest.LogCaptureFixture, function: Any
+) -> None:
+    for _ in range(5):
+        farref.remote("B", function, num_returns=4)
+    assert all("in test_several_results_of_one" in each for each in logged(system, caplog, 5))
+
+
 def test_the_last_of_a_chain_of_creations_is_logged(
     system: System, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -157,11 +201,9 @@ def test_several_results(system: System, caplog: pytest.LogCaptureFixture) -> No
     del seen, dropped
     one, two = farref.remote("B", Failing).remote(num_returns=2).method()
     del one, two
-    lines = logged(system, caplog, 3)
-    here = f"(called at {__file__}:"
-    assert sum(f"which fail() {here}" in line for line in lines) == 1
-    assert sum(f"which method() {here}" in line for line in lines) == 2
-    assert all(" in test_several_results) was to make on B:" in line for line in lines)
+    (line,) = logged(system, caplog, 1)
+    assert f"which method() (called at {__file__}:" in line
+    assert " in test_several_results) was to make on B:" in line
 
 
 def test_a_creation_on_any_worker(system: System, caplog: pytest.LogCaptureFixture) -> None:

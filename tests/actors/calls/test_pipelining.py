@@ -174,6 +174,7 @@ def test_pipelined_calls_fail_when_an_owner_dies(mortal: System, gate: Path, vic
     ref = aliases("BC", make_log, gate)
     call, made, later = ref.rpc_async().say(1), ref.remote().say(2), ref.remote().say(3)
     chained = later.remote().say(4)
+    assert until(mortal, lambda: mortal.counters()["C"].served > 0)  # or B could not ask C
     kill(victim)
     for wait in (call.result, made.to_here, later.to_here, chained.to_here):
         with pytest.raises(OwnerDiedError):

@@ -9,6 +9,7 @@ import threading
 import uuid
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
 import farref
@@ -56,8 +57,16 @@ def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None
             process.suspend()
         for process in processes:
             process.kill()
-    eventually(lambda: not family(mark))
+    eventually(lambda: all(map(has_ended, processes)))
     monkeypatch.delenv("FAMILY")
+
+
+def has_ended(process: psutil.Process) -> bool:
+    """Whether the last thread of *process* has ended, too: until then its files are locked."""
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() < 2
+    except psutil.NoSuchProcess:
+        return True
 
 
 @pytest.mark.parametrize("base", PROCESSES)

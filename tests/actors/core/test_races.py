@@ -61,9 +61,9 @@ def test_a_call_that_is_made_while_the_system_ends_ends_too(
     calls = alone.endpoint.calls
     step = calls._send
 
-    def closes_first(*arguments: Any) -> None:
+    def closes_first(*arguments: Any, **named: Any) -> None:
         alone.endpoint.close("the test ends it")
-        step(*arguments)
+        step(*arguments, **named)
 
     monkeypatch.setattr(calls, "_send", closes_first)
     with pytest.raises(SystemDownError):
@@ -430,3 +430,30 @@ def test_a_forked_child_may_collect_a_function_of_its_parents_that_waits(alone: 
         os._exit(17)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
     suspended.close()
+
+
+def test_a_forked_child_may_collect_a_handler_of_its_parents_that_waits(alone: System) -> None:
+    """The same for a handler of an actor, on the in-process base."""
+
+    async def handler() -> None:
+        await asyncio.Future()
+
+    actor = alone.create(HoldsUp)
+    assert farref.rpc_sync(actor, os.getpid) == os.getpid()
+    handlers = mailbox_of(alone, actor)._handlers
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        suspended = handlers._finish(Box(handler()), 1, alone.endpoint.core.address, ())
+        suspended.send(None)
+        pid = os.fork()
+        if pid == 0:
+            suspended.close()
+            os._exit(17)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 17
+        suspended.throw(asyncio.CancelledError)
+    except StopIteration:
+        pass
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()

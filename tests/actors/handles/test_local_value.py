@@ -160,7 +160,7 @@ def test_a_constructor_that_asks_for_its_own_value_is_refused(system: System, ga
     ref = farref.remote("B", wants_itself, (gate,))
     farref.rpc_sync("B", keep, (ref,))
     gate.touch()
-    with pytest.raises(SelfWaitError, match="waits for itself"):
+    with pytest.raises(SelfWaitError, match=r"waits? for itself"):
         ref.to_here()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import colorsys
 import gc
 import os
 import signal
@@ -21,7 +22,6 @@ from farref.actors.looking import retaining
 from farref.actors.looking.inspector import Inspector
 from farref.testing import cut, heal, severed
 
-from ...bases import BASES
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
 from ..conftest import FAILED, GRACE
@@ -353,9 +353,10 @@ def _line(text: str) -> int:
 # ---- variables
 
 
-@pytest.fixture(scope="module", params=BASES)
-def shared(request: pytest.FixtureRequest) -> Iterator[System]:
-    with System(request.param, timeout=20, orphan_grace=GRACE) as system:
+@pytest.fixture(scope="module")
+def shared() -> Iterator[System]:
+    """A search looks at one process, whatever the base; it takes seconds in pytest's own."""
+    with System("farrefBase", timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
         yield system
 
@@ -381,6 +382,67 @@ def test_the_search_runs_none_of_the_users_code(searched: System) -> None:
     kinds = {each.kind for each in why(searched, name).walk()}
     assert kinds == {"reference", "global", "local"}
     KEPT.clear()
+
+
+async def held_awaiting(ref: RRef[Any], gate: Path) -> RRef[Any]:
+    await asyncio.to_thread(hold, gate)
+    return ref
+
+
+def test_a_waiting_function_is_told_by_its_own_variable(searched: System, gate: Path) -> None:
+    """Not by the loop that runs it, nor by the actor system, which leads to the loop."""
+    ref = farref.remote("B", make_box)
+    future = farref.rpc_async("B", held_awaiting, (ref, gate))
+    until(searched, lambda: ("task", "variable ref") in paths(searched, str(ref.id)))
+    ways = paths(searched, str(ref.id))
+    assert sorted(ways) == [("local", "variable ref"), ("task", "variable ref")]
+    gate.touch()
+    assert future.result() == ref
+
+
+def test_a_library_is_told_of_only_if_nothing_else_holds_a_handle(
+    searched: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = RRef("kept")
+    KEPT["first"] = [first]
+    monkeypatch.setattr(colorsys, "first", KEPT["first"], raising=False)
+    (second,) = searched_handles(first)
+    monkeypatch.setattr(colorsys, "second", [second], raising=False)
+    name = str(first.id)
+    del first, second
+    assert sorted(paths(searched, name)) == [
+        ("global", "global colorsys.second[0]"),
+        ("global", f"global {__name__}.KEPT['first'][0]"),
+    ]
+    monkeypatch.undo()
+    KEPT.clear()
+
+
+def searched_handles(ref: RRef[Any]) -> list[RRef[Any]]:
+    """One more handle of the same object."""
+    return [farref.rpc_sync(farref.get_worker_info(), _same, (ref,))]
+
+
+def _same(ref: RRef[Any]) -> RRef[Any]:
+    return ref
+
+
+@pytest.mark.parametrize("module", ["thespian", "thespian.system.simpleSystemBase", "farref.cli"])
+def test_the_actor_system_is_a_library_wherever_it_is_installed(module: str) -> None:
+    mine = {"__name__": "thespians", "__file__": "/elsewhere/thespians.py"}
+    assert retaining._is_library({"__name__": module, "__file__": f"/elsewhere/{module}.py"})
+    assert not retaining._is_library(mine)
+
+
+def test_a_class_without_a_module(searched: System) -> None:
+    spaces: dict[str, Any] = {"make": type}
+    exec("made = [make('Made', (), {})()]", {"__builtins__": {}}, spaces)
+    holder: Any = spaces.pop("made")
+    with pytest.raises(AttributeError):
+        vars(type)["__module__"].__get__(type(holder[0]))
+    holder[0].ref = RRef(1)
+    name = str(holder[0].ref.id)
+    assert paths(searched, name) == [("local", "variable holder[0].ref")]
 
 
 class Slotted:

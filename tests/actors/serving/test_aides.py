@@ -246,5 +246,5 @@ def test_a_job_of_an_aide_that_is_late_is_not_left_to_it() -> None:
     brief.looks = lambda: looks.pop(0)
     brief.submit(pool, "kind", done.set, later=[])
     assert done.wait(PATIENCE)
-    assert not brief
+    assert not brief.offered
     pool.close()

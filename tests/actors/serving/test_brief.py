@@ -196,9 +196,9 @@ def test_what_is_offered_is_done_in_order(brief: Brief) -> None:
     pool, done, later = Pool(1, "test"), list[int](), Later()
     for number in range(40):
         brief.submit(pool, "kind", done.append, number, later=later)
-    assert bool(brief)
+    assert bool(brief.offered)
     assert not later
-    while brief:
+    while brief.offered:
         brief.do()
     assert done == list(range(40))
     assert not pool.close()
@@ -208,13 +208,13 @@ def test_a_kind_that_was_long_goes_to_the_pool(brief: Brief) -> None:
     pool, done, later = Pool(1, "test"), threading.Event(), Later()
     brief.took("kind", 2 * BRIEF)
     brief.submit(pool, "kind", done.set, later=later)
-    assert not brief
+    assert not brief.offered
     (start,) = later
     start()
     assert done.wait(10)
     brief.took("kind", BRIEF / 2)
     brief.submit(pool, "kind", done.set, later=later)
-    assert brief
+    assert brief.offered
 
 
 def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brief) -> None:
@@ -222,7 +222,7 @@ def test_a_kind_comes_back_once_it_has_been_nearly_brief_in_the_pool(brief: Brie
 
     def offered() -> bool:
         brief.submit(pool, "kind", bool, later=[])
-        was = bool(brief)
+        was = bool(brief.offered)
         brief.disperse()
         pool.close()  # no job of it waits for a thread
         return was
@@ -266,7 +266,7 @@ def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
     brief.took("long", 2 * BRIEF)
     brief.submit(pool, "brief", done.append, 1, later=later)
     brief.submit(pool, "long", done.append, 2, later=later)
-    assert not brief
+    assert not brief.offered
     over = threading.Event()
     pool.submit(over.set)
     assert over.wait(10)
@@ -277,7 +277,7 @@ def test_nothing_is_offered_where_nobody_looks(brief: Brief) -> None:
     brief.looks = lambda: False
     pool, later = Pool(1, "test"), Later()
     brief.submit(pool, "kind", print, later=later)
-    assert not brief
+    assert not brief.offered
     assert len(later) == 1
 
 

@@ -14,6 +14,7 @@ import pytest
 import farref
 from farref import FarrefError, FetchTimeoutError, Future, RefActor, RRef, System
 from farref.actors.core.current import frame
+from farref.protocol.effects import Stop
 
 from ..helpers import until
 
@@ -161,6 +162,44 @@ def give_up_to(server: RRef[Server]) -> int:
 
 
 @pytest.mark.processes
+@everywhere
+def test_a_cancelled_call_does_not_wait_for_it(system: System, place: str) -> None:
+    """The others do: it is the answer to all of them, so it is not cancelled itself."""
+    server = server_at(system, place, 2)
+    first, second = server.rpc_async().keep(), server.rpc_async().keep()
+    assert until(system, lambda: server.rpc_sync().kept() == 2)
+    assert first.cancel()
+    assert until(system, lambda: server.rpc_sync().kept() == 1)
+    server.rpc_sync().fail()
+    with pytest.raises(KeyError):
+        second.result()
+
+
+def test_a_cancelled_function_does_not_wait_for_it(system: System) -> None:
+    call = farref.rpc_async("B", _unset)
+    assert until(system, lambda: farref.rpc_sync("B", _unanswered) == 1)
+    assert call.cancel()
+    assert until(system, lambda: farref.rpc_sync("B", _unanswered) == 0)
+    assert not farref.rpc_sync("B", _kept_cancelled)
+
+
+_kept: list[Future[int]] = []
+
+
+def _unanswered() -> int:
+    stop: Any = frame().core.handlers[Stop]
+    return len(stop.__self__._outcomes._open)
+
+
+def _kept_cancelled() -> bool:
+    return _kept.pop().cancelled()
+
+
+def _unset() -> Future[int]:
+    _kept.append(Future())
+    return _kept[-1]
+
+
 def test_it_does_not_keep_the_calls_of_the_dead(process_system: System) -> None:
     for name in ("B", "C"):
         process_system.worker(name)

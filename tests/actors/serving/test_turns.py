@@ -44,6 +44,10 @@ class Signal:
     async def send(self) -> None:
         self.event.set()
 
+    def send_plainly(self) -> None:
+        """Ray's is a plain one."""
+        self.event.set()
+
     def count(self) -> int:
         return self.waiting
 
@@ -200,6 +204,23 @@ def test_others_run_while_methods_await(system: System, place: str) -> None:
     assert not any(future.done() for future in futures)
     signal.rpc_sync().send()
     assert [future.result() for future in futures] == list(range(5))
+
+
+@everywhere
+def test_a_plain_method_may_set_an_event(system: System, place: str) -> None:
+    """The loop sleeps when the event is set in another thread."""
+    check_a_plain_send(system, signal_at(system, place))
+
+
+def test_a_plain_method_of_an_object_that_is_not_serial_may_too(system: System) -> None:
+    check_a_plain_send(system, farref.remote("B", Signal, serial=False))
+
+
+def check_a_plain_send(system: System, signal: RRef[Signal]) -> None:
+    futures = [signal.rpc_async().wait(name) for name in range(3)]
+    wait_until(system, signal, 3)
+    signal.rpc_sync().send_plainly()
+    assert [future.result(5) for future in futures] == [0, 1, 2]
 
 
 @everywhere

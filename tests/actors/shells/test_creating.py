@@ -85,6 +85,36 @@ def test_wrong_arguments_are_refused_at_once(
     assert system.workers() == before
 
 
+class Silent(RefActor):
+    def __init__(self) -> None:
+        super().__init__()
+        raise ValueError
+
+
+class Speaking(RefActor):
+    def __init__(self, capabilities: Any = None) -> None:
+        super().__init__()
+        raise KeyError(sorted(capabilities)[:0])
+
+
+@pytest.mark.parametrize(
+    ("actor_class", "text"),
+    [
+        (Silent, "__init__ raised ValueError$"),
+        (Speaking, r"__init__ raised KeyError: \[\]$"),
+    ],
+)
+def test_an_error_of_init_without_arguments_is_the_cause(
+    system: System, actor_class: type, text: str
+) -> None:
+    """Thespian itself runs it, with arguments of its own, and would only log the error."""
+    before = system.workers()
+    with pytest.raises(farref.CreationError, match=text) as caught:
+        system.create(actor_class, "broken")
+    assert "in __init__" in str(caught.value.__cause__.__cause__)  # type: ignore[union-attr]
+    assert until(system, lambda: system.workers() == before)
+
+
 def test_messages_that_come_before_the_constructor_wait(system: System) -> None:
     """Another endpoint may know the name as soon as the actor has joined."""
     ref = farref.remote("B", _send_early, ("slow",))

@@ -3,7 +3,11 @@
 from .mutant import in_context
 
 CONTEXT = {
-    "a user dies": (in_context("believes the dead", "take", "if sender in self.dead", "if False"),),
+    "a user dies": (
+        in_context(
+            "believes the dead", "take", "if self.dead.firsts and sender in self.dead", "if False"
+        ),
+    ),
     "nobody wants the object when its value comes": (
         in_context(
             "refuses what overtakes a creation",
@@ -86,9 +90,12 @@ CONTEXT = {
         ),
     ),
     "the caller dies [lend]": (
-        in_context("sends to the dead", "sendable", "if not dead:", "if True:"),
+        in_context("sends to the dead", "sendable", "if not dead.firsts:", "if True:"),
         in_context(
-            "speaks to the dead", "check_alive", "if worker in self.state.dead:", "if False:"
+            "speaks to the dead",
+            "check_alive",
+            "if self.state.dead.firsts and worker in self.state.dead:",
+            "if False:",
         ),
         in_context("shares with the dead", "_shareable", "self.entries.check_alive(to)"),
     ),

@@ -99,7 +99,7 @@ DEAD = (
     Mutant("does not join to the right", Dead, "merge", "last + 1", "last"),
     Mutant("buries the one before", Dead, "merge", "first - 1", "first - 2"),
     Mutant("buries the one after", Dead, "merge", "last + 1", "last + 2"),
-    Mutant("forgets what began before", Dead, "merge", "min(first, self._firsts[begin])", "first"),
+    Mutant("forgets what began before", Dead, "merge", "min(first, self.firsts[begin])", "first"),
     Mutant("forgets what ended after", Dead, "merge", "max(last, self._lasts[end - 1])", "last"),
     Mutant("keeps what was swallowed", Dead, "merge", "begin:end] = [last", "begin:begin] = [last"),
     Mutant(

@@ -12,9 +12,7 @@ def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 
 DELIVERY = {
     "a full window": (
-        _channel(
-            "overfills the window", "packet", "min(room, len(self._unsent))", "len(self._unsent)"
-        ),
+        _channel("overfills the window", "packet", "min(room, len(unsent))", "len(unsent)"),
     ),
     "one loss": (
         _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
@@ -36,12 +34,15 @@ DELIVERY = {
         ),
         _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY"),
         _channel(
-            "believes late acknowledgements", "_acknowledged", "if expects <= oldest:", "if False:"
+            "believes late acknowledgements",
+            "receive",
+            "if packet.expects > self._next - len(self._flight):",
+            "if True:",
         ),
         _channel(
             "forgets everything",
             "_acknowledged",
-            "range(expects - oldest)",
+            "range(expects - (self._next - len(self._flight)))",
             "range(len(self._flight))",
         ),
         _channel(
@@ -142,7 +143,7 @@ DELIVERY = {
             "if False:",
         ),
         _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
-        _channel("is never full", "_asked", "if flow not in full:", "if True:"),
+        _channel("is never full", "_asked", "if flow not in full():", "if True:"),
         Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
     ),
     "no more than there is room for": (
@@ -152,7 +153,7 @@ DELIVERY = {
         _channel(
             "keeps what there is room for", "_given", "while room.waiting and", "while False and"
         ),
-        _channel("is full for ever", "_asked", "self._owed = (*self._owed, flow)"),
+        _channel("is full for ever", "_asked", "self.owed = (*self.owed, flow)"),
         _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))"),
         Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
         Mutant(

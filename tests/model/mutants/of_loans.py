@@ -140,8 +140,16 @@ LOANS = {
         in_context(
             "sends one notice for each loan",
             "_finish",
-            "batched(self.entries.sendable(effects))",
-            "self.entries.sendable(effects)",
+            "effects if len(effects) < 2 else batched(effects)",
+            "effects",
+        ),
+    ),
+    "the lender dies [borrow]": (
+        in_context(
+            "settles a death while it announces itself",
+            "uncounted",
+            "if user.requested is not None",
+            "if False",
         ),
     ),
     "too late: a living creator's object": (

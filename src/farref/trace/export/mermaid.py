@@ -49,7 +49,7 @@ def _lines(story: Story, progress: Progress) -> Iterator[str]:
 def _row(row: Row, lanes: dict[str, str], arrived: set[tuple[str, str, int]]) -> str:
     if not isinstance(row, Arrow):
         return f"Note over {lanes[row.at]}: {_escaped(row.text)}"
-    sender, receiver, label = lanes[row.sender], lanes[row.receiver], _escaped(row.labels[0])
+    sender, receiver, label = lanes[row.sender], lanes[row.receiver], _escaped(row.full[0])
     tag = f" ({row.tag})" if row.part is not ArrowPart.WHOLE else ""
     if row.part is not ArrowPart.LEAVES:
         return f"{sender}{'->>' if row.user else '-->>'}{receiver}: {label}{tag}"

@@ -51,7 +51,7 @@ def _row(story: Story, row: Row, lanes: dict[str, int]) -> dict[str, Any]:
         drawn = {
             "from": lanes[row.sender],
             "to": lanes[row.receiver],
-            "says": row.labels[0],
+            "says": row.full[0],
             "kind": row.kind,
             "user": row.user,
             "color": _hue(KIND.get(row.kind, "")),

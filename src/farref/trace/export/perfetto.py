@@ -42,7 +42,7 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
     flows: dict[tuple[str, str, int], int] = {}
     shown = _shown(story)
     view = View()
-    labels = Labels(story.names, view)
+    labels = Labels(story.names, view, owners=True)
     for place, record in enumerate(story.records):
         progress(place, len(story.records))
         changes = view.take(record)

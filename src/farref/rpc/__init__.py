@@ -1,0 +1,82 @@
+"""`torch.distributed.rpc` by farref, for programs whose processes are started by rank.
+
+    import farref.rpc as rpc
+
+    rpc.init_rpc(f"worker{rank}", rank=rank, world_size=2)
+    if rank == 0:
+        print(rpc.rpc_sync("worker1", pow, args=(2, 10)))
+    rpc.shutdown()
+
+Names, arguments and behaviour are PyTorch's: ``torchrun``, ``mp.spawn`` or anything else starts the
+processes, and each of them is an endpoint. What differs from the functions in `farref` itself:
+
+* timeouts: 0 is no limit, and -1 the default (also in `RRef.to_here` and other methods);
+* methods of one object may run in several threads at once (``serial=False``);
+* functions and classes of ``__main__`` go by their names if all ranks run the same file;
+* `WorkerInfo.id` is the rank, and *to* may be a rank.
+"""
+
+from typing import NoReturn
+
+from ..actors.calls.futures import Future
+from . import functions
+from .beginning import init_rpc
+from .calls import collect_all, remote, rpc_async, rpc_sync, wait_all
+from .ending import shutdown
+from .handles import RRef
+from .options import (
+    DEFAULT_RPC_TIMEOUT_SEC,
+    UNSET_RPC_TIMEOUT,
+    BackendType,
+    RpcBackendOptions,
+    TensorPipeRpcBackendOptions,
+)
+from .world import RankInfo, get_worker_info
+
+WorkerInfo = RankInfo
+PyRRef = RRef
+
+_INSTEAD = {
+    "autograd": "send gradients as values, and apply them where the parameters are",
+    "backward": "send gradients as values, and apply them where the parameters are",
+    "context": "send gradients as values, and apply them where the parameters are",
+    "DistributedOptimizer": "give each process an optimizer of its own, and call its step()",
+    "RemoteModule": "make it by `rpc.remote(to, Module)`, and call `rref.rpc_sync().forward(x)`",
+    "server_process_global_profile": "use OpenTelemetry spans: docs/observability.md",
+    "new_method": "call `rref.rpc_sync()`",
+    "method_factory": "call `rref.rpc_sync()`",
+}
+
+
+def is_available() -> bool:
+    """True: farref needs no build of its own."""
+    return True
+
+
+def __getattr__(name: str) -> NoReturn:
+    instead = _INSTEAD.get(name)
+    also = f"; instead, {instead}" if instead else ""
+    raise AttributeError(f"module 'farref.rpc' has no attribute {name!r}{also}")
+
+
+__all__ = [
+    "DEFAULT_RPC_TIMEOUT_SEC",
+    "UNSET_RPC_TIMEOUT",
+    "BackendType",
+    "Future",
+    "PyRRef",
+    "RRef",
+    "RpcBackendOptions",
+    "TensorPipeRpcBackendOptions",
+    "WorkerInfo",
+    "collect_all",
+    "functions",
+    "get_worker_info",
+    "init_rpc",
+    "is_available",
+    "remote",
+    "rpc_async",
+    "rpc_sync",
+    "shutdown",
+    "wait_all",
+]

@@ -1,0 +1,236 @@
+"""`init_rpc`: this process becomes one of several ranks."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..actors.api import rpc
+from ..actors.api.system import System
+from ..actors.wire.settings import THREADS
+from ..protocol.errors import (
+    FarrefError,
+    FetchTimeoutError,
+    SystemDownError,
+    WorkerDiedError,
+    WorkerNotFoundError,
+)
+from ..protocol.ids import is_name
+from .ending import end_world, wait_for_others
+from .handles import give_rank_rrefs
+from .meeting import KEY, Meeting, meet
+from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
+from .roster import Listing, Roster
+from .rounds import GRACE, WATCH, dead, error_of, is_done, list_of_ranks, round_of
+from .world import Here, Ranks, current, enter, is_in_world
+
+if TYPE_CHECKING:
+    from ..actors.calls.futures import Future
+
+FIRST = "farref rpc"
+"""The capability of the system that holds the name of rank 0."""
+LOOK = 0.05
+"""Seconds between two looks for rank 0."""
+FLUSH = 2.0
+"""Seconds in which the others take the reason of a failed start, and leave."""
+
+
+def init_rpc(
+    name: str,
+    backend: object = None,  # noqa: ARG001 - PyTorch's: there is one
+    rank: int = -1,
+    world_size: int | None = None,
+    rpc_backend_options: RpcBackendOptions | None = None,
+) -> None:
+    """Make this process an endpoint, *name*, and wait until all *world_size* ranks are there.
+
+    Args:
+        name: unique among the ranks.
+        backend: ignored: farref has one transport.
+        rank: of this process; -1: as *init_method* says, for ``env://`` in ``RANK``.
+        world_size: the number of ranks; None: as *init_method* says, for ``env://`` in
+            ``WORLD_SIZE``.
+        rpc_backend_options: `TensorPipeRpcBackendOptions`: *rpc_timeout* is the default of all
+            waits, and limits this one; *init_method* is the meeting point.
+
+    Raises:
+        ValueError: an argument, or a variable of the environment, is missing or out of range.
+        RuntimeError: `init_rpc` was called before, or a rank did not come in time, or died.
+    """
+    if is_in_world():
+        raise RuntimeError("this process has called init_rpc already; call shutdown() first")
+    if not is_name(name):
+        raise ValueError(f"the name of a rank must be a non-empty text in UTF-8, not {name!r}")
+    options = TensorPipeRpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
+    if not isinstance(options, RpcBackendOptions):
+        raise TypeError(
+            f"rpc_backend_options must be farref.rpc.TensorPipeRpcBackendOptions, not {options!r}"
+        )
+    meeting = meet(options.init_method, rank, world_size)
+    end = time.monotonic() + options.limit
+    threads = getattr(options, "num_worker_threads", THREADS)
+    chosen: dict[str, Any] = {"timeout": options.limit, "program": name, "threads": threads}
+    if meeting.rank == 0:
+        system, listing = _begin(meeting, name, chosen, end)
+    else:
+        system, listing = _find(meeting, name, chosen, end)
+    give_rank_rrefs(system)
+    names, same_program = listing
+    world = Ranks(system, meeting, names)
+    enter(world, same_program=same_program)
+    try:
+        _, lost = round_of(world, 0, end)  # before it, a rank may not know its own name
+    except BaseException:
+        end_world(world, graceful=False)
+        raise
+    world.begun.set()
+    if lost:
+        end_world(world, graceful=True)
+        raise error_of(world, lost)
+    if meeting.rank == 0:
+        _wait_for_beginnings(world)
+
+
+# ---- rank 0
+
+
+def _begin(
+    meeting: Meeting, name: str, chosen: dict[str, Any], end: float
+) -> tuple[System, Listing]:
+    """Start the system, as rank 0, and wait for the others."""
+    roster = Here.roster = Roster(meeting.size)
+    reach: dict[str, Any] = {"host": meeting.host, "port": meeting.port, "key": meeting.key}
+    try:
+        system = System(
+            name=meeting.system,
+            capabilities={FIRST: name},
+            **(reach if meeting.is_open else {}),
+            **chosen,
+        )
+    except FarrefError as error:
+        raise type(error)(f"rank 0 cannot start at {meeting.point}: {error}") from error
+    try:
+        future = roster.arrive(0, name, meeting.size, _main())
+        while not is_done(future, WATCH):
+            for rank, why in dead(system, roster.names()).items():
+                roster.refuse(WorkerDiedError(f"rank {rank} died before all had arrived: {why}"))
+            if time.monotonic() > end:
+                late = ", ".join(map(str, roster.missing()))
+                roster.refuse(
+                    FetchTimeoutError(
+                        f"of {meeting.size} ranks {late} did not come to {meeting.point} within "
+                        "the rpc_timeout; see whether they have started, with the same address"
+                    )
+                )
+        return system, future.result()
+    except BaseException:
+        wait_for_others(system, FLUSH)
+        system.shutdown(timeout=0)
+        raise
+
+
+def _arrived(rank: int, name: str, size: int, main: str) -> Future[Listing]:
+    """Runs at rank 0."""
+    roster = list_of_ranks()
+    try:
+        return roster.arrive(rank, name, size, main)
+    except ValueError as error:
+        roster.refuse(ValueError(f"the ranks do not fit together: {error}"))  # nobody waits in vain
+        raise
+
+
+def _wait_for_beginnings(world: Ranks) -> None:
+    """Wait until the others know that all are there: rank 0 may leave at once, and end the system.
+
+    One that dies or leaves meanwhile is no error here.
+    """
+    asked = []
+    for name in world.names[1:]:
+        with contextlib.suppress(WorkerDiedError, WorkerNotFoundError):
+            asked.append(rpc.rpc_async(name, _has_begun, timeout=GRACE))
+    world.own_calls += len(asked)
+    for future in asked:
+        is_done(future, GRACE)
+
+
+def _has_begun() -> bool:
+    """Runs at the others."""
+    return current().begun.wait(GRACE)
+
+
+# ---- the others
+
+
+def _find(
+    meeting: Meeting, name: str, chosen: dict[str, Any], end: float
+) -> tuple[System, Listing]:
+    """Enter the system of rank 0, and wait until all have."""
+    here = meeting.is_here
+    if not here and not meeting.is_open:
+        raise ValueError(
+            f"rank {meeting.rank} is not on the machine of rank 0 ({meeting.point}). Ranks of "
+            "several machines need a shared key: make one with `farref key FILE`, copy it to each "
+            f"machine, and set {KEY}=FILE there for every rank"
+        )
+    if here:
+        enter_system = partial(System.attach, meeting.system, **chosen)
+    else:
+        first = f"{meeting.host}:{meeting.port}"
+        enter_system = partial(System.join, first, key=meeting.key, **chosen)
+    why: Exception | None = None
+    while time.monotonic() < end:
+        system = None
+        try:
+            system = enter_system()
+            return system, _arrive(system, meeting, name, end + GRACE)
+        except (SystemDownError, WorkerNotFoundError) as error:
+            why = error  # rank 0 has not begun, or an older world ends
+            if system is not None:
+                system.shutdown(timeout=0)
+            time.sleep(LOOK)
+        except BaseException:
+            if system is not None:
+                system.shutdown(timeout=0)
+            raise
+    raise FetchTimeoutError(
+        f"rank 0 did not start at {meeting.point} within the rpc_timeout; see whether it runs, "
+        f"with the same address ({why})"
+    ) from why
+
+
+def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
+    first = system.hosts()[0].capabilities.get(FIRST)
+    if first is None:
+        raise SystemDownError(f"the system at {meeting.point} was not started by init_rpc")
+    args = (meeting.rank, name, meeting.size, _main())
+    while True:
+        left = max(1.0, end - time.monotonic())
+        try:
+            listing: Listing = rpc.rpc_sync(first, _arrived, args, timeout=left)
+        except WorkerNotFoundError:  # its system runs, and it is no endpoint so far
+            if time.monotonic() > end:
+                raise
+            time.sleep(LOOK)
+        except WorkerDiedError as error:
+            raise WorkerDiedError(f"rank 0 died before all ranks had arrived: {error}") from error
+        else:
+            return listing
+
+
+# ---- shared
+
+
+def _main() -> str:
+    """Tells programs apart: a digest of the file that this process runs, or nothing."""
+    file = getattr(sys.modules.get("__main__"), "__file__", None)
+    if file is None:
+        return ""
+    try:
+        return hashlib.sha256(Path(file).read_bytes()).hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,79 @@
+"""`shutdown`: the ranks leave, all together."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from typing import TYPE_CHECKING
+
+from ..actors.api.ending import Ending
+from ..actors.looking.counting import counters
+from ..protocol.errors import FarrefError, FetchTimeoutError
+from .rounds import GRACE, error_of, round_of
+from .world import Here, current, leave
+
+if TYPE_CHECKING:
+    from ..actors.api.system import System
+    from .world import Ranks
+
+
+def shutdown(graceful: bool = True, timeout: float = 0) -> None:
+    """Leave, all ranks together. Blocks.
+
+    Args:
+        graceful: first wait until every rank has called this, and no call of anybody is
+            unanswered. Meanwhile this process serves the others. Otherwise leave at once; if rank
+            0 does that, the others' calls fail.
+        timeout: seconds to wait; 0 is no limit.
+
+    Raises:
+        RuntimeError: before `init_rpc`; or a rank has died, or did not call this in time. This
+            process has left then.
+        ValueError: the timeout is negative.
+    """
+    world = current()
+    if not timeout >= 0:
+        raise ValueError(f"a timeout must be 0 (no limit) or more seconds, not {timeout}")
+    end = time.monotonic() + (timeout or math.inf)
+    try:
+        if graceful:
+            _part(world, end)
+    finally:
+        end_world(world, graceful=graceful)
+
+
+def end_world(world: Ranks, *, graceful: bool) -> None:
+    """Leave *world*; rank 0 ends its system, if *graceful* after the others have left."""
+    leave()
+    try:
+        if world.meeting.rank == 0 and graceful:
+            wait_for_others(world.system, GRACE)
+    finally:
+        Here.roster = None
+        world.system.shutdown(graceful=graceful, timeout=0)
+
+
+def _part(world: Ranks, end: float) -> None:
+    """Wait until nobody waits for anybody, round by round."""
+    quiet, lost = False, tuple[str, ...]()
+    while not quiet:
+        _finish(world, end)
+        made = sum(count for kind, count in counters().user.items() if kind != "Reply")
+        quiet, lost = round_of(world, made - world.own_calls, end)
+    if lost:
+        raise error_of(world, lost)
+
+
+def _finish(world: Ranks, end: float) -> None:
+    left = Ending(world.system.endpoint, last=False).wait(max(0.0, end - time.monotonic()))
+    if left:
+        raise FetchTimeoutError(f"shutdown() gives up waiting for {'; '.join(left)}")
+
+
+def wait_for_others(system: System, seconds: float) -> None:
+    """At rank 0: wait until all others have left *system*, for *seconds* at most."""
+    with contextlib.suppress(FarrefError):
+        end = time.monotonic() + seconds
+        while len(system.workers()) > 1 and time.monotonic() < end:
+            time.sleep(0.005)

@@ -1,0 +1,101 @@
+"""`RRef` with PyTorch's arguments and methods."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_origin
+
+from ..actors.core import sites
+from ..actors.core.current import chain_in
+from ..actors.handles import rref as handle
+from ..actors.serving.operations import MADE, TYPE
+from .options import UNSET_RPC_TIMEOUT, refuse_devices
+from .world import get_worker_info
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..actors.api.system import System
+    from ..actors.calls.futures import Future
+    from ..protocol.ids import RRefId
+    from .world import RankInfo
+
+T = TypeVar("T")
+
+
+class RankRRef(handle.RRef[T]):
+    """A reference to *value*, which stays in this process; see `farref.RRef`.
+
+    Its methods may run in several threads at once, as in PyTorch. *type_hint* is for TorchScript
+    there, and only checked here. All references that a rank gets have this class.
+
+    Raises:
+        RuntimeError: before `init_rpc`, or after `shutdown`.
+        TypeError: *type_hint* is no type.
+        NotImplementedError: *devices* are given.
+    """
+
+    __slots__ = ()
+
+    def __init__(
+        self, value: T, type_hint: object = None, devices: Sequence[Any] | None = None
+    ) -> None:
+        is_type = isinstance(type_hint, type) or get_origin(type_hint) is not None
+        if type_hint is not None and not is_type:
+            raise TypeError(
+                f"type_hint must be a type, not {type_hint!r}; `farref.RRef` has `on_delete=`"
+            )
+        if devices:
+            refuse_devices("devices of an RRef")
+        super().__init__(value, serial=False)
+
+    def owner(self) -> RankInfo:  # type: ignore[override]  # PyTorch's: its id is the rank
+        """The name and the rank of the process that holds the value.
+
+        Raises:
+            OwnerDiedError: a RuntimeError; the owner is dead.
+            WorkerNotFoundError: a RuntimeError; the owner is no rank. `owner_name` has its name.
+        """
+        return get_worker_info(self.owner_name())
+
+    def owner_name(self) -> str:
+        """The name of the process that holds the value. Raises `OwnerDiedError` as `owner` does."""
+        return super().owner().name
+
+    def remote(self, timeout: float | None = None) -> Any:  # type: ignore[override]  # PyTorch's
+        """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
+
+        *timeout* is that of the creation. Methods of the result may run in several threads at once.
+        """
+        return super().remote(timeout, serial=False)
+
+    def _get_type(self, timeout: float = UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
+        """The type of the value; with *blocking* false a `Future` for it."""
+        future = self._ask(TYPE, timeout, chain_in(self._front.core) if blocking else ())
+        return future.result() if blocking else future
+
+    def _get_future(self) -> Future[None]:
+        """A future that is done once there is the value, or its error. It brings no copy."""
+        return self._ask(MADE, None, ())
+
+    def _ask(self, name: str, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[Any]:
+        """A future for the operation *name* on the value: there, if this stands for another."""
+        future = self._front.calls.invoke(self.id, (name, (), {}), timeout, chain)
+        future.place = sites.caller(2)
+        return future
+
+    def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> NoReturn:
+        """Refuse: there is no distributed autograd. Raises `NotImplementedError`."""
+        raise NotImplementedError(
+            "farref has no distributed autograd: send gradients as values, and apply them where "
+            "the parameters are"
+        )
+
+
+def give_rank_rrefs(system: System) -> None:
+    """Every reference that this program gets in *system* is a `RankRRef`."""
+    core = system.endpoint.core
+    core.handle = partial(RankRRef._of, core.front)
+
+
+RRef = RankRRef

@@ -1,0 +1,120 @@
+"""Rank 0's list of the ranks: who has arrived, and who is ready to leave.
+
+The ranks call it on rank 0's endpoint. Each call is answered by a future that rank 0 sets once all
+ranks have called; no thread waits. Rank 0 itself looks for dead ranks meanwhile (`lose`).
+
+**The beginning** has two steps. Each rank arrives, and gets the names of all. Then it is prepared
+for calls of the others, and waits until all are.
+
+**The end.** A rank that wants to leave first waits until its own calls are answered. Then it tells
+how many calls it has made, and waits for the others: that is one round. The functions of others
+may have made calls here meanwhile, so there is another round, until no rank has made calls between
+two rounds (the beginning counts as one). Then nobody waits for an answer, and no function runs for
+anybody.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TypeAlias
+
+from ..actors.calls.futures import Future
+from ..protocol.errors import SystemDownError
+
+Listing: TypeAlias = "tuple[tuple[str, ...], bool]"
+"""The names of the ranks, by rank; and whether all run the same program."""
+Round: TypeAlias = "tuple[bool, tuple[str, ...]]"
+"""Whether no rank has made calls since the round before; and the ranks that have died, in words."""
+
+
+class Roster:
+    """The ranks of one world, at its rank 0. Thread-safe."""
+
+    def __init__(self, size: int) -> None:
+        self._lock = threading.Lock()
+        self._size = size
+        self._arrived: dict[int, tuple[str, str, Future[Listing]]] = {}
+        self._ready: dict[int, tuple[int, Future[Round]]] = {}
+        self._calls = -1
+        """The calls that all ranks had made at the end of the last round."""
+        self._began = False
+        """Whether all ranks have arrived."""
+        self._lost: dict[int, str] = {}
+        """The ranks that have died, each with the reason."""
+
+    def arrive(self, rank: int, name: str, size: int, main: str) -> Future[Listing]:
+        """*rank* is there. The answer comes once all are.
+
+        Raises:
+            SystemDownError: the world of this meeting point ends; try again.
+            ValueError: it does not fit to the others.
+        """
+        with self._lock:
+            if self._began:
+                raise SystemDownError(f"{self._size} other ranks have met here, and have not left")
+            if size != self._size:
+                raise ValueError(f"rank {rank} has world_size {size}, and rank 0 has {self._size}")
+            names = {each: other for other, (each, *_) in self._arrived.items()}
+            if rank in self._arrived:
+                raise ValueError(f"there is a rank {rank} already, {self._arrived[rank][0]!r}")
+            if name in names:
+                raise ValueError(f"ranks {names[name]} and {rank} have the same name, {name!r}")
+            future: Future[Listing] = Future()
+            self._arrived[rank] = name, main, future
+            there = list(self._arrived.values()) if len(self._arrived) == self._size else []
+            self._began = bool(there)
+        if there:
+            names_by_rank = tuple(self._arrived[each][0] for each in range(self._size))
+            mains = {main for _, main, _ in there}
+            listing = names_by_rank, len(mains) == 1 and "" not in mains
+            for *_, waiting in there:
+                waiting.set_result(listing)
+        return future
+
+    def missing(self) -> list[int]:
+        """The ranks that have not arrived."""
+        with self._lock:
+            return [rank for rank in range(self._size) if rank not in self._arrived]
+
+    def names(self) -> dict[int, str]:
+        """The names of the ranks that have arrived and are not lost."""
+        with self._lock:
+            there = self._arrived.items()
+            return {rank: name for rank, (name, *_) in there if rank not in self._lost}
+
+    def refuse(self, error: Exception) -> None:
+        """Not all ranks will arrive: *error* is the answer of those that have."""
+        with self._lock:
+            waiting = [future for *_, future in self._arrived.values() if not future.done()]
+        for future in waiting:
+            future.set_exception(error)
+
+    def ready(self, rank: int, calls: int) -> Future[Round]:
+        """*rank*, which has made *calls* calls, waits for none.
+
+        The answer comes once all have called this.
+        """
+        future: Future[Round] = Future()
+        with self._lock:
+            self._ready[rank] = calls, future
+        self._end_round()
+        return future
+
+    def lose(self, rank: int, why: str) -> None:
+        """*rank* has died: nobody waits for it any more."""
+        with self._lock:
+            self._lost[rank] = why
+        self._end_round()
+
+    def _end_round(self) -> None:
+        with self._lock:
+            if len(self._ready.keys() | self._lost.keys()) < self._size or not self._ready:
+                return
+            here = {rank: each for rank, each in self._ready.items() if rank not in self._lost}
+            total = sum(calls for calls, _ in here.values())
+            quiet, self._calls = total == self._calls, total
+            waiting = [future for _, future in self._ready.values()]
+            lost = tuple(f"rank {rank}: {why}" for rank, why in sorted(self._lost.items()))
+            self._ready = {}
+        for future in waiting:
+            future.set_result((quiet, lost))

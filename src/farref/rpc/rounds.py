@@ -1,0 +1,78 @@
+"""Rounds: all ranks wait for each other, and rank 0 looks for dead ranks meanwhile."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from ..actors.api import rpc
+from ..protocol.errors import FetchTimeoutError, SystemDownError, WorkerDiedError
+from .world import Here
+
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..actors.api.system import System
+    from ..actors.calls.futures import Future
+    from .roster import Roster, Round
+    from .world import Ranks
+
+WATCH = 0.5
+"""Seconds between two looks of rank 0 for dead ranks, while it waits for them."""
+GRACE = 10.0
+"""Seconds that the others wait longer than rank 0, which knows the reason; and seconds for which
+rank 0 waits until the others have left."""
+
+
+def round_of(world: Ranks, calls: int, end: float) -> Round:
+    """Wait until each rank has come to this round. This rank has made *calls* calls."""
+    if world.meeting.rank == 0:
+        return _lead(world, calls, end)
+    world.own_calls += 1
+    left = max(0.01, end + GRACE - time.monotonic())
+    args = (world.meeting.rank, calls)
+    answer: Round = rpc.rpc_sync(world.names[0], _ready, args, timeout=left)
+    return answer
+
+
+def _ready(rank: int, calls: int) -> Future[Round]:
+    """Runs at rank 0."""
+    return list_of_ranks().ready(rank, calls)
+
+
+def _lead(world: Ranks, calls: int, end: float) -> Round:
+    roster = list_of_ranks()
+    future = roster.ready(0, calls)
+    while not is_done(future, WATCH):
+        for rank, why in dead(world.system, roster.names()).items():
+            roster.lose(rank, why)
+        if time.monotonic() > end:
+            raise FetchTimeoutError("not all ranks came in time")
+    return future.result()
+
+
+def list_of_ranks() -> Roster:
+    """At rank 0. Raises `SystemDownError` if rank 0 has left."""
+    if Here.roster is None:
+        raise SystemDownError("rank 0 has left")
+    return Here.roster
+
+
+def is_done(future: Future[Any], seconds: float) -> bool:
+    """Whether *future* is done, after *seconds* at most. The error of its outcome is not raised."""
+    try:
+        future.exception(seconds)
+    except FetchTimeoutError:
+        return future.done()
+    return True
+
+
+def dead(system: System, names: dict[int, str]) -> dict[int, str]:
+    """Those of the ranks *names* that have died, each with the reason."""
+    there = {info.name for info in system.workers()}
+    return {rank: f"{name!r} is gone" for rank, name in names.items() if name not in there}
+
+
+def error_of(world: Ranks, lost: tuple[str, ...]) -> WorkerDiedError:
+    """The error for the deaths of the ranks *lost*."""
+    return WorkerDiedError(f"of {world.meeting.size} ranks some have died: {'; '.join(lost)}")

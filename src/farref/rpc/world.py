@@ -1,0 +1,109 @@
+"""The world of this process: the ranks that have met here, and their names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ..actors.wire.settings import timeouts_as_in_torch
+from ..protocol.errors import SystemDownError, WorkerNotFoundError
+from ..serialization.plain import share_main
+
+if TYPE_CHECKING:
+    from ..actors.api.system import System
+    from ..actors.wire.messages import WorkerInfo
+    from .meeting import Meeting
+    from .roster import Roster
+
+
+@dataclass(frozen=True, slots=True)
+class RankInfo:
+    """A rank and its name, as PyTorch's `WorkerInfo`."""
+
+    name: str
+    id: int
+    """The rank."""
+
+    def __repr__(self) -> str:
+        return f"WorkerInfo(id={self.id}, name={self.name})"
+
+
+class Ranks:
+    """The ranks that have met, seen by one of them."""
+
+    def __init__(self, system: System, meeting: Meeting, names: tuple[str, ...]) -> None:
+        self.system = system
+        self.meeting = meeting
+        self.names = names
+        self.pid = os.getpid()
+        self.own_calls = 0 if meeting.rank == 0 else 1
+        """Calls of this package's: the first one told that this rank has arrived."""
+        self.begun = threading.Event()
+        """Set once this rank knows that all are there."""
+
+
+class Here:
+    """The state of this process."""
+
+    world: Ranks | None = None
+    roster: Roster | None = None
+    """At rank 0."""
+
+
+def is_in_world() -> bool:
+    """Whether this process is a rank now. A fork of a rank is none."""
+    return Here.world is not None and Here.world.pid == os.getpid()
+
+
+def enter(world: Ranks, *, same_program: bool) -> None:
+    """Make this process a rank of *world*."""
+    Here.world = world
+    share_main(same_program)
+    timeouts_as_in_torch(True)
+
+
+def leave() -> None:
+    """Make this process a rank no more."""
+    Here.world = None
+    share_main(False)
+    timeouts_as_in_torch(False)
+
+
+def current() -> Ranks:
+    """The world of this process. Raises `SystemDownError` before `init_rpc`."""
+    if Here.world is None or not is_in_world():
+        raise SystemDownError("RPC is not initialized in this process; call init_rpc() first")
+    return Here.world
+
+
+def endpoint_of(to: Any) -> str | WorkerInfo:
+    """The name of *to* in `farref`. Raises `ValueError` if there is no such rank."""
+    if isinstance(to, RankInfo):
+        return to.name
+    if isinstance(to, int) and not isinstance(to, bool):
+        names = current().names
+        if not 0 <= to < len(names):
+            raise ValueError(f"there is no rank {to}; ranks are from 0 to {len(names) - 1}")
+        return names[to]
+    current()
+    found: str | WorkerInfo = to
+    return found
+
+
+def get_worker_info(worker_name: str | None = None) -> RankInfo:
+    """The name and the rank of *worker_name*, or of this process. Does not block.
+
+    Raises:
+        WorkerNotFoundError: a RuntimeError; no rank has that name.
+        SystemDownError: a RuntimeError; before `init_rpc`.
+    """
+    world = current()
+    if worker_name is None:
+        return RankInfo(world.names[world.meeting.rank], world.meeting.rank)
+    if worker_name not in world.names:
+        raise WorkerNotFoundError(
+            f"no rank is named {worker_name!r}; the ranks are {', '.join(world.names)}"
+        )
+    return RankInfo(worker_name, world.names.index(worker_name))

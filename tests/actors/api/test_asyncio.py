@@ -1,0 +1,158 @@
+"""A program whose own code is asyncio's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import Actor, ActorAddress
+
+import farref
+from farref import FetchTimeoutError, RefActor, System, SystemDownError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Echo(RefActor):
+    def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
+        if message == "slow":
+            time.sleep(0.3)
+        if message != "silent":
+            self.send(sender, message.upper())
+
+    def receiveMsg_int(self, count: int, sender: ActorAddress) -> None:
+        for number in range(count):
+            self.send(sender, number)
+
+
+class Plain(Actor):
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if isinstance(message, str):
+            self.send(sender, message.upper())
+
+
+@pytest.fixture(scope="module", params=["farrefBase", "simpleSystemBase"])
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    with System(request.param) as system:
+        system.create(Echo, "echo")
+        yield system
+
+
+def test_asking_without_blocking(system: System) -> None:
+    async def ask() -> list[str]:
+        questions = [system.ask_async("echo", text) for text in ("a", "b")]
+        return [await each for each in questions]
+
+    assert asyncio.run(ask()) == ["A", "B"]
+    assert system.ask_async("echo", "c").wait() == "C"
+
+
+def test_an_answer_that_does_not_come(system: System) -> None:
+    async def ask() -> None:
+        await system.ask_async("echo", "silent", timeout=0.1)
+
+    with pytest.raises(FetchTimeoutError):
+        asyncio.run(ask())
+
+
+def test_asking_a_plain_actor() -> None:
+    async def ask(system: System) -> str:
+        answer: str = await system.ask_async(system._asys.createActor(Plain), "a")
+        return answer
+
+    with System() as system:
+        assert asyncio.run(ask(system)) == "A"
+
+
+def test_messages_as_they_come(system: System) -> None:
+    async def listen() -> list[int]:
+        system.tell("echo", 5)
+        found = []
+        async for number in system.messages():
+            found.append(number)
+            if len(found) == 5:
+                break
+        return found
+
+    assert asyncio.run(listen()) == [0, 1, 2, 3, 4]
+
+
+def test_no_message_is_lost_if_the_loop_is_cancelled(system: System) -> None:
+    async def first() -> None:
+        async for _ in system.messages():
+            pass
+
+    async def cancelled() -> None:
+        task = asyncio.create_task(first())
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await asyncio.wait([task])
+
+    asyncio.run(cancelled())
+    system.tell("echo", "late")
+    assert system.listen(10) == "LATE"
+
+
+def test_a_system_in_async_with() -> None:
+    async def main() -> tuple[list[Any], int]:
+        found, ticks = [], 0
+
+        async def tick() -> None:
+            nonlocal ticks
+            while True:
+                ticks += 1
+                await asyncio.sleep(0.01)
+
+        ticking = asyncio.create_task(tick())
+        async with System() as system:
+            system.worker("B")
+
+            async def hear() -> None:
+                found.extend([message async for message in system.messages()])
+
+            hearing = asyncio.create_task(hear())
+            assert await farref.rpc_async("B", pow, args=(2, 3)) == 8
+            await asyncio.sleep(0)  # the listener begins
+            before = ticks
+        await asyncio.wait_for(hearing, 10)  # the end of the system ends the loop over messages
+        ticking.cancel()
+        return found, ticks - before
+
+    found, meanwhile = asyncio.run(main())
+    assert found == []
+    assert meanwhile > 1, "the other tasks ran while the system ended"
+
+
+def test_an_error_in_async_with() -> None:
+    async def main() -> System:
+        system = System("simpleSystemBase")
+        with pytest.raises(KeyError):
+            async with system:
+                raise KeyError("x")
+        return system
+
+    with pytest.raises(SystemDownError):
+        asyncio.run(main()).workers()
+
+
+def test_waiting_on_the_programs_loop_warns_once_for_each_line(system: System) -> None:
+    async def block() -> None:
+        for _ in range(3):
+            assert system.ask("echo", "a") == "A"
+        system.tell("echo", "b")
+        assert system.listen() == "B"
+
+    globals().pop("__warningregistry__", None)  # the lines that got a warning before
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("default")
+        asyncio.run(block())
+    said = [str(each.message) for each in caught]
+    assert len(said) == 2, said
+    assert "ask_async" in said[0]
+    assert "system.messages()" in said[1]
+    assert {each.category for each in caught} == {RuntimeWarning}
+    assert {each.filename for each in caught} == {__file__}

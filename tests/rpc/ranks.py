@@ -1,0 +1,211 @@
+"""A program of three ranks. Run once per rank; its argument says what rank 0 does."""
+
+import asyncio
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from farref import rpc
+from farref.rpc.roster import Roster, Round
+
+T = TypeVar("T")
+
+RANK = int(os.environ["RANK"])
+lock = threading.Lock()  # a function that uses it can go by its name only
+kept: dict[object, object] = {}
+
+
+class Counter:
+    made = 0
+
+    def __init__(self) -> None:
+        Counter.made += 1
+        self.count = 0
+        self.both = threading.Barrier(2)
+
+    def add(self, by: int) -> int:
+        with lock:
+            self.count += by
+        return self.count
+
+    def meet(self) -> int:
+        return self.both.wait(20)
+
+    @staticmethod
+    @rpc.functions.async_execution
+    def later(to: str, x: int) -> "rpc.Future[int]":
+        return rpc.rpc_async(to, slow, args=(x,)).then(lambda done: done.wait() + 1)
+
+
+def keep(key: object, value: object) -> int:
+    with lock:
+        kept[key] = value
+    return len(kept)
+
+
+def slow(x: T) -> T:
+    time.sleep(0.3)
+    return x
+
+
+def chain(rank: int, left: int) -> None:
+    """Call on, and wait for nothing."""
+    time.sleep(0.1)
+    keep("chain", left)
+    if left:
+        rpc.rpc_async((rank + 1) % 3, chain, args=((rank + 1) % 3, left - 1))
+
+
+def call_method(method: Callable[..., int], rref: rpc.RRef[Counter], *args: int) -> int:
+    return method(rref.local_value(), *args)
+
+
+def fail() -> None:
+    raise KeyError("fails")
+
+
+def seen(rref: rpc.RRef[int]) -> tuple[rpc.WorkerInfo, bool, bool]:
+    return rref.owner(), rref.is_owner(), isinstance(rref, rpc.RRef)
+
+
+def me() -> tuple[int, str]:
+    info = rpc.get_worker_info()
+    return info.id, info.name
+
+
+def calls() -> None:
+    assert me() == (0, "worker0")
+    assert rpc.get_worker_info("worker2").id == 2
+    assert repr(rpc.get_worker_info("worker2")) == "WorkerInfo(id=2, name=worker2)"
+    for to in ("worker1", 1, rpc.get_worker_info("worker1")):
+        assert rpc.rpc_sync(to, me) == (1, "worker1")
+    assert [rpc.rpc_sync(1, keep, args=(n, n)) for n in range(3)] == [1, 2, 3]
+    assert rpc.rpc_sync(0, os.getpid) == os.getpid() != rpc.rpc_sync(1, os.getpid)
+    counter = rpc.remote("worker1", Counter, timeout=0)
+    assert isinstance(counter, rpc.RRef)
+    assert rpc.rpc_sync(counter.owner(), call_method, args=(Counter.add, counter, 3)) == 3
+    assert counter.rpc_sync(timeout=0).add(1) == 4
+    assert Counter.made == 0
+    assert sorted(each.wait() for each in [counter.rpc_async().meet() for _ in "ab"]) == [0, 1]
+    assert rpc.rpc_sync("worker1", Counter.later, args=("worker2", 5)) == 6
+    for wrong in (3, -1):
+        with pytest.raises(ValueError, match="0 to 2"):
+            rpc.rpc_sync(wrong, me)
+    with pytest.raises(RuntimeError, match="nobody"):
+        rpc.rpc_sync("nobody", me)
+    late = rpc.rpc_async("worker1", slow, args=(1,), timeout=0.05)
+    with pytest.raises(RuntimeError, match="not"):
+        late.wait()
+    assert late.wait(10) == 1
+
+
+def references() -> None:
+    first, second = (rpc.get_worker_info(name) for name in ("worker0", "worker1"))
+    made = rpc.remote(1, Counter)
+    assert made._get_future().wait() is None
+    assert (made.owner(), made.owner_name(), made.is_owner()) == (second, "worker1", False)
+    assert made.confirmed_by_owner()
+    assert made._get_type() is Counter
+    assert made._get_type(blocking=False).wait() is Counter
+    mine = rpc.RRef(5, int)
+    assert (mine.owner(), mine.is_owner(), mine._get_type()) == (first, True, int)
+    assert rpc.rpc_sync(1, seen, args=(mine,)) == (first, False, True)
+    again = made.remote(timeout=0).add(2)
+    assert (again.owner(), again.to_here(timeout=-1)) == (second, 2)
+    failed = rpc.remote(1, fail)
+    for wait in (failed._get_future().wait, failed._get_type, failed.to_here):
+        with pytest.raises(KeyError):
+            wait()
+    with pytest.raises(NotImplementedError, match="gradients"):
+        made.backward()
+
+
+def passed_on(to: str, function: Callable[..., Any]) -> "rpc.RRef[Any]":
+    return rpc.remote(to, function)
+
+
+def same(ref: "rpc.RRef[Any]") -> "rpc.RRef[Any]":
+    return ref
+
+
+async def awaited(ref: "rpc.RRef[Any]") -> Any:
+    return await ref
+
+
+def slow_two() -> int:
+    time.sleep(0.2)
+    return 2
+
+
+def aliases() -> None:
+    """References to objects that stand for others, which live elsewhere."""
+    for to in ("worker0", "worker1", "worker2"):  # the objects are here, on worker1, and further on
+        asks: list[Callable[[rpc.RRef[Any]], object]] = [
+            lambda alias: alias._get_type(),
+            lambda alias: alias._get_type(blocking=False).wait(),
+            lambda alias: type(alias.to_here()),
+            lambda alias: type(asyncio.run(awaited(alias))),
+            lambda alias: {None: int}[alias._get_future().result()],
+        ]
+        for ask in asks:
+            alias = rpc.remote(1, passed_on, args=(to, slow_two))
+            assert ask(alias) is int, to
+            assert ask(alias) is int, "its canonical object is known now"
+            assert alias.owner_name() == to
+    mine = rpc.RRef(Counter())
+    chain = rpc.remote(1, same, args=(rpc.remote(2, same, args=(mine,)),))
+    assert chain._get_future().wait() is None
+    assert chain._get_type() is Counter
+    for to in ("worker0", "worker2"):
+        for name in ("_get_type", "to_here"):
+            with pytest.raises(KeyError):
+                getattr(rpc.remote(1, passed_on, args=(to, fail)), name)()
+        with pytest.raises(KeyError):
+            rpc.remote(1, passed_on, args=(to, fail))._get_future().wait()
+
+
+def answer_late() -> None:
+    """Rank 0's answers to the others are slow: it could be gone before they leave it."""
+    ready = Roster.ready
+
+    def late(self: Roster, rank: int, calls: int) -> "rpc.Future[Round]":
+        answer = ready(self, rank, calls)
+        return answer if rank == 0 else answer.then(lambda done: slow(done.result()))
+
+    Roster.ready = late  # type: ignore[method-assign]  # the delay
+
+
+def main() -> None:
+    todo, *rest = sys.argv[1:]
+    if todo == "at once" and RANK == 0:
+        answer_late()
+    if todo == "die early" and RANK == 1:
+        os._exit(3)
+    timeout = float(rest[0]) if rest else 30
+    options = rpc.TensorPipeRpcBackendOptions(rpc_timeout=timeout)
+    name = "same" if todo == "same names" else f"worker{RANK}"
+    rpc.init_rpc(name, rpc_backend_options=options)
+    if RANK == 0 and todo == "calls":
+        calls()
+        references()
+    if RANK == 0 and todo == "aliases":
+        aliases()
+    if RANK == 0 and todo == "chain":
+        rpc.rpc_async(1, chain, args=(1, 7))
+    if RANK == 0 and todo == "remote":
+        rpc.remote(1, keep, args=("chain", slow(0)))
+    if RANK == 0 and todo == "raise":
+        raise KeyError("rank 0 fails")
+    if RANK == 1 and todo == "die":
+        os._exit(3)
+    rpc.shutdown(graceful=todo != "at once")
+    print(kept.get("chain"))  # noqa: T201 - the test reads it
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""Programs that are started by rank, as PyTorch's are."""
+
+from pathlib import Path
+
+import pytest
+
+from .launch import launch
+
+RANKS = Path(__file__).with_name("ranks.py")
+
+
+def test_everything_a_rank_calls() -> None:
+    for code, _, errors in launch(RANKS, 3, "calls"):
+        assert code == 0, errors
+        assert errors == ""
+
+
+def test_references_to_objects_that_stand_for_others() -> None:
+    for code, _, errors in launch(RANKS, 3, "aliases"):
+        assert code == 0, errors
+        assert errors == ""
+
+
+def test_the_end_waits_for_calls_that_nobody_waits_for() -> None:
+    ended = launch(RANKS, 3, "chain")
+    assert [code for code, _, _ in ended] == [0, 0, 0], ended
+    assert [out.strip() for _, out, _ in ended] == ["2", "1", "0"]  # the last of each
+
+
+def test_one_rank_is_a_world() -> None:
+    assert [code for code, _, _ in launch(RANKS, 1, "none")] == [0]
+
+
+def test_two_ranks_with_one_name() -> None:
+    for code, _, errors in launch(RANKS, 2, "same names"):
+        assert code == 1
+        assert "ranks 0 and 1 have the same name, 'same'" in errors, errors
+
+
+def test_a_rank_that_does_not_come() -> None:
+    [(code, _, errors)] = launch(RANKS, 2, "none", "1.5", only=(0,))
+    assert code == 1
+    assert "of 2 ranks 1 did not come to 127.0.0.1:" in errors
+
+
+def test_rank_0_does_not_come() -> None:
+    [(code, _, errors)] = launch(RANKS, 2, "none", "1.5", only=(1,))
+    assert code == 1
+    assert "rank 0 did not start at 127.0.0.1:" in errors
+
+
+@pytest.mark.parametrize("when", ["die", "die early"])
+def test_a_rank_that_dies(when: str) -> None:
+    ended = launch(RANKS, 3, when, "3")
+    assert [code for code, _, _ in ended] == [1, 3, 1], ended
+    for rank in (0, 2):
+        said = "rank 1: 'worker1' is gone" if when == "die" else "of 3 ranks 1 did not come"
+        assert said in ended[rank][2], ended
+
+
+def test_rank_0_fails() -> None:
+    ended = launch(RANKS, 2, "raise")
+    assert [code for code, _, _ in ended] == [1, 1]
+    assert "rank 0 fails" in ended[0][2]
+    assert "Error" in ended[1][2]
+
+
+def test_leaving_at_once() -> None:
+    for code, _, errors in launch(RANKS, 3, "at once"):
+        assert code == 0, errors
