@@ -80,6 +80,7 @@ class BorrowingOwner(LendingOwner):
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
         new = [(fork, worker) for fork, worker in borrowers if fork not in self.forks]
         self.forks.update(new)
+        self.stamp += len(new)
         return [self._notify(fork, worker) for fork, worker in new]
 
     def _notify(self, fork: ForkId, worker: WorkerId) -> Effect:
@@ -175,6 +176,7 @@ class BorrowingUser(User):
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender that got this table has died, maybe before it could pass the table on."""
         self.borrowers.update(borrowers)
+        self.stamp += 1
         return self._announce(mint) + self.settle()
 
     def _announce(self, mint: Callable[[], ForkId]) -> list[Effect]:

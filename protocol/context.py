@@ -264,27 +264,28 @@ class Context:
         """
         return self._finish(self.rings.waits(run, call, number, what))
 
-    def suspect_cycle(self, rref: RRefId, *, cuts: bool = True) -> list[Effect]:
-        """The object *rref* here may be garbage in a ring: search, until `Looked`.
+    def suspect_cycle(self, rrefs: Iterable[RRefId], *, cuts: bool = True) -> list[Effect]:
+        """The objects *rrefs* here may be garbage in rings: search, until `Looked`.
 
-        Without *cuts* the search only reports.
+        The first of them names the search. Without *cuts* it only reports.
         """
-        return self._finish(self.cycles.suspect(rref, cuts=cuts))
+        return self._finish(self.cycles.suspect(rrefs, cuts=cuts))
 
     def scanned(
         self, asker: WorkerId, look: int, rrefs: tuple[RRefId, ...], found: Found | None
     ) -> list[Effect]:
-        """The answer to a `Scan`: the values that hold *rrefs*, as it is at this very moment.
+        """The answer to a `Scan`: the values that hold *rrefs*.
 
         *found* has, for each of *rrefs* and of the objects here that lead to them, the objects with
         handles of it in their values, and the number of handles. It leaves out each handle that
-        anything else in the process reaches. None: the shell cannot tell.
+        anything else in the process reaches. If the scan is to be exact, all of that must be so at
+        this very moment. None: the shell cannot tell.
         """
         return self._finish(self.cycles.scanned(asker, look, rrefs, found))
 
-    def give_up_cycle(self, rref: RRefId) -> list[Effect]:
-        """End the search from *rref*: an endpoint does not answer."""
-        return self.cycles.give_up(rref)
+    def give_up_cycle(self, start: RRefId) -> list[Effect]:
+        """In the search from *start*, wait no longer for endpoints that have not answered."""
+        return self._finish(self.cycles.give_up(start))
 
     # ---- messages
 

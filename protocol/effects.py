@@ -98,11 +98,16 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """Say by `Context.scanned` which values hold *rrefs*, for look *look* of *asker*."""
+    """Say by `Context.scanned` which values hold *rrefs*, for look *look* of *asker*.
+
+    *exact*: as it is at the very moment of the answer. Else a variable that came or went during the
+    search may be missed.
+    """
 
     asker: WorkerId
     look: int
     rrefs: tuple[RRefId, ...]
+    exact: bool = False
 
 
 class Collect(msgspec.Struct, frozen=True):
@@ -111,18 +116,21 @@ class Collect(msgspec.Struct, frozen=True):
     rref: RRefId
 
 
-class Looked(msgspec.Struct, frozen=True):
-    """The search from *start* is over: these objects are garbage; if there are none, it lives.
+class Garbage(msgspec.Struct, frozen=True):
+    """Objects that only hold each other, and that hang together: a finding of a search."""
 
-    A search that was given up found nothing either.
-    """
+    objects: tuple[RRefId, ...]
+    ring: tuple[RRefId, ...]
+    """One of the rings among them, from an object back to it."""
+    cut: int
+    """The number of objects with a value that is dropped; 0 if they are only reported."""
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """The search from *start* is over. All objects that are in no garbage may be alive."""
 
     start: RRefId
-    garbage: tuple[RRefId, ...] = ()
-    ring: tuple[RRefId, ...] = ()
-    """One of the rings among them, from an object back to it."""
-    cut: int = 0
-    """The number of objects that are being collected; 0 if the search only reports."""
+    garbage: tuple[Garbage, ...] = ()
 
 
 class Confirmed(msgspec.Struct, frozen=True):

@@ -293,7 +293,7 @@ class Grip(Part, frozen=True, kw_only=True):
 
     rref: RRefId
     stamp: Number
-    """The number of messages that have brought the endpoint the object, or a request on it."""
+    """The number of times that the object, or a request on it, has come here or left."""
     by: tuple[RRefId, ...] = ()
     """The objects of the endpoint that hold it: in their values, or as its aliases."""
     others: tuple[tuple[ForkId, WorkerId], ...] = ()
@@ -307,19 +307,20 @@ class Grip(Part, frozen=True, kw_only=True):
 class WhoHolds(Said, frozen=True, kw_only=True):
     """Owner -> holder: does anything keep *rrefs* at your endpoint, besides values of objects?
 
-    One `Holders` answers it. *look* is a number of the asker's.
+    One `Holders` answers it. *look* is a number of the asker's. *again*: the second look.
     """
 
     words = ("look",)
     hue = 143
     look: Number
     rrefs: tuple[RRefId, ...]
+    again: bool = False
 
 
 class Holders(Said, frozen=True, kw_only=True):
     """Holder -> owner: the grips on the objects, and on the objects here that lead to them.
 
-    No grip: something else keeps one of them, or may keep it.
+    No grip on one of them: something else keeps it, or may keep it.
     """
 
     words = ("looked",)

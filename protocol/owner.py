@@ -127,7 +127,8 @@ class Owner:
         self.label = rref
         """The greatest id of an alias on a way to this object."""
         self.stamp = 0
-        """The number of references and requests that have come to this object (see `cycles`)."""
+        """The references and requests that have come or left, and the forks counted since; see
+        `cycles`."""
 
     # ---- holding the object
 
@@ -172,6 +173,7 @@ class Owner:
         """unknown -> known."""
         self._check_unknown(message.fork)
         self.forks[message.fork] = sender
+        self.stamp += 1
         return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:

@@ -51,6 +51,7 @@ class References:
         so it is not pinned.
         """
         entry = self._shareable(rref, to, lost=lost)
+        entry.stamp += 1
         fork = self.entries.mint_fork()
         if not (lost and self.entries.is_lost(entry.rref)):
             entry.fork(fork, to)
@@ -59,6 +60,7 @@ class References:
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
         entry = self._shareable(rref, to)
+        entry.stamp += 1
         fork = self.entries.mint_fork()
         counted = isinstance(entry, User) and entry.counted
         passing = entry.lend(fork, to, replies=replies)

@@ -91,7 +91,7 @@ class User:
         self.lost = False
         """The owner died."""
         self.stamp = 0
-        """The number of times that the reference has come here (see `cycles`)."""
+        """The references and requests that have left from here (see `cycles`)."""
 
     @property
     def confirmed(self) -> bool:
@@ -151,7 +151,6 @@ class User:
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
         """The reference arrived; the message that brought it holds the entry from now on."""
         self.messages += 1
-        self.stamp += 1
         if self.lost or descriptor.passing is Passing.BACK:
             return []
         if descriptor.passing is Passing.LOAN:

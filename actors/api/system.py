@@ -67,10 +67,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import timedelta
 
+    from ...protocol.effects import Garbage
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
     from ..core.counters import Counters
-    from ..cycles.collector import Garbage
     from ..handles.front import Front
     from ..handles.rref import RRef
     from ..looking.snapshot import Snapshot

@@ -1,8 +1,9 @@
 """When an endpoint searches for garbage in cycles, and its answers to the searches of others.
 
 An object is suspected if its value contains handles, if it has been idle for `IDLE` seconds, and if
-all its own handles here are in values. After each search that finds it alive, the next one waits
-twice as long. All work is done in threads of the endpoint's own; the mailbox thread only starts it.
+all its own handles here are in values. One search takes all suspects that are due. After each one
+that finds an object alive, the next search from it waits twice as long. All work is done in threads
+of the endpoint's own; the mailbox thread only starts it.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ from typing import TYPE_CHECKING
 
 from ...protocol.effects import Looked, Scan
 from ..core.core import Internal
-from .scan import Scanner, is_exact
+from .exact import is_exact
+from .scan import Scanner
 
 if TYPE_CHECKING:
-    from ...protocol.effects import Effect
+    from collections.abc import Mapping
+
+    from ...protocol.effects import Effect, Garbage
     from ...protocol.ids import RRefId
     from ..core.brief import Later
     from ..core.core import Core
@@ -31,21 +35,10 @@ IDLE = 30.0
 """Seconds for which an object must be idle."""
 LONGEST = 3600.0
 """The longest time between two searches from one object."""
-PATIENCE = 60.0
-"""Seconds after which a search is given up."""
-AT_ONCE = 4
-"""The most searches of an endpoint at the same time."""
-
-
-@dataclass(frozen=True, slots=True)
-class Garbage:
-    """Objects that only hold each other: the result of a search."""
-
-    objects: tuple[RRefId, ...]
-    ring: tuple[RRefId, ...]
-    """One of the rings among them, from an object back to it."""
-    cut: int
-    """The number of objects with a value that was dropped; 0 if they were only reported."""
+PATIENCE = 10.0
+"""Seconds after which a search no longer waits for endpoints that have not answered."""
+TOGETHER = 20_000
+"""The most objects that one search begins with."""
 
 
 @dataclass(slots=True)
@@ -58,7 +51,7 @@ class _Suspect:
 
 
 class Collector(Internal):
-    """The searches of one endpoint."""
+    """The searches of one endpoint, one at a time."""
 
     def __init__(self, core: Core, objects: Objects) -> None:
         self._core = core
@@ -66,11 +59,12 @@ class Collector(Internal):
         core.handlers |= {Scan: self._scan, Looked: self._looked}
         self._mode = core.settings.cycles
         self._suspects: dict[RRefId, _Suspect] = {}
-        self._running: dict[RRefId, float] = {}
-        """The searches under way, and the time at which each is given up."""
+        self._start: RRefId | None = None
+        """The first object of the search under way; None if there is no search."""
+        self._patient_until = 0.0
         self._ended = threading.Condition(core.lock)
         self._found: dict[RRefId, Garbage] = {}
-        """Garbage found and not yet taken by `collect`."""
+        """Garbage found and not yet taken by `collect`, by its first object."""
         self._look_at = time.monotonic() + IDLE
         self._looking = False
         self._warned = False
@@ -79,22 +73,28 @@ class Collector(Internal):
         self.collected = 0
         """Objects that searches from here found to be garbage."""
 
-    # ---- answers; under the endpoint's lock
+    # ---- answers
 
     def _scan(self, effect: Scan, _: Later) -> None:
+        """Under the endpoint's lock."""
         self._core.chores.submit(self._answer, effect)
 
     def _answer(self, effect: Scan) -> None:
         core, scanner = self._core, self.scanner
+        asker, look, rrefs, exact = effect.asker, effect.look, effect.rrefs, effect.exact
         try:
             self._warn()
             with scanner.alone:
-                made = scanner.prepare(effect.rrefs)
-                core.step(
-                    lambda: core.context.scanned(
-                        effect.asker, effect.look, effect.rrefs, scanner.compare(made)
+                made = scanner.prepare(rrefs, exact=exact)
+                if exact:
+                    core.step(
+                        lambda: core.context.scanned(
+                            asker, look, rrefs, scanner.compare(made, exact=True)
+                        )
                     )
-                )
+                else:
+                    found = scanner.compare(made, exact=False)
+                    core.step(lambda: core.context.scanned(asker, look, rrefs, found))
         except Exception:
             log.exception("%s could not search its values", core.me)
 
@@ -108,19 +108,18 @@ class Collector(Internal):
             )
 
     def _looked(self, effect: Looked, _: Later) -> None:
-        self._running.pop(effect.start, None)
+        """Under the endpoint's lock."""
+        self._start = None
         self.searches += 1
-        if effect.garbage:
-            self._suspects.pop(effect.start, None)
-            self.collected += len(effect.garbage)
-            garbage = Garbage(effect.garbage, effect.ring, effect.cut)
-            self._found[effect.start] = garbage
+        for garbage in effect.garbage:
+            self.collected += len(garbage.objects)
+            self._found[garbage.objects[0]] = garbage
             log.info(
                 "%s %s %d objects that only held each other: %s",
                 self._core.me,
-                "collects" if effect.cut else "found",
-                len(effect.garbage),
-                " -> ".join(map(str, effect.ring)),
+                "collects" if garbage.cut else "found",
+                len(garbage.objects),
+                " -> ".join(map(str, garbage.ring)),
             )
         self._ended.notify_all()
 
@@ -130,22 +129,25 @@ class Collector(Internal):
         """The time when `look` has work next; None if it never has."""
         if self._mode == "off" or not self._core.port.runs_by_itself:
             return None
-        return self._look_at
+        return self._look_at if self._start is None else min(self._look_at, self._patient_until)
 
     def look(self, now: float) -> None:
         """Start to look for suspects, if it is time."""
         due = self.deadline()
         if due is None or now < due:
             return
+        if self._start is not None:
+            if now >= self._patient_until:
+                self._wait_no_more()
+            return
         self._look_at = now + IDLE
-        if not self._looking and (self._core.discards.counted or self._running):
+        if not self._looking and self._core.discards.counted:
             self._looking = True
             self._core.chores.submit(self._look)
 
     def _look(self) -> None:
         try:
-            for rref in self._idle(time.monotonic()):
-                self._begin(rref, cuts=self._mode == "collect")
+            self._begin(self._idle(time.monotonic()), cuts=self._mode == "collect")
         except Exception:
             log.exception("%s could not look for garbage in cycles", self._core.me)
         finally:
@@ -156,47 +158,74 @@ class Collector(Internal):
         holders = self.scanner.holders()
         with_handles = {holder for each in holders.values() for holder in each}
         core = self._core
-        found: list[RRefId] = []
+        due: list[RRefId] = []
         with core.lock:
             self._suspects = {r: s for r, s in self._suspects.items() if r in with_handles}
-            for rref, end in list(self._running.items()):
-                if now > end:
-                    self._running.pop(rref)
-                    core.context.give_up_cycle(rref)
-            for rref in sorted(with_handles - self._running.keys()):
+            for rref in with_handles:
                 owner = core.context.owners.get(rref)
                 if owner is None:
                     continue
                 suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE, IDLE))
                 if suspect.stamp != owner.stamp:
                     self._suspects[rref] = _Suspect(owner.stamp, now + IDLE, IDLE)
-                elif now >= suspect.due and len(self._running) + len(found) < AT_ONCE:
-                    suspect.due = now + suspect.wait
-                    suspect.wait = min(2 * suspect.wait, LONGEST)
-                    if self._may_be(rref, holders.get(rref)):
-                        found.append(rref)
-        return found
+                elif now >= suspect.due:
+                    due.append(rref)
+            due.sort(key=lambda rref: (self._suspects[rref].due, rref))
+            due = due[:TOGETHER]
+            for rref in due:
+                suspect = self._suspects[rref]
+                suspect.due = now + suspect.wait
+                suspect.wait = min(2 * suspect.wait, LONGEST)
+        return due
 
-    def _may_be(self, rref: RRefId, holders: dict[RRefId, int] | None) -> bool:
-        context = self._core.context
-        owner = context.owners.get(rref)
-        inside = sum(holders.values()) if holders else 0
-        inside += len(context.aliases.standing_for(rref))
-        return owner is not None and owner.handles <= inside and context.cycles.may_be_garbage(rref)
+    # ---- one search
 
-    def _begin(self, rref: RRefId, *, cuts: bool) -> None:
-        core = self._core
+    def _begin(self, rrefs: list[RRefId], *, cuts: bool) -> bool:
+        """Search from those of *rrefs* that may be garbage. False if there is a search already."""
+        core, holders = self._core, self.scanner.holders()
+
+        begun: list[bool] = []
 
         def begin() -> list[Effect]:
-            self._running[rref] = time.monotonic() + PATIENCE
-            return core.context.suspect_cycle(rref, cuts=cuts)
+            begun.append(self._start is None)
+            worth = self._worth(rrefs, holders) if self._start is None else []
+            if not worth:
+                return []
+            self._start = worth[0]
+            self._patient_until = time.monotonic() + PATIENCE
+            return core.context.suspect_cycle(worth, cuts=cuts)
 
         core.step(begin)
+        return begun == [True]
+
+    def _worth(
+        self, rrefs: list[RRefId], holders: Mapping[RRefId, Mapping[RRefId, int]]
+    ) -> list[RRefId]:
+        """Those of *rrefs* without a handle here that is not in a value. Under the lock."""
+        context = self._core.context
+        standing = context.aliases.standing()
+        found = []
+        for rref in rrefs:
+            owner = context.owners.get(rref)
+            inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
+            if owner is not None and owner.at_rest and owner.handles <= inside:
+                found.append(rref)
+        return found
+
+    def _wait_no_more(self) -> None:
+        """Endpoints have not answered in time: their objects count as live."""
+        core = self._core
+
+        def give_up() -> list[Effect]:
+            self._patient_until = time.monotonic() + PATIENCE
+            return core.context.give_up_cycle(self._start) if self._start is not None else []
+
+        core.step(give_up)
 
     # ---- at once, for `System.collect`
 
     def collect(self, seconds: float, *, cuts: bool) -> list[Garbage]:
-        """Search from each object that may be garbage, one after the other. Any thread; blocks.
+        """Search from all objects that may be garbage. Any thread; blocks.
 
         Returns the findings, and those of earlier searches that were not asked for.
         """
@@ -205,19 +234,24 @@ class Collector(Internal):
         gc.collect()  # garbage of this process alone may hold an object
         core.step(list)  # settle the dropped references
         holders = self.scanner.holders(anew=True)
-        with core.lock:
-            inside = {holder for each in holders.values() for holder in each}
-            todo = sorted(rref for rref in inside if self._may_be(rref, holders.get(rref)))
-        for rref in todo:
-            with core.lock:
-                known = {each for garbage in self._found.values() for each in garbage.objects}
-                skip = rref in known or not self._may_be(rref, holders.get(rref))
-            if skip or time.monotonic() > end:
-                continue
-            self._begin(rref, cuts=cuts)
-            with self._ended:
-                while rref in self._running and not core.closed and time.monotonic() < end:
-                    self._ended.wait(0.1)
+        todo = sorted({holder for each in holders.values() for holder in each})
+        while todo and not core.closed and time.monotonic() < end:
+            self._wait(end)  # for a search that has begun by itself
+            if self._begin(todo[:TOGETHER], cuts=cuts):
+                todo = todo[TOGETHER:]
+                self._wait(end)
         with core.lock:
             found, self._found = list(self._found.values()), {}
         return found
+
+    def _wait(self, end: float) -> None:
+        """Wait until there is no search."""
+        while True:
+            with self._ended:
+                while self._start is not None and time.monotonic() < self._patient_until:
+                    if self._core.closed or time.monotonic() > end:
+                        return
+                    self._ended.wait(0.1)
+                if self._start is None:
+                    return
+            self._wait_no_more()

@@ -1,129 +1,58 @@
 """Whether nothing in this process but values of its objects reaches a reference.
 
 The search goes forward from the values, as the garbage collector would, without a lock: it finds
-the parts of each value that lead to a wanted handle. Then, at one moment and under the endpoint's
-lock, it compares two numbers for each of these parts: the references to it that Python counts, and
-the references to it that come from the parts themselves. If they are equal, then nothing else
-reaches the part: no variable, frame, thread or other object. If one part has a further reference,
-everything counts as live. So it does no harm that the search does not look into modules, classes,
-and objects that do not tell what they refer to: a path through them is a further reference.
+the parts of each value that lead to a wanted handle. Then it compares their numbers (`reading`).
 
-Both numbers are read in one call of C code, during which no other thread can run, and no garbage
-collection. A weak reference to a part makes it live, too: it may give out the part at any time.
-
-The numbers are exact on CPython with its global lock. `is_exact` tries them out once.
+A first look reads the numbers of `SLICE` parts at a time, and takes no lock for that. It finds
+nearly everything that is alive, but may miss a variable that comes or goes meanwhile. A second look
+is exact, and takes only what may be garbage. Under the endpoint's lock it reads both numbers of all
+parts that *hang together* in one call of C code; during that no other thread can run, and no
+garbage collection. Parts hang together if they are parts of one value, or of values with handles of
+one object, or if one value has a handle of the object of the other. Other parts are read at another
+moment, so the pause stays short. A path from the ones to the others leads through a message.
 """
 
 from __future__ import annotations
 
 import gc
-import operator
-import sys
 import threading
 import time
-import weakref
 from collections import Counter, defaultdict
-from functools import cache, partial
-from types import FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ...serialization.contains import namespaces
 from ..core.core import Internal
 from ..handles.rref import RRef
+from .exact import is_exact
+from .reading import Walk, reached
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Iterable
 
     from ...protocol.ids import RRefId
     from ..core.core import Core
     from ..values.objects import Objects
 
-PARTS = 20_000
-"""The most parts that are compared at one moment, in about 10 ms; more count as live."""
+PARTS = 100_000
+"""The most parts that hang together; more of them count as live."""
+SLICE = 2_000
+"""The parts that are read at one moment where any moment will do."""
 OBJECTS = 2_000_000
-"""The most objects that a search through all values meets; a larger heap counts as live."""
+"""The most objects that a search through values meets; what is beyond them counts as live."""
 AGE = 2.0
 """The list of the values with handles is made anew after this many seconds, or later: after 20
 times as long as it took to make it."""
-_call = operator.methodcaller("__call__")
-_CLOSED = (ModuleType, type, FrameType, Internal)
-
-
-def alone(parts: list[object], roots: Collection[int]) -> bool:
-    """Whether only *parts* themselves refer to *parts*, and one more reference to each of *roots*.
-
-    *roots* are ids. The caller has no other reference to the parts. The list grows by one.
-    """
-    probe: list[object] = []
-    parts.append(probe)
-    numbers: tuple[partial[Any], ...] = (
-        partial(list, map(sys.getrefcount, parts)),
-        partial(gc.get_referents, *parts),
-        partial(list, map(weakref.getweakrefcount, parts)),
-    )
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        counts, referents, weak = list(map(_call, numbers))
-    finally:
-        if enabled:
-            gc.enable()
-    inside = Counter(map(id, referents))
-    del referents
-    base = counts[-1] - 1  # the probe has one reference besides: its variable
-    return all(
-        count - base == inside[id(part)] + (id(part) in roots)
-        and watched == issubclass(type(part), RRef)  # the hold of a handle
-        for part, count, watched in zip(parts[:-1], counts, weak, strict=False)
-    )
-
-
-class _Walk:
-    """The parts of one value, and the handles among them."""
-
-    def __init__(self, value: object, outside: dict[int, object], limit: int) -> None:
-        self.met: dict[int, object] = {id(value): value}
-        self.by: defaultdict[int, list[int]] = defaultdict(list)
-        """For each part, the parts that refer to it."""
-        self.handles: list[int] = []
-        ahead = [id(value)] if gc.is_tracked(value) else []
-        if issubclass(type(value), RRef):
-            self.handles, ahead = [id(value)], []
-        for number in ahead:
-            for each in gc.get_referents(self.met[number]):
-                if id(each) in self.met:
-                    self.by[id(each)].append(number)
-                elif not issubclass(type(each), _CLOSED) and id(each) not in outside:
-                    if issubclass(type(each), RRef):
-                        self.handles.append(id(each))
-                    elif gc.is_tracked(each):
-                        ahead.append(id(each))
-                    else:
-                        continue
-                    self.met[id(each)] = each
-                    self.by[id(each)].append(number)
-            if len(self.met) > limit:
-                break
-
-    def leading(self, handles: Iterable[int]) -> dict[int, object]:
-        """The parts that lead to *handles*, and these."""
-        ahead = list(handles)
-        found: dict[int, object] = {}
-        for number in ahead:
-            if number not in found:
-                found[number] = self.met[number]
-                ahead += self.by[number]
-        return found
 
 
 class Prepared:
     """The parts to compare, for a question about some references."""
 
-    __slots__ = ("handles", "parts", "roots")
+    __slots__ = ("groups", "handles", "parts", "roots")
 
     def __init__(self) -> None:
-        self.parts: list[object] | None = []
-        """None: they are too many."""
+        self.parts: list[object] = []
+        self.groups: list[list[int]] = []
+        """The places of the parts that hang together."""
         self.roots: dict[RRefId, int] = {}
         """The objects that hold the references, and the id of each one's value."""
         self.handles: dict[int, list[RRefId]] = {}
@@ -158,79 +87,124 @@ class Scanner(Internal):
             owned = [(rref, value) for rref, value in self._objects.values()]
         outside, left = namespaces(), OBJECTS
         found: list[tuple[RRefId, RRefId]] = []
-        while owned:
+        while owned and left > 0:
             holder, value = owned.pop()
             if not gc.is_tracked(value) and not issubclass(type(value), RRef):
                 continue
-            walk = _Walk(value, outside, left)
+            walk = Walk(value, outside, left)
             left -= len(walk.met)
             handles: list[Any] = [walk.met[each] for each in walk.handles]
             found += [(each._id, holder) for each in handles if self._mine(each)]
-            if left < 0:
-                break
         holders: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
         with self._core.lock:
             for rref, holder in found:
                 holders[self._core.context.whereabouts(rref)][holder] += 1
         return holders
 
-    def prepare(self, rrefs: Iterable[RRefId]) -> Prepared:
-        """Find the parts of the values here that lead to *rrefs*, and on to these values' own."""
-        holders, outside, made = self.holders(), namespaces(), Prepared()
-        wanted = list(dict.fromkeys(rrefs))
-        walks: dict[RRefId, _Walk] = {}
-        for rref in wanted:
-            for holder in holders.get(rref, ()):
-                stored = self._objects.stored(holder)
-                if holder not in walks and stored is not None:
-                    walks[holder] = _Walk(stored.value, outside, PARTS * 10)
-                    made.roots[holder] = id(stored.value)
-                    wanted += [holder] if holder not in wanted else []
+    # ---- the parts of the values
+
+    def prepare(self, rrefs: Iterable[RRefId], *, exact: bool) -> Prepared:
+        """Find the parts of the values here that lead to *rrefs*, and on to these values' own.
+
+        The parts that hang together matter only if the comparison is to be *exact*.
+        """
+        made = Prepared()
+        walks, named = self._walks(rrefs, made)
         parts: dict[int, object] = {}
         leads: defaultdict[int, list[RRefId]] = defaultdict(list)
-        named = set(wanted)
-        for holder, walk in walks.items():
-            handles = [
-                each
-                for each in walk.handles
-                if self._mine(walk.met[each]) and self._stands_for(walk.met[each]) in named
-            ]
-            parts |= walk.leading(handles)
-            for each in handles:
-                leads[each].append(holder)
-        if len(parts) > PARTS:
-            made.parts = None
-            return made
+        groups = _Groups()
+        with self._core.lock:
+            if exact:
+                for rref, aliases in self._core.context.aliases.standing().items():
+                    groups.join(rref, *aliases)
+            for holder, walk in walks.items():
+                handles: list[int] = []
+                for each in walk.handles:
+                    handle = walk.met[each]
+                    if self._mine(handle) and (rref := self._stands_for(handle)) in named:
+                        handles.append(each)
+                        leads[each].append(holder)
+                        groups.join(holder, rref)
+                led = walk.leading(handles)
+                if exact:
+                    groups.join(holder, *led)
+                parts |= led
+        made.parts = list(parts.values())
         for place, number in enumerate(parts):
             if number in leads:
                 made.handles[place] = leads[number]
-        made.parts = list(parts.values())
+        if exact:
+            made.groups = groups.of(parts)
         return made
 
-    def compare(self, made: Prepared) -> dict[RRefId, dict[RRefId, int]] | None:
-        """The values that alone hold each reference, at this moment. Under the endpoint's lock.
+    def _walks(
+        self, rrefs: Iterable[RRefId], made: Prepared
+    ) -> tuple[dict[RRefId, Walk], set[RRefId]]:
+        """The values that lead to *rrefs*, and all objects that they are searched for."""
+        holders, outside, left = self.holders(), namespaces(), OBJECTS
+        ahead = list(dict.fromkeys(rrefs))
+        named = set(ahead)
+        walks: dict[RRefId, Walk] = {}
+        for rref in ahead:
+            for holder in holders.get(rref, ()):
+                if holder in walks or left < 0:
+                    continue
+                stored = self._objects.stored(holder)
+                if stored is not None:
+                    walk = walks[holder] = Walk(stored.value, outside, min(left, PARTS))
+                    made.roots[holder] = id(stored.value)
+                    left -= len(walk.met)
+                    if holder not in named:
+                        named.add(holder)
+                        ahead.append(holder)
+        return walks, named
 
-        None if anything else reaches a part.
+    # ---- the comparison
+
+    def compare(self, made: Prepared, *, exact: bool) -> dict[RRefId, dict[RRefId, int]] | None:
+        """The values that alone hold each reference; None if this Python cannot tell.
+
+        *exact*: at this moment, under the endpoint's lock.
         """
-        if made.parts is None or not is_exact():
+        if not is_exact():
             return None
-        for holder, number in made.roots.items():
-            stored = self._objects.stored(holder)
-            if stored is None or id(stored.value) != number:
-                return None
-            del stored
-        led = {id(part) for part in made.parts}
-        roots = {number for number in made.roots.values() if number in led}
-        started = time.perf_counter()
-        if not alone(made.parts, roots):
-            return None
-        self.pause = max(self.pause, time.perf_counter() - started)
-        found: dict[RRefId, dict[RRefId, int]] = {}
-        for place, holders in made.handles.items():
-            values = found.setdefault(self._stands_for(made.parts[place]), {})
-            for first, holder in enumerate(holders):  # a handle counts once
-                values[holder] = values.get(holder, 0) + (not first)
-        return found
+        here = set(map(id, made.parts))
+        roots = here & set(made.roots.values())
+        if exact:
+            found: set[int] = set()
+            for group in made.groups:
+                if len(group) > PARTS:
+                    found.update(id(made.parts[place]) for place in group)
+                    continue
+                some, pause = reached(made.parts, roots, [group])
+                found |= some
+                self.pause = max(self.pause, pause)
+        else:
+            places = range(len(made.parts))
+            portions = [places[first : first + SLICE] for first in places[::SLICE]]
+            found, pause = reached(made.parts, roots, portions)
+            self.pause = max(self.pause, pause)
+        return self._held(made, found)
+
+    def _held(self, made: Prepared, found: set[int]) -> dict[RRefId, dict[RRefId, int]]:
+        """The holders of each handle that is not in *found*."""
+        # Where a value has been replaced, its root was wrong.
+        gone = {holder for holder, number in made.roots.items() if self._value(holder) != number}
+        held: dict[RRefId, dict[RRefId, int]] = {}
+        with self._core.lock:
+            for place, holders in made.handles.items():
+                handle = made.parts[place]
+                if id(handle) in found or not gone.isdisjoint(holders):
+                    continue
+                values = held.setdefault(self._stands_for(handle), {})
+                for first, holder in enumerate(holders):  # a handle counts once
+                    values[holder] = values.get(holder, 0) + (not first)
+        return held
+
+    def _value(self, rref: RRefId) -> int | None:
+        """The id of the value of *rref*, if it has one."""
+        stored = self._objects.stored(rref)
+        return id(stored.value) if stored is not None else None
 
     def _mine(self, handle: Any) -> bool:
         return handle._front is self._core.front
@@ -239,68 +213,27 @@ class Scanner(Internal):
         return self._core.context.whereabouts(handle._id)
 
 
-# ---- whether the numbers are right
+class _Groups:
+    """Which things hang together: objects, by their `RRefId`s, and parts, by their ids."""
 
+    def __init__(self) -> None:
+        self._above: dict[object, object] = {}
 
-@cache
-def is_exact() -> bool:
-    """Whether the comparison is exact in this Python: tried out, once."""
-    if not hasattr(sys, "getrefcount") or not getattr(sys, "_is_gil_enabled", lambda: True)():
-        return False
-    return all(_tried(kind) for kind in _TRIALS)
+    def join(self, *things: object) -> None:
+        """*things* hang together."""
+        first = self._top(things[0])
+        for each in things[1:]:
+            self._above[self._top(each)] = first
 
+    def _top(self, thing: object) -> object:
+        above = self._above
+        while (up := above.setdefault(thing, thing)) is not thing:
+            above[thing] = thing = above[up]  # half the way for the next one
+        return thing
 
-class _Thing:
-    """Something with attributes, a method, and weak references."""
-
-    def __init__(self, inner: object = None) -> None:
-        self.inner = inner
-
-    def method(self) -> object:
-        return self.inner
-
-
-def _in_closure(inner: object) -> object:
-    return lambda: inner
-
-
-def _in_generator(inner: object) -> object:
-    def suspended(inner: object) -> Any:
-        yield inner
-
-    made = suspended(inner)
-    next(made)
-    return made
-
-
-_TRIALS = (
-    _Thing,
-    _in_closure,
-    _in_generator,
-    lambda inner: [inner],
-    lambda inner: {"a": (inner,)},
-    lambda inner: _Thing(inner).method,
-    lambda inner: partial(_Thing, inner),
-)
-
-
-def _tried(wrap: Any) -> bool:
-    """Whether the comparison sees exactly whether something else reaches a part of ``wrap(x)``."""
-
-    def look(inner: list[Any], *, watch: bool = False) -> bool:
-        value = [wrap(inner[0])]
-        seen = weakref.ref(inner[0]) if watch else None
-        inner.clear()
-        walk = _Walk(value, namespaces(), PARTS)
-        wanted = [number for number, part in walk.met.items() if type(part) is _Thing]
-        target = [number for number in wanted if walk.met[number].inner == "target"]  # type: ignore[attr-defined]  # it is a `_Thing`
-        parts = list(walk.leading(target).values())
-        found = bool(target)
-        roots = {id(value)}
-        del walk, wanted, target
-        return found and alone(parts, roots) and (seen is None or seen() is not None)
-
-    held = _Thing("target")
-    in_variable = look([held])
-    del held
-    return not in_variable and look([_Thing("target")]) and not look([_Thing("target")], watch=True)
+    def of(self, parts: Iterable[int]) -> list[list[int]]:
+        """The places of *parts* that hang together."""
+        found: dict[object, list[int]] = {}
+        for place, number in enumerate(parts):
+            found.setdefault(self._top(number), []).append(place)
+        return list(found.values())

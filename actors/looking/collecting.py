@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..cycles.collector import Garbage
+    from ...protocol.effects import Garbage
     from .inspector import Inspector
 
 COLLECT_PATIENCE = 30.0

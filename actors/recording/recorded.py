@@ -163,9 +163,10 @@ class Recorded(Context):
         self._tracer.did("waits", run, call, number, what)
         return self.plain.waits(run, call, number, what)
 
-    def suspect_cycle(self, rref: RRefId, *, cuts: bool = True) -> list[Effect]:
-        self._tracer.did("suspect_cycle", rref, cuts)
-        return self.plain.suspect_cycle(rref, cuts=cuts)
+    def suspect_cycle(self, rrefs: Iterable[RRefId], *, cuts: bool = True) -> list[Effect]:
+        rrefs = tuple(rrefs)
+        self._tracer.did("suspect_cycle", rrefs, cuts)
+        return self.plain.suspect_cycle(rrefs, cuts=cuts)
 
     def scanned(
         self, asker: WorkerId, look: int, rrefs: tuple[RRefId, ...], found: Found | None

@@ -170,7 +170,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "done": _RREF | {"call": (CallId | None, None)},
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
-    "suspect_cycle": _RREF | {"cuts": bool},
+    "suspect_cycle": {"rrefs": tuple[RRefId, ...], "cuts": bool},
     "scanned": {
         "asker": WorkerId,
         "look": Number,

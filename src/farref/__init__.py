@@ -11,7 +11,6 @@ from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sy
 from .actors.api.system import System
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
-from .actors.cycles.collector import Garbage
 from .actors.handles.rref import RRef
 from .actors.looking.counting import counters
 from .actors.looking.inspection import ReferenceInfo, references
@@ -34,6 +33,7 @@ from .actors.rendezvous.store import AwaitableStore, Store
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
+from .protocol.effects import Garbage
 from .protocol.errors import (
     AliasCycleError,
     CreationError,

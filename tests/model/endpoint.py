@@ -236,10 +236,11 @@ class Endpoint(Shell):
             case Suspect(rref=rref, early=early):
                 self.suspicions += early
                 self.obey(self.context.suspect(rref))
-            case Search(rref=rref, early=early):
+            case Search(rref=rref, early=early, together=together):
                 self.searches += early
                 self.rested += not early
-                self.obey(self.context.suspect_cycle(rref))
+                others = sorted(self.inside.keys() - {rref}) if together else []
+                self.obey(self.context.suspect_cycle([rref, *others]))
             case Forget(rref=rref):
                 self.obey(self.context.give_up_cycle(rref))
             case _:
@@ -381,6 +382,17 @@ class Endpoint(Shell):
         for counts in held.values():
             for opened in self.opened.values():
                 del counts[opened]
+        return held
+
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """The first look misses all variables of an object that a value holds."""
+        held = super().held_by_values()
+        standing = self.context.aliases.standing()
+        for rref, counts in held.items():
+            entry = self.context.entries.find(rref)
+            aliases = len(standing.get(rref, ()))
+            if entry is not None:
+                counts[min(counts)] += max(0, entry.handles - aliases - counts.total())
         return held
 
     def collect(self, rref: RRefId) -> None:

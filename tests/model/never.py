@@ -503,7 +503,7 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "a closed set is garbage")
 def _(taken: Taken) -> bool:
     quests = taken.before.context.state.quests.values()
-    return _ended(taken) and any(quest.second is not None for quest in quests)
+    return _ended(taken) and any(quest.again for quest in quests)
 
 
 @claim(NEVER_STEP, "no death ends a search")

@@ -55,11 +55,12 @@ class Suspect:
 class Search:
     """The object *rref* may be garbage in a ring: search from it.
 
-    *early*: other things still happen.
+    *early*: other things still happen. *together*: all other objects here are suspected, too.
     """
 
     rref: RRefId
     early: bool
+    together: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,6 +209,9 @@ class World:
                     endpoint
                 ) and endpoint.context.cycles.may_be_garbage(rref):
                     yield self._search(state, number, Search(rref, early=True))
+                    if rref == min(endpoint.inside) != max(endpoint.inside):
+                        together = Search(rref, early=True, together=True)
+                        yield self._search(state, number, together)
 
     def _early(self, endpoint: Endpoint) -> int:
         return (self.program.searches or "").count(endpoint.me.name)

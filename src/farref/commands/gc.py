@@ -12,7 +12,7 @@ from ..protocol.errors import FarrefError
 from .refs import SystemName, attached
 
 if TYPE_CHECKING:
-    from ..actors.cycles.collector import Garbage
+    from ..protocol.effects import Garbage
 
 
 def gc(

@@ -115,7 +115,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             run, nth = give.call("run"), int(fields["nth"])
             return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
         case "suspect_cycle":
-            return context.suspect_cycle(give.rref("rref"), cuts=bool(fields.get("cuts", True)))
+            return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
         case "scanned":
             held = give.held() if fields.get("held") is not None else None
             asker = give.worker("asker")

@@ -268,7 +268,7 @@ def put(world: World, words: Words) -> None:
 def search(world: World, words: Words) -> None:
     """search B REF - B's object REF may be garbage in a cycle: look for its holders."""
     endpoint, rref = words.endpoint(), words.rref()
-    endpoint.act(lambda: endpoint.context.suspect_cycle(rref))
+    endpoint.act(lambda: endpoint.context.suspect_cycle([rref]))
 
 
 def does(world: World, words: Words) -> None:

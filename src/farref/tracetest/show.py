@@ -19,6 +19,7 @@ from ..protocol.effects import (
     Effect,
     Fail,
     Free,
+    Garbage,
     Hand,
     Look,
     Looked,
@@ -270,18 +271,22 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} gives up {rref}: {no_more if why is Loss.CREATOR else why.value}"
         case Free(rref=rref):
             return f"{me} frees {rref}"
-        case Scan(asker=asker, look=look, rrefs=rrefs):
-            what = ", ".join(map(str, rrefs))
-            return f"{me} searches its values for {what}, for look {look} of {asker}"
+        case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
+            what, again = ", ".join(map(str, rrefs)), " again" if exact else ""
+            return f"{me} searches its values for {what}{again}, for look {look} of {asker}"
         case Collect(rref=rref):
             return f"{me} collects {rref}: it drops the value"
-        case Looked(start=start, garbage=(), ring=()):
+        case Looked(start=start, garbage=()):
             return f"{me} finds no garbage at {start}"
-        case Looked(garbage=garbage, ring=ring):
-            what = ", ".join(map(str, garbage))
-            return f"{me} finds garbage: {what}; a ring is {' -> '.join(map(str, ring))}"
+        case Looked(garbage=garbage):
+            return f"{me} finds garbage: {'; and '.join(map(_garbage, garbage))}"
         case _:
             assert_never(effect)
+
+
+def _garbage(found: Garbage) -> str:
+    what, ring = ", ".join(map(str, found.objects)), " -> ".join(map(str, found.ring))
+    return f"{what}; a ring is {ring}" if ring else what
 
 
 # ---- tables

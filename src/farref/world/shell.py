@@ -81,6 +81,10 @@ class Shell(ABC):
         """Give the object an error in place of a value."""
         self.obey(self.context.resolve(effect.rref))
 
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """The same as `held_by_values`, maybe not quite right: for the first of two looks."""
+        return self.held_by_values()
+
     def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
         """For each object, the objects here whose values hold it, and with how many handles."""
         held: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
@@ -143,8 +147,9 @@ class Shell(ABC):
                 self.free(rref)
             case Look(run=run):
                 self.obey(self.context.waits(run, *self.awaited(run)))
-            case Scan(asker=asker, look=look, rrefs=rrefs):
-                self.obey(self.context.scanned(asker, look, rrefs, self.held_by_values()))
+            case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
+                found = self.held_by_values() if exact else self.seen_in_values()
+                self.obey(self.context.scanned(asker, look, rrefs, found))
             case Collect(rref=rref):
                 self.collect(rref)
             case Looked():

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from farref.actors.cycles import scan
+from farref.actors.cycles import exact, reading
 from farref.serialization.contains import namespaces
 
 
@@ -47,10 +47,11 @@ def is_alone(box: list[Any], target: int) -> bool | None:
 
     *target* is an id.
     """
-    walk = scan._Walk(box[0], namespaces(), scan.PARTS)
+    walk = reading.Walk(box[0], namespaces(), 1_000)
     parts = list(walk.leading([target]).values()) if target in walk.met else []
     del walk
-    return scan.alone(parts, {id(box[0])} & set(map(id, parts))) if parts else None
+    roots = {id(box[0])} & set(map(id, parts))
+    return target not in reading.reached(parts, roots, [range(len(parts))])[0] if parts else None
 
 
 @settings(max_examples=300, deadline=None)
@@ -105,13 +106,13 @@ def test_the_variable_of_another_thread_is_seen() -> None:
 
 
 def test_this_python_is_exact() -> None:
-    assert scan.is_exact()
+    assert exact.is_exact()
 
 
 def test_a_python_without_a_global_lock_is_not_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys._is_gil_enabled", lambda: False, raising=False)
-    scan.is_exact.cache_clear()
+    exact.is_exact.cache_clear()
     try:
-        assert not scan.is_exact()
+        assert not exact.is_exact()
     finally:
-        scan.is_exact.cache_clear()
+        exact.is_exact.cache_clear()

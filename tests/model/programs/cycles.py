@@ -58,6 +58,11 @@ KEEP_V: Script = (Keep("x", "v"),)
 CYCLES = (
     _cycle("an object that holds itself", A=(Own("x"), Put("x", "x"))),
     _cycle(
+        "an object that holds itself and another one",
+        A=(Own("t"), Own("x", ("t",)), Put("x", "x", copy=True), Drop("t"), Drop("x")),
+        searches="",
+    ),
+    _cycle(
         "two objects of one endpoint that hold each other",
         A=(Own("y"), Own("x", ("y",)), Put("x", "y"), Drop("y")),
     ),
@@ -88,7 +93,6 @@ CYCLES = (
         ),
         B=(),
         C=(),
-        reaches=("no answer comes after the end of its search",),
     ),
     _cycle(
         "a ring whose reference goes from one member to the other, and home",
@@ -157,6 +161,35 @@ CYCLES = (
         C=(),
     ),
     _cycle(
+        "a ring, and a reference that leaves between two looks",
+        A=(*OPEN_RING, Say("B", ("y",), (Keep("y", "v"),)), Drop("y")),
+        B=(Drop("v"),),
+        searches="B",
+    ),
+    _cycle(
+        "a ring, and a loan between two looks",
+        A=(*OPEN_RING, Ask("k", "B", ("y",), (Keep("y", "v"),)), Drop("y")),
+        B=(Drop("v"),),
+        searches="B",
+    ),
+    _cycle(
+        "a ring, and a request between two looks",
+        A=(*OPEN_RING, Method("m", "y", (), (Pull("x", "self"), Keep("x", "v"))), Drop("y")),
+        B=(Drop("v"),),
+        searches="B",
+    ),
+    _cycle(
+        "a ring, and a reference that goes through a stranger",
+        A=(
+            *RING,
+            Say("B", ("x",), (Say("C", ("x",), (Say("B", ("x",), KEEP_V),)),)),
+            Drop("x"),
+        ),
+        B=(Drop("v"),),
+        C=(),
+        searches="B",
+    ),
+    _cycle(
         "a ring, and a value that is taken apart and put together again",
         A=(*RING, Open("x"), Drop("x"), Pull("y", "x"), Put("y", "x"), Shut("x")),
         B=(),
@@ -203,7 +236,7 @@ CYCLES = (
         ("B",),
         A=CLOSE,
         B=(),
-        reaches=("no death ends a search",),
+        reaches=("no death ends a search", "no answer comes after the end of its search"),
     ),
     _cycle(
         "a ring of two, and another endpoint that held it dies",
