@@ -30,10 +30,10 @@ takes time in proportion to the edges that it meets, and the living cost no seco
 object of the set, or in a value that something else reaches; a message that has not been handled; a
 request, made or received; a loan; a pin; an unconfirmed fork; an alias that does not know its
 canonical object (one that does is an edge). At the end the forks that owners and tables list must
-be exactly the ones that the users have. Thus every reference that is on its way is seen at one end
-at least, by G2. A dead endpoint does not answer for its forks and pins, and they are there until
-its grace is over. So they keep the objects until each orphan has announced itself. An endpoint that
-does not answer in time keeps the objects that it was asked for.
+be exactly the ones that the users have; a table may list some that are over. Thus every reference
+that is on its way is seen at one end at least, by G2. A dead endpoint does not answer for its forks
+and pins, and they are there until its grace is over. So they keep the objects until each orphan has
+announced itself. An endpoint that does not answer in time keeps the objects that it was asked for.
 
 **Looking twice.** The looks happen at different times, and a reference may travel from a place that
 has not been looked at to one that has. So when the set is closed, every look is made a second time.
@@ -49,10 +49,11 @@ the second ones begin. So take a moment between them:
   lists, and each further fork changes a stamp.
 
 From this moment until its second look, an endpoint sends and gets nothing of these objects, or a
-stamp changes. The second look is exact (`Scan.exact`): values alone hold the objects, and nothing
-reaches these values. So after its second look the endpoint can reach them only by a message, and
-nobody can send the first one. It does no harm that the first look misses a variable. (The stamp of
-an entry that went and came again may be the same. But its forks are others.)
+stamp changes. In a search that cuts the second look is exact (`Scan.exact`): values alone hold the
+objects, and nothing reaches these values. So after its second look the endpoint can reach them only
+by a message, and nobody can send the first one. It does no harm that the first look misses a
+variable. (The stamp of an entry that went and came again may be the same. But its forks are
+others.)
 
 **Cutting once.** Garbage stays garbage. So it does no harm that `Cut` comes late, or that two
 searches find one ring. The owner of an object drops its value (`Collect`). The handles in the value
@@ -75,7 +76,7 @@ from typing import TYPE_CHECKING
 
 from .effects import Collect, Looked, Scan, Send
 from .errors import ProtocolError
-from .messages import Cut, Holders, WhoHolds
+from .messages import Cut, Grip, Holders, WhoHolds
 from .quest import Quest, spread
 
 if TYPE_CHECKING:
@@ -85,7 +86,6 @@ if TYPE_CHECKING:
     from .effects import Effect
     from .entries import Entries
     from .ids import RRefId, WorkerId
-    from .messages import Grip
     from .quest import Place
     from .state import Tables
 
@@ -147,7 +147,7 @@ class Cycles:
 
     def receive_who_holds(self, sender: WorkerId, message: WhoHolds) -> list[Effect]:
         """*sender* asks how this endpoint holds some objects."""
-        return [Scan(sender, message.look, message.rrefs, message.again)]
+        return [Scan(sender, message.look, message.rrefs, message.exact)]
 
     def _grips(self, rrefs: Iterable[RRefId], found: Found) -> tuple[Grip, ...]:
         """How this endpoint holds *rrefs* and its own objects that lead to them; not the live ones.
@@ -163,7 +163,10 @@ class Cycles:
         for rref in ahead:
             entry = self.entries.find(rref)
             values, aliases = found.get(rref, {}), standing.get(rref, ())
-            if entry is None or not entry.at_rest:
+            if entry is None:  # a table lists a fork that is over, or the object is gone
+                grips[rref] = Grip(rref=rref, stamp=0)
+                continue
+            if not entry.at_rest:
                 alive.append(rref)
                 continue
             if entry.handles != sum(values.values()) + len(aliases) or len(grips) == MAX_SET:
@@ -226,6 +229,7 @@ class Cycles:
         for worker, rref in places:
             by_worker.setdefault(worker, []).append(rref)
         effects: list[Effect] = []
+        exact = quest.again and quest.cuts
         for worker, rrefs in by_worker.items():
             if worker in self.state.dead or worker in quest.silent:
                 quest.enliven(rrefs)
@@ -237,9 +241,9 @@ class Cycles:
                 look = self.state.looks
                 quest.asked[look] = worker, some
                 if worker == self.state.me:
-                    effects.append(Scan(worker, look, some, quest.again))
+                    effects.append(Scan(worker, look, some, exact))
                 else:
-                    asks = WhoHolds(look=look, rrefs=some, again=quest.again)
+                    asks = WhoHolds(look=look, rrefs=some, exact=exact)
                     effects.append(Send(worker, asks))
         return effects
 

@@ -307,14 +307,15 @@ class Grip(Part, frozen=True, kw_only=True):
 class WhoHolds(Said, frozen=True, kw_only=True):
     """Owner -> holder: does anything keep *rrefs* at your endpoint, besides values of objects?
 
-    One `Holders` answers it. *look* is a number of the asker's. *again*: the second look.
+    One `Holders` answers it. *look* is a number of the asker's. *exact*: it must be true of one
+    moment, as the objects may be collected.
     """
 
     words = ("look",)
     hue = 143
     look: Number
     rrefs: tuple[RRefId, ...]
-    again: bool = False
+    exact: bool = False
 
 
 class Holders(Said, frozen=True, kw_only=True):

@@ -11,12 +11,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .effects import Garbage
-from .ids import RRefId, WorkerId
+from .ids import ForkId, RRefId, WorkerId
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from .ids import ForkId
     from .messages import Grip
 
     Edges = Mapping[RRefId, list[RRefId]]
@@ -40,8 +39,8 @@ class Quest:
     """A search that an endpoint makes, from objects that live there; *start* is the first one."""
 
     __slots__ = (
-        *("again", "asked", "counted", "cuts", "first", "leads", "live", "owned", "silent"),
-        *("start", "unseen"),
+        *("again", "asked", "counted", "cuts", "first", "leads", "listed", "live", "owned"),
+        *("silent", "start", "unseen"),
     )
 
     def __init__(self, start: RRefId, *, cuts: bool) -> None:
@@ -57,7 +56,9 @@ class Quest:
         self.unseen: set[Place] = set()
         """Where the next looks go: others hold the objects there, as the answers say."""
         self.counted: dict[Place, set[ForkId]] = {}
-        """For each place, the forks that others list for it."""
+        """For each place, the forks that the owner counts for it."""
+        self.listed: dict[Place, set[ForkId]] = {}
+        """For each place, the forks that tables list for it; some may be over."""
         self.owned: dict[RRefId, WorkerId] = {}
         """The owners that have answered for their objects."""
         self.leads: dict[RRefId, list[RRefId]] = {}
@@ -93,7 +94,7 @@ class Quest:
             self.owned[rref] = worker
         for fork, other in grip.others:
             there = other, rref
-            self.counted.setdefault(there, set()).add(fork)
+            (self.counted if grip.owned else self.listed).setdefault(there, set()).add(fork)
             if there not in self.first:
                 self.unseen.add(there)
         for holder in grip.by:
@@ -108,12 +109,17 @@ class Quest:
         return found
 
     def compare_forks(self) -> None:
-        """Owners must count exactly the forks that the users have: no fork is on its way."""
-        self.enliven(
-            rref
-            for (worker, rref), grip in self.first.items()
-            if rref not in self.owned or set(grip.forks) != self.counted.get((worker, rref), set())
-        )
+        """Owners must count exactly the forks that the users have: no fork is on its way.
+
+        A table may list some of these instead, and forks that their users no longer have: it lists
+        none before the user has it.
+        """
+        none = set[ForkId]()
+        for place, grip in self.first.items():
+            forks, counted = set(grip.forks), self.counted.get(place, none)
+            there = counted <= forks <= counted | self.listed.get(place, none)
+            if not there or place[1] not in self.owned:
+                self.enliven([place[1]])
 
     def begin_again(self) -> list[Place]:
         """The places of the second looks: all those of objects that may be garbage."""

@@ -37,7 +37,7 @@ LONGEST = 3600.0
 """The longest time between two searches from one object."""
 PATIENCE = 10.0
 """Seconds after which a search no longer waits for endpoints that have not answered."""
-TOGETHER = 20_000
+TOGETHER = 100_000
 """The most objects that one search begins with."""
 
 
@@ -103,7 +103,7 @@ class Collector(Internal):
             self._warned = True
             log.warning(
                 "%s cannot tell exactly who holds an object in this Python: garbage in cycles is "
-                "not collected",
+                "reported, not collected",
                 self._core.me,
             )
 
@@ -193,7 +193,7 @@ class Collector(Internal):
                 return []
             self._start = worth[0]
             self._patient_until = time.monotonic() + PATIENCE
-            return core.context.suspect_cycle(worth, cuts=cuts)
+            return core.context.suspect_cycle(worth, cuts=cuts and is_exact())
 
         core.step(begin)
         return begun == [True]

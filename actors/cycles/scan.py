@@ -162,12 +162,13 @@ class Scanner(Internal):
     # ---- the comparison
 
     def compare(self, made: Prepared, *, exact: bool) -> dict[RRefId, dict[RRefId, int]] | None:
-        """The values that alone hold each reference; None if this Python cannot tell.
+        """The values that alone hold each reference.
 
-        *exact*: at this moment, under the endpoint's lock.
+        *exact*: at this moment, under the endpoint's lock; None if this Python cannot tell. Else
+        it is then a guess from the handles alone.
         """
         if not is_exact():
-            return None
+            return None if exact else self._held(made, set())
         here = set(map(id, made.parts))
         roots = here & set(made.roots.values())
         if exact:

@@ -79,6 +79,7 @@ class Counting(Internal):
             backlog=backlog,
             searches=self._collector.searches,
             collected=self._collector.collected,
+            pause=self._collector.scanner.pause,
             timers=core.port.timers(),
         )
 

@@ -272,8 +272,8 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
         case Free(rref=rref):
             return f"{me} frees {rref}"
         case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
-            what, again = ", ".join(map(str, rrefs)), " again" if exact else ""
-            return f"{me} searches its values for {what}{again}, for look {look} of {asker}"
+            what, how = ", ".join(map(str, rrefs)), " exactly" if exact else ""
+            return f"{me} searches its values{how} for {what}, for look {look} of {asker}"
         case Collect(rref=rref):
             return f"{me} collects {rref}: it drops the value"
         case Looked(start=start, garbage=()):
