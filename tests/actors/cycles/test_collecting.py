@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RefActor, RRef, System, remote, rpc_sync
-from farref.actors.cycles import collector, scan
 
 from ...bases import PROCESSES
 from ..conftest import GRACE
@@ -334,28 +333,6 @@ def test_a_ring_whose_member_dies_goes(system: System) -> None:
     assert_goes(system, names - {dead})
 
 
-def make_many(number: int) -> None:
-    """Live objects with references to each other, beside a ring."""
-    refs = [RRef(Node()) for _ in range(number)]
-    for one, other in itertools.pairwise(refs):
-        one.local_value().link(other)
-    HELD["many"] = refs
-
-
-def test_a_ring_goes_beside_many_live_objects(system: System) -> None:
-    rpc_sync("B", make_many, args=(200,), timeout=60)
-    nodes = ring_of("B", "C")
-    names = ids(nodes)
-    nodes.clear()
-    assert_goes(system, names)
-    assert rpc_sync("B", use_many) == 200
-    rpc_sync("B", release, args=("many",))
-
-
-def use_many() -> int:
-    return sum(ref.local_value() is not None for ref in HELD["many"])
-
-
 @pytest.mark.parametrize("sharing", ["borrow", "fork"])
 def test_a_ring_goes_in_any_discipline(sharing: Any) -> None:
     with System(timeout=20, sharing=sharing) as system:
@@ -366,40 +343,6 @@ def test_a_ring_goes_in_any_discipline(sharing: Any) -> None:
         assert_stays(system, names)
         nodes.clear()
         assert_goes(system, names)
-
-
-@pytest.mark.parametrize("mode", ["collect", "report"])
-def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "IDLE", 0.3)  # actors inherit it by the fork
-    monkeypatch.setattr(scan, "AGE", 0.1)
-    with System(timeout=20, cycles=mode) as system:
-        for name in NAMES:
-            system.worker(name)
-        nodes = ring_of(*NAMES)
-        names = ids(nodes)
-        time.sleep(1)
-        assert there(system, names) == names
-        nodes.clear()
-        end = time.monotonic() + PATIENCE
-        while sum(each.collected for each in system.counters().values()) < len(NAMES):
-            assert time.monotonic() < end
-            time.sleep(0.1)
-        if mode == "report":
-            assert there(system, names) == names
-            return
-        while there(system, names):
-            assert time.monotonic() < end
-            time.sleep(0.1)
-
-
-def test_nobody_searches_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collector, "IDLE", 0.1)
-    with System(timeout=20) as system:
-        system.worker("B")
-        names = ids(ring_of("B", "B"))
-        time.sleep(1)
-        assert sum(each.searches for each in system.counters().values()) == 0
-        assert there(system, names) == names
 
 
 def test_a_wrong_mode_is_refused() -> None:
