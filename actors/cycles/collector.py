@@ -35,6 +35,8 @@ IDLE = 30.0
 """Seconds for which an object must be idle."""
 LONGEST = 3600.0
 """The longest time between two searches from one object."""
+SHARE = 100
+"""The next look at all values comes after this many times as long as the last one took."""
 PATIENCE = 10.0
 """Seconds after which a search no longer waits for endpoints that have not answered."""
 TOGETHER = 100_000
@@ -140,17 +142,20 @@ class Collector(Internal):
             if now >= self._patient_until:
                 self._wait_no_more()
             return
-        self._look_at = now + IDLE
+        self._look_at = now + IDLE  # at the earliest
         if not self._looking and self._core.discards.counted:
             self._looking = True
             self._core.chores.submit(self._look)
 
     def _look(self) -> None:
+        started = time.monotonic()
         try:
-            self._begin(self._idle(time.monotonic()), cuts=self._mode == "collect")
+            self._begin(self._idle(started), cuts=self._mode == "collect")
         except Exception:
             log.exception("%s could not look for garbage in cycles", self._core.me)
         finally:
+            now = time.monotonic()
+            self._look_at = now + max(IDLE, SHARE * (now - started))
             self._looking = False
 
     def _idle(self, now: float) -> list[RRefId]:

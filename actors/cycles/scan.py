@@ -84,21 +84,24 @@ class Scanner(Internal):
 
     def _search(self) -> dict[RRefId, Counter[RRefId]]:
         with self._core.lock:
-            owned = [(rref, value) for rref, value in self._objects.values()]
+            owned = [rref for rref, _ in self._objects.values()]
         outside, left = namespaces(), OBJECTS
-        found: list[tuple[RRefId, RRefId]] = []
+        held: list[RRefId] = []
+        by: list[RRefId] = []
         while owned and left > 0:
-            holder, value = owned.pop()
+            holder = owned.pop()
+            stored = self._objects.stored(holder)
+            value = stored.value if stored is not None else None
             if not gc.is_tracked(value) and not issubclass(type(value), RRef):
                 continue
             walk = Walk(value, outside, left)
             left -= len(walk.met)
-            handles: list[Any] = [walk.met[each] for each in walk.handles]
-            found += [(each._id, holder) for each in handles if self._mine(each)]
+            handles: list[Any] = [walk.met[each] for each in self._handles(walk)]
+            held += [each._id for each in handles]
+            by += [holder] * len(handles)
         holders: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
-        with self._core.lock:
-            for rref, holder in found:
-                holders[self._core.context.whereabouts(rref)][holder] += 1
+        for rref, holder in zip(self._stand_for(held), by, strict=True):
+            holders[rref][holder] += 1
         return holders
 
     # ---- the parts of the values
@@ -110,25 +113,26 @@ class Scanner(Internal):
         """
         made = Prepared()
         walks, named = self._walks(rrefs, made)
+        mine = [(holder, each) for holder, walk in walks.items() for each in self._handles(walk)]
+        whereabouts = self._whereabouts([walks[holder].met[each] for holder, each in mine])
         parts: dict[int, object] = {}
         leads: defaultdict[int, list[RRefId]] = defaultdict(list)
+        inside: defaultdict[RRefId, list[int]] = defaultdict(list)
         groups = _Groups()
-        with self._core.lock:
+        for (holder, each), rref in zip(mine, whereabouts, strict=True):
+            if rref in named:
+                leads[each].append(holder)
+                inside[holder].append(each)
+                groups.join(holder, rref)
+        for holder, handles in inside.items():
+            led = walks[holder].leading(handles)
+            parts |= led
             if exact:
+                groups.join(holder, *led)
+        if exact:
+            with self._core.lock:
                 for rref, aliases in self._core.context.aliases.standing().items():
                     groups.join(rref, *aliases)
-            for holder, walk in walks.items():
-                handles: list[int] = []
-                for each in walk.handles:
-                    handle = walk.met[each]
-                    if self._mine(handle) and (rref := self._stands_for(handle)) in named:
-                        handles.append(each)
-                        leads[each].append(holder)
-                        groups.join(holder, rref)
-                led = walk.leading(handles)
-                if exact:
-                    groups.join(holder, *led)
-                parts |= led
         made.parts = list(parts.values())
         for place, number in enumerate(parts):
             if number in leads:
@@ -191,15 +195,17 @@ class Scanner(Internal):
         """The holders of each handle that is not in *found*."""
         # Where a value has been replaced, its root was wrong.
         gone = {holder for holder, number in made.roots.items() if self._value(holder) != number}
+        kept = [
+            place
+            for place, holders in made.handles.items()
+            if id(made.parts[place]) not in found and gone.isdisjoint(holders)
+        ]
         held: dict[RRefId, dict[RRefId, int]] = {}
-        with self._core.lock:
-            for place, holders in made.handles.items():
-                handle = made.parts[place]
-                if id(handle) in found or not gone.isdisjoint(holders):
-                    continue
-                values = held.setdefault(self._stands_for(handle), {})
-                for first, holder in enumerate(holders):  # a handle counts once
-                    values[holder] = values.get(holder, 0) + (not first)
+        whereabouts = self._whereabouts([made.parts[place] for place in kept])
+        for place, rref in zip(kept, whereabouts, strict=True):
+            values = held.setdefault(rref, {})
+            for first, holder in enumerate(made.handles[place]):  # a handle counts once
+                values[holder] = values.get(holder, 0) + (not first)
         return held
 
     def _value(self, rref: RRefId) -> int | None:
@@ -207,11 +213,23 @@ class Scanner(Internal):
         stored = self._objects.stored(rref)
         return id(stored.value) if stored is not None else None
 
-    def _mine(self, handle: Any) -> bool:
-        return handle._front is self._core.front
+    def _handles(self, walk: Walk) -> list[int]:
+        """The handles of this endpoint that *walk* has met."""
+        front = self._core.front
+        met: dict[int, Any] = walk.met
+        return [each for each in walk.handles if met[each]._front is front]
 
-    def _stands_for(self, handle: Any) -> RRefId:
-        return self._core.context.whereabouts(handle._id)
+    def _whereabouts(self, handles: list[Any]) -> list[RRefId]:
+        """The objects of *handles*."""
+        return self._stand_for([handle._id for handle in handles])
+
+    def _stand_for(self, rrefs: list[RRefId]) -> list[RRefId]:
+        """The objects that *rrefs* stand for. Takes the endpoint's lock for a short time, often."""
+        found: list[RRefId] = []
+        for first in range(0, len(rrefs), SLICE):
+            with self._core.lock:
+                found += map(self._core.context.whereabouts, rrefs[first : first + SLICE])
+        return found
 
 
 class _Groups:
