@@ -124,7 +124,7 @@ class System:
             debugger.
         cycles: whether endpoints search for objects that only hold each other, over any number of
             endpoints. ``"collect"``: such objects are freed. ``"report"``: a line of the log names
-            them. ``"off"``: only `collect` searches.
+            them. ``"off"``: only `collect` searches. On Thespian's own bases only `collect` does.
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`. By default the
             environment variable ``FARREF_SITES`` decides.
@@ -157,7 +157,7 @@ class System:
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
         silence: float | None = 5.0,
-        cycles: CycleMode = "off",
+        cycles: CycleMode = "collect",
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
         telemetry: bool | Callable[[], object] | None = None,

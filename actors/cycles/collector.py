@@ -40,7 +40,10 @@ SHARE = 100
 PATIENCE = 10.0
 """Seconds after which a search no longer waits for endpoints that have not answered."""
 TOGETHER = 100_000
-"""The most objects that one search begins with."""
+"""The most objects that one search begins with, if somebody waits for it."""
+BESIDE = 10_000
+"""The most objects that one search begins with that nobody asked for: it holds up the endpoint for
+some hundredths of a second."""
 
 
 @dataclass(slots=True)
@@ -176,7 +179,7 @@ class Collector(Internal):
                 elif now >= suspect.due:
                     due.append(rref)
             due.sort(key=lambda rref: (self._suspects[rref].due, rref))
-            due = due[:TOGETHER]
+            due = due[:BESIDE]
             for rref in due:
                 suspect = self._suspects[rref]
                 suspect.due = now + suspect.wait

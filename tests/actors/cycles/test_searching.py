@@ -118,7 +118,7 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
 
 def test_nobody_searches_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(collector, "IDLE", 0.1)
-    with System(timeout=20) as system:
+    with System(timeout=20, cycles="off") as system:
         system.worker("B")
         names = ids(ring_of("B", "B"))
         time.sleep(1)
