@@ -124,7 +124,7 @@ class System:
             debugger.
         cycles: whether endpoints search for objects that only hold each other, over any number of
             endpoints. ``"collect"``: such objects are freed. ``"report"``: a line of the log names
-            them. ``"off"``: only `collect` searches. On Thespian's own bases only `collect` does.
+            them. ``"off"``: only `collect` searches. On ``"simpleSystemBase"`` only `collect` does.
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`. By default the
             environment variable ``FARREF_SITES`` decides.
