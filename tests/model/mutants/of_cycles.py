@@ -43,13 +43,6 @@ CYCLES = {
         Mutant("does not compare the looks", Quest, "see", "!= grip", "is None"),
     ),
     "a ring, and a reference that goes to and fro between two members [borrow]": (
-        Mutant(
-            "knows only the forks that the owner counts",
-            BorrowingUser,
-            "grip",
-            "self.known | self.reported",
-            "self.known",
-        ),
         Mutant("forgets the table", BorrowingUser, "grip", "self.borrowers.items()", "()"),
     ),
     "a ring, and a reference that leaves between two looks": (
