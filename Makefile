@@ -45,7 +45,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-bases elsewhere lint types fmt docs docs-serve smoke soak simulate conformance bench \
+.PHONY: help demo test test-all test-bases elsewhere lint types fmt docs docs-serve smoke soak rings simulate conformance bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -114,6 +114,9 @@ elsewhere: $(STAMP) ## tests without what only Linux has (15 minutes)
 soak: $(STAMP) ## the tests of minutes, then 10 minutes of kills
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
+
+rings: $(STAMP) ## 100 random graphs with searches, 40 with a death, 150 games, 100,000 live objects
+	$(BIN)/pytest -m slow tests/actors/cycles
 
 simulate: $(STAMP) ## random programs in virtual time, for 2 minutes
 	$(BIN)/python -m tests.simulation $(SIMULATE_OPTIONS)

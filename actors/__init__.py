@@ -10,6 +10,7 @@ core        the core of an endpoint: steps, packets, peers
 values      the user's values: pickled, opened, stored
 calls       requests of an endpoint to others
 handles     the objects that programs hold: references
+cycles      garbage in cycles: searched for, and collected
 serving     answers of an endpoint to others
 cluster     the members of the system, and their deaths
 looking     looking at a running system

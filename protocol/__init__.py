@@ -24,6 +24,7 @@ and a test reads the list::
     lending     the two views where calls lend
     borrowing   the two views where calls lend, and replies report borrowers
     sharing     the disciplines: which two views a system has
+    quest       the evidence of one search for garbage in cycles
     creations   the creations that an owner has seen
     state       the tables of one endpoint, as plain data
     entries     the beginning and end of entries in the tables, and their holders
@@ -35,6 +36,7 @@ and a test reads the list::
     hosting     the requests of others on the objects here
     death       the consequences of another endpoint's death
     rings       finds requests that wait for each other
+    cycles      finds objects that only hold each other
     context     composes all of them, and gives each message to its machine
     rendezvous  agrees on the members of a group
 """

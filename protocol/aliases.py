@@ -115,6 +115,14 @@ class Aliases(msgspec.Struct):
             if not alias.gone and self.names.whereabouts(alias.target) == rref
         ]
 
+    def standing(self) -> dict[RRefId, list[RRefId]]:
+        """For each object, the aliases that live here and hold it, each by a handle of its own."""
+        found: dict[RRefId, list[RRefId]] = {}
+        for alias in self.state.aliases.values():
+            if not alias.gone:
+                found.setdefault(self.names.whereabouts(alias.target), []).append(alias.rref)
+        return found
+
     # ---- at the target
 
     def receive_alias_ref(self, sender: WorkerId, message: AliasRef) -> list[Effect]:

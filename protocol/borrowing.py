@@ -42,9 +42,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from .effects import Effect, Send
 from .lending import LendingOwner
-from .messages import Delete, ForkRequest, NotifyRefRemoved, Passing, RefRemoved, Report
+from .messages import Delete, ForkRequest, Grip, NotifyRefRemoved, Passing, RefRemoved, Report
 from .user import User
 
 if TYPE_CHECKING:
@@ -78,6 +80,7 @@ class BorrowingOwner(LendingOwner):
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
         new = [(fork, worker) for fork, worker in borrowers if fork not in self.forks]
         self.forks.update(new)
+        self.stamp += len(new)
         return [self._notify(fork, worker) for fork, worker in new]
 
     def _notify(self, fork: ForkId, worker: WorkerId) -> Effect:
@@ -173,6 +176,7 @@ class BorrowingUser(User):
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender that got this table has died, maybe before it could pass the table on."""
         self.borrowers.update(borrowers)
+        self.stamp += 1
         return self._announce(mint) + self.settle()
 
     def _announce(self, mint: Callable[[], ForkId]) -> list[Effect]:
@@ -203,6 +207,12 @@ class BorrowingUser(User):
         """
         waits = (self.reported or self.borrowers) and not self.known
         return not waits and super().unused
+
+    def grip(self, by: Iterable[RRefId]) -> Grip:
+        """The owner learns of the table, and of this endpoint, when an entry ends."""
+        forks = tuple(sorted(self.known | self.reported))
+        others = tuple(sorted(self.borrowers.items()))
+        return replace(super().grip(by), forks=forks, others=others)
 
     def settle(self) -> list[Effect]:
         """A leaving endpoint hands its table over."""

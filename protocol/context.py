@@ -24,7 +24,7 @@ Death reaches a context in two steps, ``died`` and ``bury`` (see `death`).
 A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
 ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
-`Loans.served`, `Rings.blocker` and `Entries.how`.
+`Loans.served`, `Rings.blocker`, `Cycles.may_be_garbage` and `Entries.how`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, assert_never
 
 from .aliases import Aliases
 from .borrowing import batched
+from .cycles import Cycles
 from .death import Death
 from .effects import Effect, Hand, Run, Send, Stop
 from .entries import Entries
@@ -48,9 +49,11 @@ from .messages import (
     Canonical,
     ChildAck,
     Create,
+    Cut,
     Delete,
     Fetch,
     ForkRequest,
+    Holders,
     Invoke,
     Message,
     NotifyRefRemoved,
@@ -61,6 +64,7 @@ from .messages import (
     RoomAsked,
     RoomGiven,
     Tell,
+    WhoHolds,
     check_message,
 )
 from .names import Names
@@ -73,6 +77,7 @@ from .state import Tables
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from .cycles import Found
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Cargo, Descriptor
@@ -98,6 +103,7 @@ class Context:
         self._hosting = Hosting(state, entries, references, requests, aliases)
         self._death = Death(state, entries, loans, aliases)
         self.rings = Rings(state, entries)
+        self.cycles = Cycles(state, entries, aliases)
 
     # ---- questions
 
@@ -258,6 +264,29 @@ class Context:
         """
         return self._finish(self.rings.waits(run, call, number, what))
 
+    def suspect_cycle(self, rrefs: Iterable[RRefId], *, cuts: bool = True) -> list[Effect]:
+        """The objects *rrefs* here may be garbage in rings: search, until `Looked`.
+
+        The first of them names the search. Without *cuts* it only reports.
+        """
+        return self._finish(self.cycles.suspect(rrefs, cuts=cuts))
+
+    def scanned(
+        self, asker: WorkerId, look: int, rrefs: tuple[RRefId, ...], found: Found | None
+    ) -> list[Effect]:
+        """The answer to a `Scan`: the values that hold *rrefs*.
+
+        *found* has, for each of *rrefs* and of the objects here that lead to them, the objects with
+        handles of it in their values, and the number of handles. It leaves out each handle that
+        anything else in the process reaches. If the scan is to be exact, all of that must be so at
+        this very moment. None: the shell cannot tell.
+        """
+        return self._finish(self.cycles.scanned(asker, look, rrefs, found))
+
+    def give_up_cycle(self, start: RRefId) -> list[Effect]:
+        """In the search from *start*, wait no longer for endpoints that have not answered."""
+        return self._finish(self.cycles.give_up(start))
+
     # ---- messages
 
     def receive(self, sender: WorkerId, message: Message) -> list[Effect]:
@@ -331,6 +360,12 @@ class Context:
                 return self.aliases.receive_alias_gone(sender, message)
             case Probe():
                 return self.rings.receive_probe(sender, message)
+            case WhoHolds():
+                return self.cycles.receive_who_holds(sender, message)
+            case Holders():
+                return self.cycles.receive_holders(sender, message)
+            case Cut():
+                return self.cycles.receive_cut(message)
             case RoomAsked() | RoomGiven():
                 return []  # delivery has handled it
             case _:
@@ -366,7 +401,8 @@ class Context:
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> list[Effect]:
         """*worker* is dead; it may not have received the *unacknowledged* messages."""
-        return self._finish(self._death.died(worker, unacknowledged))
+        effects = self._death.died(worker, unacknowledged)
+        return self._finish(effects + self.cycles.died())
 
     def uncounted(self) -> frozenset[ForkId]:
         """The forks that owners were asked to count, and have not acknowledged.

@@ -97,6 +97,42 @@ class Look(msgspec.Struct, frozen=True):
     run: CallId
 
 
+class Scan(msgspec.Struct, frozen=True):
+    """Say by `Context.scanned` which values hold *rrefs*, for look *look* of *asker*.
+
+    *exact*: as it is at the very moment of the answer. Else a variable that came or went during the
+    search may be missed.
+    """
+
+    asker: WorkerId
+    look: int
+    rrefs: tuple[RRefId, ...]
+    exact: bool = False
+
+
+class Collect(msgspec.Struct, frozen=True):
+    """*rref* is garbage in a ring: drop its value. `Free` follows when nobody holds it."""
+
+    rref: RRefId
+
+
+class Garbage(msgspec.Struct, frozen=True):
+    """Objects that only hold each other, and that hang together: a finding of a search."""
+
+    objects: tuple[RRefId, ...]
+    ring: tuple[RRefId, ...]
+    """One of the rings among them, from an object back to it."""
+    cut: int
+    """The number of objects with a value that is dropped; 0 if they are only reported."""
+
+
+class Looked(msgspec.Struct, frozen=True):
+    """The search from *start* is over. All objects that are in no garbage may be alive."""
+
+    start: RRefId
+    garbage: tuple[Garbage, ...] = ()
+
+
 class Confirmed(msgspec.Struct, frozen=True):
     """The owner counts this endpoint's reference to *rref*."""
 
@@ -124,4 +160,20 @@ class Free(msgspec.Struct, frozen=True):
     rref: RRefId
 
 
-Effect = Send | Run | Resume | Refuse | Hand | Settle | Fail | Stop | Look | Confirmed | Lose | Free
+Effect = (
+    Send
+    | Run
+    | Resume
+    | Refuse
+    | Hand
+    | Settle
+    | Fail
+    | Stop
+    | Look
+    | Scan
+    | Collect
+    | Looked
+    | Confirmed
+    | Lose
+    | Free
+)

@@ -250,5 +250,7 @@ class Entries(msgspec.Struct):
         self.state.calls += 1
         call = _new(CallId, (self.state.me, self.state.calls))
         if rref is not None:
-            self.entry(rref).pending.add(call)
+            entry = self.entry(rref)
+            entry.stamp += 1
+            entry.pending.add(call)
         return call

@@ -76,8 +76,8 @@ class LendingOwner(Owner):
         return super().forget(worker)
 
     @property
-    def unused(self) -> bool:
-        return not self.lent and super().unused
+    def at_rest(self) -> bool:
+        return not self.lent and super().at_rest
 
 
 class Loan(NamedTuple):
@@ -205,8 +205,8 @@ class LendingUser(User):
         self.loans.clear()
 
     @property
-    def unused(self) -> bool:
-        return not self.loans and super().unused
+    def at_rest(self) -> bool:
+        return not self.loans and super().at_rest
 
     def settle(self) -> list[Effect]:
         """Without a known fork there is no owner to tell."""

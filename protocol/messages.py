@@ -28,13 +28,17 @@ message               from -> to            in the notes' words
                       owner
 `Probe`               waiter -> endpoint    (not in the notes)
                       it asked
+`WhoHolds`            owner -> holder       (not in the notes)
+`Holders`             holder -> owner       (not in the notes)
+`Cut`                 owner -> owner        (not in the notes)
 `RoomAsked`           sender -> receiver    (not in the notes)
 `RoomGiven`           receiver -> sender    (not in the notes)
 ====================  ====================  ============================================
 
 Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
-disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, and `room` for the last
-two. Those two are about messages, not about references: delivery keeps them to itself.
+disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, `cycles` for `WhoHolds`
+and the two after it, and `room` for the last two. Those two are about messages, not about
+references: delivery keeps them to itself.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An object
 that finds itself in the chain would wait for itself, so it refuses the call (G6). `rings` finds
@@ -280,6 +284,61 @@ class Probe(Said, frozen=True, kw_only=True):
     before: tuple[Hop, ...] = ()
 
 
+class Grip(Part, frozen=True, kw_only=True):
+    """How one endpoint holds one object, if nothing but values and other endpoints keep it there.
+
+    *others* are the forks that the endpoint counts or lists for other endpoints, with the holder of
+    each.
+    """
+
+    rref: RRefId
+    stamp: Number
+    """The number of times that the object, or a request on it, has come here or left."""
+    by: tuple[RRefId, ...] = ()
+    """The objects of the endpoint that hold it: in their values, or as its aliases."""
+    others: tuple[tuple[ForkId, WorkerId], ...] = ()
+    owned: bool = False
+    alias: bool = False
+    """It lives there, and stands for another object."""
+    forks: tuple[ForkId, ...] = ()
+    """At a user: its own forks."""
+
+
+class WhoHolds(Said, frozen=True, kw_only=True):
+    """Owner -> holder: does anything keep *rrefs* at your endpoint, besides values of objects?
+
+    One `Holders` answers it. *look* is a number of the asker's. *exact*: it must be true of one
+    moment, as the objects may be collected.
+    """
+
+    words = ("look",)
+    hue = 143
+    look: Number
+    rrefs: tuple[RRefId, ...]
+    exact: bool = False
+
+
+class Holders(Said, frozen=True, kw_only=True):
+    """Holder -> owner: the grips on the objects, and on the objects here that lead to them.
+
+    No grip on one of them: something else keeps it, or may keep it.
+    """
+
+    words = ("looked",)
+    hue = 107
+    look: Number
+    grips: tuple[Grip, ...] = ()
+
+
+class Cut(Said, frozen=True, kw_only=True):
+    """Owner -> owner: *rref* is garbage in a ring; drop its value, unless *stamp* has changed."""
+
+    words = ("cut", "cut {rref}", "cut")
+    hue = 203
+    rref: RRefId
+    stamp: Number
+
+
 class Cancel(Said, frozen=True, kw_only=True):
     """Caller -> callee: if *call* has not started, do not start it; reply in any case.
 
@@ -409,6 +468,9 @@ Control = (
     | Canonical
     | AliasGone
     | Probe
+    | WhoHolds
+    | Holders
+    | Cut
     | RoomAsked
     | RoomGiven
 )
@@ -460,14 +522,15 @@ FLOW_OF: dict[type, Flow] = {
 ABOUT_ROOM = frozenset({RoomAsked, RoomGiven})
 """Messages of delivery to delivery: nothing else has to handle them."""
 
-NAMING = frozenset({Reply, Returned, RefRemoved, Canonical})
+NAMING = frozenset({Reply, Returned, RefRemoved, Canonical, Holders})
 """The kinds of messages in which `strangers_in` finds endpoints."""
 
 
 def strangers_in(message: Message) -> Iterator[WorkerId]:
     """The endpoints that *message* names beside its payload, and that may be new to its receiver.
 
-    These are the borrowers that it hands over, and the owner of an alias's canonical object.
+    These are the borrowers that it hands over, the owner of an alias's canonical object, and the
+    holders of an object that may be garbage.
     """
     match message:
         case Reply(loans=reports) | Returned(loans=reports):
@@ -476,6 +539,9 @@ def strangers_in(message: Message) -> Iterator[WorkerId]:
         case RefRemoved(removed=removed):
             for each in removed:
                 yield from (worker for _, worker in each.borrowers)
+        case Holders(grips=grips):
+            for grip in grips:
+                yield from (worker for _, worker in grip.others)
         case _:
             pass
     match message:

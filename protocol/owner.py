@@ -51,9 +51,11 @@ from typing import TYPE_CHECKING
 
 from .effects import Effect, Free, Refusal, Refuse, Resume, Run, Send
 from .errors import ProtocolError
-from .messages import Ack, ChildAck, Passing
+from .messages import Ack, ChildAck, Grip, Passing
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from .alias import Alias
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Create, Delete, Descriptor, ForkRequest, Hop, ObjectRequest, Report
@@ -87,6 +89,7 @@ class Owner:
         "rref",
         "running",
         "serial",
+        "stamp",
         "target",
     )
 
@@ -123,6 +126,9 @@ class Owner:
         """The owners of aliases that wait to be told what this object is, and their questions."""
         self.label = rref
         """The greatest id of an alias on a way to this object."""
+        self.stamp = 0
+        """The references and requests that have come or left, and the forks counted since; see
+        `cycles`."""
 
     # ---- holding the object
 
@@ -152,6 +158,7 @@ class Owner:
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
         """The reference comes home: its message holds the owner's own entry from now on."""
         self.messages += 1
+        self.stamp += 1
         if descriptor.passing is not Passing.FORK:
             return []  # the lender keeps its own pin until the reply
         if descriptor.parent == me:
@@ -166,6 +173,7 @@ class Owner:
         """unknown -> known."""
         self._check_unknown(message.fork)
         self.forks[message.fork] = sender
+        self.stamp += 1
         return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
@@ -214,6 +222,7 @@ class Owner:
 
     def enqueue(self, sender: WorkerId, request: ObjectRequest) -> list[Effect]:
         """Queue *request* for its turn on the object."""
+        self.stamp += 1
         if self._waits_for_itself(request):
             return [Refuse(sender, request, Refusal.SELF_WAIT)]
         if len(self.queue) >= MAX_QUEUED:
@@ -339,18 +348,32 @@ class Owner:
         return self.settle()
 
     @property
-    def unused(self) -> bool:
-        """Nobody holds the object, and no message about it or request on it is under way."""
+    def at_rest(self) -> bool:
+        """No message about the object or request on it is under way."""
         return (
             (self.resolved or self.alias is not None)
-            and not self.handles
             and not self.messages
-            and not self.forks
             and not self.pending
             and not self.queue
             and not self.asking
             and not self.running
             and not self.aside
+        )
+
+    @property
+    def unused(self) -> bool:
+        """Nobody holds the object, and it is at rest."""
+        return not self.handles and not self.forks and self.at_rest
+
+    def grip(self, by: Iterable[RRefId]) -> Grip:
+        """How this endpoint holds its object, through the objects *by*."""
+        return Grip(
+            rref=self.rref,
+            stamp=self.stamp,
+            by=tuple(by),
+            others=tuple(sorted(self.forks.items())),
+            owned=True,
+            alias=self.alias is not None,
         )
 
     def settle(self) -> list[Effect]:

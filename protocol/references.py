@@ -50,6 +50,7 @@ class References(msgspec.Struct):
         so it is not pinned.
         """
         entry = self._shareable(rref, to, lost=lost)
+        entry.stamp += 1
         fork = self.entries.mint_fork()
         if not (lost and self.entries.is_lost(entry.rref)):
             entry.fork(fork, to)
@@ -58,6 +59,7 @@ class References(msgspec.Struct):
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
         entry = self._shareable(rref, to)
+        entry.stamp += 1
         fork = self.entries.mint_fork()
         counted = isinstance(entry, User) and entry.counted
         passing = entry.lend(fork, to, replies=replies)

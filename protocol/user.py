@@ -39,10 +39,10 @@ from typing import TYPE_CHECKING
 
 from .effects import Confirmed, Effect, Send
 from .errors import ProtocolError
-from .messages import ChildAck, Delete, ForkRequest, Passing
+from .messages import ChildAck, Delete, ForkRequest, Grip, Passing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Ack, Descriptor, Report
@@ -64,6 +64,7 @@ class User:
         "pending",
         "requested",
         "rref",
+        "stamp",
     )
 
     def __init__(self, rref: RRefId, owner: WorkerId) -> None:
@@ -89,6 +90,8 @@ class User:
         """The owner has answered a request on the object itself: the object is no alias."""
         self.lost = False
         """The owner died."""
+        self.stamp = 0
+        """The references and requests that have left from here (see `cycles`)."""
 
     @property
     def confirmed(self) -> bool:
@@ -211,9 +214,21 @@ class User:
         return bool(self.handles or self.messages or self.pending or self.children)
 
     @property
+    def at_rest(self) -> bool:
+        """Nothing but handles needs the reference, and the owner's view is settled."""
+        return (
+            not self.messages and not self.pending and not self.children and self.requested is None
+        )
+
+    @property
     def unused(self) -> bool:
         """Nothing needs the reference, and the owner's view is settled."""
-        return not self.in_use and self.requested is None
+        return not self.handles and self.at_rest
+
+    def grip(self, by: Iterable[RRefId]) -> Grip:
+        """How this endpoint holds the object, through the objects *by*."""
+        forks = tuple(sorted(self.known))
+        return Grip(rref=self.rref, stamp=self.stamp, by=tuple(by), forks=forks)
 
     def settle(self) -> list[Effect]:
         """Send the `Delete` as soon as nothing needs the reference (G1), and never before (G2)."""

@@ -13,7 +13,7 @@ import secrets
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 import psutil
 from msgspec.structs import replace
@@ -31,6 +31,7 @@ from ..core.current import enter_program, leave_program, running_in
 from ..core.notices import notice
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, processes, versions
+from ..looking.collecting import COLLECT_PATIENCE, collect
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from ..looking.why import why
 from ..shells.endpoint import Endpoint
@@ -50,7 +51,14 @@ from ..wire.messages import (
     Serving,
     WorkerInfo,
 )
-from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, Settings, check_timeout
+from ..wire.settings import (
+    DEFAULT_TIMEOUT,
+    LONGEST,
+    THREADS,
+    CycleMode,
+    Settings,
+    check_timeout,
+)
 from . import sessions
 from .creating import create_actor, create_worker
 from .ending import Ending, named
@@ -61,6 +69,7 @@ if TYPE_CHECKING:
     from datetime import timedelta
     from pathlib import Path
 
+    from ...protocol.effects import Garbage
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
     from ..core.counters import Counters
@@ -117,6 +126,10 @@ class System:
         silence: an endpoint silent for this many seconds counts as dead, unless its process is
             only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
+        cycles: whether endpoints search by themselves for objects that only hold each other, over
+            any number of endpoints. ``"collect"``: such objects are freed. ``"report"``: a line of
+            the log names them. ``"off"``, the default: only `collect` searches. On
+            ``"simpleSystemBase"`` only `collect` does.
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`. By default the
             environment variable ``FARREF_SITES`` decides.
@@ -151,6 +164,7 @@ class System:
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
         silence: float | None = 5.0,
+        cycles: CycleMode = "off",
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
         telemetry: bool | Callable[[], object] | None = None,
@@ -166,6 +180,9 @@ class System:
             raise TypeError(f"faults must be a farref.testing.Faults or None, not {faults!r}")
         if sharing not in list(DISCIPLINES):  # a list: *sharing* may be unhashable
             raise ValueError(f"sharing must be one of {', '.join(DISCIPLINES)}, not {sharing!r}")
+        modes = get_args(CycleMode)
+        if cycles not in modes:
+            raise ValueError(f"cycles must be one of {', '.join(modes)}, not {cycles!r}")
         self._choose(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
@@ -180,6 +197,7 @@ class System:
             timeout=timeout,
             orphan_grace=orphan_grace,
             silence=silence,
+            cycles=cycles,
             trace=os.path.abspath(trace) if trace is not None else None,
             sites=asked_for() if sites is None else sites,
             telemetry=spans.asked_for(telemetry),
@@ -586,6 +604,25 @@ class System:
         self._check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return count(self.endpoint.inspector, seconds, attached=self._attached)[0]
+
+    def collect(
+        self, *, dry_run: bool = False, timeout: float = COLLECT_PATIENCE
+    ) -> tuple[Garbage, ...]:
+        """Search now for objects that only hold each other, and free them (G5).
+
+        Blocks until all endpoints have searched. The freed objects go soon after. Any `cycles=` of
+        the system will do.
+
+        Args:
+            dry_run: only search.
+            timeout: seconds for each endpoint's searches; the rest is left for another time.
+
+        Returns:
+            The garbage: the ids of the objects found together, and a ring among them.
+        """
+        self._check_up()
+        seconds, inspector = check_timeout(timeout, COLLECT_PATIENCE), self.endpoint.inspector
+        return collect(inspector, seconds, cuts=not dry_run)
 
     # ---- messages
 

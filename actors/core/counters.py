@@ -57,6 +57,12 @@ class Counters:
     """Messages that wait for its handlers now, or for the program to `listen`."""
     backlog: int = 0
     """Messages that it has sent and that have no acknowledgement now."""
+    searches: int = 0
+    """Searches for garbage in rings that it began and that have ended."""
+    collected: int = 0
+    """Objects that these searches found to be garbage."""
+    pause: float = 0.0
+    """The longest time in seconds for which such a search has stopped all threads."""
     timers: int = 0
     """Wakeups that its process has asked for and that have not come; on our own base only."""
 
@@ -67,6 +73,7 @@ class Counters:
             mine, theirs = getattr(self, each.name), getattr(other, each.name)
             by_kind = isinstance(mine, dict)
             both[each.name] = dict(Counter(mine) + Counter(theirs)) if by_kind else mine + theirs
+        both["pause"] = max(self.pause, other.pause)
         return Counters(**both)
 
 

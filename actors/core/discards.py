@@ -97,6 +97,11 @@ class Discards:
 
     # ---- settling; under the endpoint's lock
 
+    @property
+    def counted(self) -> int:
+        """The number of objects that are counted."""
+        return len(self._holds)
+
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended."""
         while self.ended:  # all at once: fewer messages report it

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ..cluster.deaths import Deaths
     from ..core.core import Core
     from ..core.delivery import Delivery
+    from ..cycles.collector import Collector
     from ..handles.front import Front
     from ..serving.server import Server
 
@@ -21,13 +22,21 @@ class Counting(Internal):
     """Reads the counters of one endpoint."""
 
     def __init__(
-        self, core: Core, delivery: Delivery, calls: Calls, server: Server, deaths: Deaths
+        self,
+        core: Core,
+        *,
+        delivery: Delivery,
+        calls: Calls,
+        server: Server,
+        deaths: Deaths,
+        collector: Collector,
     ) -> None:
         self.core = core
         self._delivery = delivery
         self._calls = calls
         self._server = server
         self._deaths = deaths
+        self._collector = collector
 
     def read(self) -> Counters:
         """All counters. Takes the endpoint's lock for a moment."""
@@ -68,6 +77,9 @@ class Counting(Internal):
             waiting=core.pool.waits + core.chores.waits,
             inbox=core.port.queued(),
             backlog=backlog,
+            searches=self._collector.searches,
+            collected=self._collector.collected,
+            pause=self._collector.scanner.pause,
             timers=core.port.timers(),
         )
 

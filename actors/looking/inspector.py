@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.delivery import Delivery
     from ..core.registry import Registry
+    from ..cycles.collector import Collector
     from ..values.objects import Objects
     from ..wire.messages import WorkerInfo
     from .counting import Counting
@@ -46,16 +47,19 @@ class Inspector(Internal):
     def __init__(
         self,
         core: Core,
+        *,
         registry: Registry,
         delivery: Delivery,
         objects: Objects,
         counting: Counting,
+        collector: Collector,
     ) -> None:
         self.core = core
         self.registry = registry
         self._delivery = delivery
         self._objects = objects
         self._counting = counting
+        self._collector = collector
         core.takers[Inspect] = self.asked
         self._pool = Pool(1, f"farref inspector {core.me}")
 
@@ -66,6 +70,7 @@ class Inspector(Internal):
         about: RRefId | None = None,
         *,
         rows: bool = True,
+        collect: tuple[float, bool] | None = None,
     ) -> dict[WorkerId, Inspected | None]:
         """The answer of each of *infos*; None if it did not answer within *seconds*, or died.
 
@@ -74,7 +79,7 @@ class Inspector(Internal):
         core, end = self.core, time.monotonic() + seconds
         answers: dict[WorkerId, Inspected | None] = {}
         with contextlib.ExitStack() as asking:
-            what = {"asker": core.address, "about": about, "rows": rows}
+            what = {"asker": core.address, "about": about, "rows": rows, "collect": collect}
             asked = {
                 info.id: asking.enter_context(self.registry.posed(Inspect, info, **what))
                 for info in infos
@@ -83,7 +88,7 @@ class Inspector(Internal):
             for info in infos:
                 if info.id == core.me:  # in another thread, to see this thread's variables, too
                     mine = asked[info.id] = concurrent.futures.Future()
-                    question = Inspect(0, info.address, about, rows)
+                    question = Inspect(0, info.address, about, rows, collect)
                     self.asked(question, mine.set_result)
             for worker, answer in asked.items():
                 there = core.port.wait(answer, max(0.0, end - time.monotonic()))
@@ -101,6 +106,10 @@ class Inspector(Internal):
         """The answer, with ids in full."""
         core, objects = self.core, self._objects
         core.step(list)  # settle the dropped references
+        if question.collect is not None:
+            seconds, cuts = question.collect
+            found = self._collector.collect(seconds, cuts=cuts)
+            return Inspected(question.token, garbage=tuple(found))
         if question.about is not None:
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)

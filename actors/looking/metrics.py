@@ -28,7 +28,7 @@ class Metric:
     name: str
     """Without ``farref_`` and ``_total``."""
     help: str
-    read: Callable[[Counters], int | dict[str, int]]
+    read: Callable[[Counters], float | dict[str, int]]
     """Its value, or its values by *label*."""
     label: str = ""
     grows: bool = False
@@ -40,7 +40,7 @@ class Metric:
         """Its name in Prometheus."""
         return f"farref_{self.name}{'_total' if self.grows else ''}"
 
-    def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], int]]:
+    def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], float]]:
         """Its values, each with its own labels."""
         value = self.read(counters)
         if isinstance(value, dict):
@@ -86,6 +86,14 @@ METRICS = (
         lambda c: c.payload_bytes,
         grows=True,
         unit="By",
+    ),
+    Metric("searches", "Searches for garbage in rings.", lambda c: c.searches, grows=True),
+    Metric("collected", "Objects found to be such garbage.", lambda c: c.collected, grows=True),
+    Metric(
+        "search_pause_seconds",
+        "The longest time for which such a search has stopped all threads.",
+        lambda c: c.pause,
+        unit="s",
     ),
     Metric("packets_sent", "Packets sent.", lambda c: c.packets_sent, grows=True),
     Metric("packets_received", "Packets received.", lambda c: c.packets_received, grows=True),
@@ -135,7 +143,7 @@ def _head(name: str, about: str, kind: str) -> list[str]:
     return [f"# HELP {name} {about}", f"# TYPE {name} {kind}"]
 
 
-def _line(name: str, system: str, endpoint: str, labels: dict[str, str], value: int) -> str:
+def _line(name: str, system: str, endpoint: str, labels: dict[str, str], value: float) -> str:
     told = {"system": system, "endpoint": endpoint, **labels}
     inside = ",".join(f'{key}="{_escaped(each)}"' for key, each in told.items())
     return f"{name}{{{inside}}} {value}"

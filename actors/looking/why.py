@@ -9,7 +9,7 @@ reference that its parent has sent it, a message is on its way, or stuck.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import ProtocolError
@@ -42,7 +42,7 @@ class Reason:
     """One step of the explanation, and the steps behind it."""
 
     kind: str
-    """``reference``, ``endpoint``, ``note``, or a `Holding.kind`."""
+    """``reference``, ``endpoint``, ``note``, ``cycle``, or a `Holding.kind`."""
     text: str
     where: str = ""
     """``file:line in function``, for variables."""
@@ -153,7 +153,9 @@ class _Explanation:
         rows = {row.worker: row for row in self._snapshot.of(rref)}
         title = self._title(rref, rows)
         if rref in self._path:
-            return Reason("note", f"{title}: a cycle, explained above at {rref}", rref=rref)
+            ring = " -> ".join(self._ring(rref))
+            text = f"{title}: the cycle {ring}, explained above at {rref}"
+            return Reason("cycle", text, rref=rref)
         if rref in self._explained or len(self._explained) >= MOST:
             return Reason("note", f"{title}: explained above", rref=rref)
         self._explained.add(rref)
@@ -172,7 +174,17 @@ class _Explanation:
         if not reasons:
             reasons.append(Reason("note", "nothing: it is about to be freed"))
         self._path.pop()
-        return Reason("reference", title, rref=rref, children=tuple(reasons))
+        reason = Reason("reference", title, rref=rref, children=tuple(reasons))
+        ends = [each for each in reason.walk() if not each.children]
+        if self._path or any(each.kind != "cycle" for each in ends):
+            return reason
+        only = "only the cycle keeps it: `farref gc` frees it"
+        return replace(reason, children=(Reason("note", only), *reasons))
+
+    def _ring(self, rref: str) -> list[str]:
+        """The cycle that closes at *rref*: each object holds the next one."""
+        way = self._path[self._path.index(rref) :]
+        return [rref, *reversed(way[1:]), rref]
 
     def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
         """How *row*'s endpoint has it. *owner*, if it answered, does not count that endpoint."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-FORMAT = 7
+FORMAT = 8
 """The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
 objects."""
 encode = msgspec.json.Encoder().encode

@@ -166,6 +166,14 @@ INPUTS: dict[str, dict[str, Any]] = {
     "done": _RREF | {"call": (CallId | None, None)},
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
+    "suspect_cycle": {"rrefs": tuple[RRefId, ...], "cuts": bool},
+    "scanned": {
+        "asker": WorkerId,
+        "look": Number,
+        "rrefs": tuple[RRefId, ...],
+        "held": tuple[tuple[RRefId, RRefId, Number], ...] | None,
+    },
+    "give_up_cycle": _RREF,
 }
 """The inputs, and the fields of each: a type, or a type and a default.
 

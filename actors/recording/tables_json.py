@@ -27,8 +27,9 @@ from ...protocol.dead import Dead
 from ...protocol.effects import Resume, Send
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser, Loan
-from ...protocol.messages import KINDS, Cargo, Descriptor, Hop, Moved, Passing, Report
+from ...protocol.messages import KINDS, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
 from ...protocol.owner import Owner
+from ...protocol.quest import Quest
 from ...protocol.sharing import DISCIPLINES
 from ...protocol.state import Name, Relay, Tables, Waiting
 from ...protocol.user import User
@@ -51,8 +52,8 @@ _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUs
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume),
-        *(*KINDS, Descriptor, Hop, Report, Moved),
+        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Quest),
+        *(*KINDS, Descriptor, Hop, Report, Moved, Grip),
     )
 }
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
@@ -79,6 +80,8 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no way of sharing")
     state = Tables(me, DISCIPLINES[sharing])
+    if isinstance(tables, dict):  # up to format 7 nobody searched
+        tables = {"_quests": ["dict"], "_looks": 0, **tables}
     if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
         raise SnapshotError("they lack fields of tables, or have others")
     read = _Reader(worker)
@@ -162,6 +165,8 @@ class _Reader:
         given = {field: self._value(value) for field, value in items}
         if issubclass(kind, Owner):  # up to format 6
             given = {"aside": set(), "serial": True, **given}
+        if kind in _MACHINES:  # up to format 7
+            given = {"stamp": 0, **given}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
         if made is None:

@@ -20,6 +20,7 @@ from ..cluster.deaths import Deaths
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
 from ..core.registry import Registry
+from ..cycles.collector import Collector
 from ..handles.front import Front
 from ..handles.rref import RRef
 from ..looking.counting import Counting
@@ -80,8 +81,23 @@ class Endpoint(Internal):
             calls=self.calls,
         )
         self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
-        self.counting = Counting(core, self.delivery, self.calls, self.server, self.deaths)
-        self.inspector = Inspector(core, self.registry, self.delivery, self.objects, self.counting)
+        self.collector = Collector(core, self.objects)
+        self.counting = Counting(
+            core,
+            delivery=self.delivery,
+            calls=self.calls,
+            server=self.server,
+            deaths=self.deaths,
+            collector=self.collector,
+        )
+        self.inspector = Inspector(
+            core,
+            registry=self.registry,
+            delivery=self.delivery,
+            objects=self.objects,
+            counting=self.counting,
+            collector=self.collector,
+        )
         self.watchers = Watchers(core)
         front = Front(
             core,
@@ -166,6 +182,7 @@ class Endpoint(Internal):
             self.deaths.beat(now)
             self.packer.tidy(now)
             self.waits.look(now)
+            self.collector.look(now)
             self.delivery.resend(now)
         return self.pause()
 
@@ -173,7 +190,12 @@ class Endpoint(Internal):
         """Seconds until `tick` has something to do; None if it has nothing to wait for."""
         now = time.monotonic()
         with self.core.lock:
-            ends = (self.delivery.deadline(), self.deaths.deadline(), self.waits.deadline())
+            ends = (
+                self.delivery.deadline(),
+                self.deaths.deadline(),
+                self.waits.deadline(),
+                self.collector.deadline(),
+            )
         dues = [due for due in ends if due is not None]
         return max(0.0, min(dues) - now) if dues else None
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...protocol.effects import Free, Lose, Loss
+from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
@@ -74,7 +74,7 @@ class Objects(Internal):
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        core.handlers |= {Lose: self._lose, Free: self._free}
+        core.handlers |= {Lose: self._lose, Free: self._free, Collect: self._collect}
         self._values: dict[RRefId, Stored] = {}
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
@@ -172,6 +172,27 @@ class Objects(Internal):
                 self.unfetched(effect.rref, stored.value, later)
         elif stored is not None:  # its __del__ is user code
             core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
+
+    def _collect(self, effect: Collect, later: Later) -> None:
+        """The object is garbage in a cycle: let go of its value, tell the program. Under the lock.
+
+        The program finds an error in the place of the value, if `on_delete` or a finalizer keeps a
+        handle that leads back to the object.
+        """
+        rref = effect.rref
+        stored = self._values.get(rref)
+        if stored is None or type(stored.value) is Failure:
+            return
+        error = RefLostError(
+            f"{rref} was collected: only objects that held each other held it; keep no reference "
+            "of such an object in on_delete or __del__"
+        )
+        failure = Failure.of(error, self._core.me.name, "its collection", str(rref))
+        self._values[rref] = Stored(failure)  # nobody has raised it
+        if stored.on_delete is not None:
+            self._run_on_delete(rref, stored.on_delete, stored.value)
+        else:
+            self._core.brief.submit(self._core.chores, Stored, self._let_go, [stored], later=later)
 
     def _run_on_delete(
         self, rref: RRefId, on_delete: Callable[[Any], object], value: object

@@ -371,6 +371,8 @@ class Inspect(msgspec.Struct, frozen=True):
     asker: ActorAddress
     about: RRefId | None = None
     rows: bool = True
+    collect: tuple[float, bool] | None = None
+    """Search for garbage in cycles instead, for so many seconds; true: and collect it."""
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -382,6 +384,8 @@ class Inspected(msgspec.Struct, frozen=True):
     holdings: tuple[Any, ...] = ()
     error: str = ""
     """The reason why there are none."""
+    garbage: tuple[Any, ...] = ()
+    """The `Garbage` that searches have found."""
 
 
 class Unfetched(msgspec.Struct, frozen=True):

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Literal
 
 import msgspec
 
 from ...protocol.sharing import Sharing
 from .faults import Faults
 
+CycleMode = Literal["collect", "report", "off"]
+"""What a system does about objects that only hold each other."""
 DEFAULT_TIMEOUT = 60.0
 """The most seconds that a wait takes unless it names another limit (G6)."""
 
@@ -32,6 +35,8 @@ class Settings(msgspec.Struct, frozen=True):
     """The least seconds between the notice of a death and the release of the dead one's holds."""
     silence: float | None = 5.0
     """An endpoint silent for this many seconds counts as dead; None: never."""
+    cycles: CycleMode = "off"
+    """Whether endpoints search for objects that only hold each other."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""
     sites: bool = False

@@ -22,6 +22,7 @@ from .actors.looking.why import Reason
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
+from .protocol.effects import Garbage
 from .protocol.errors import (
     AliasCycleError,
     CreationError,
@@ -86,6 +87,7 @@ __all__ = [
     "FetchTimeoutError",
     "ForeignReferenceError",
     "Future",
+    "Garbage",
     "GivenUpError",
     "Group",
     "GroupMember",

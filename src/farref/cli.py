@@ -7,6 +7,7 @@ import typer
 from .actors.hosting.versions import FARREF
 from .commands.demo import demo
 from .commands.down import down
+from .commands.gc import gc
 from .commands.join import join
 from .commands.metrics import metrics
 from .commands.new_key import key
@@ -45,6 +46,7 @@ def main(
 
 app.command()(demo)
 app.command()(down)
+app.command()(gc)
 app.command()(join)
 app.command()(key)
 app.command()(metrics)

@@ -29,6 +29,7 @@ NOTED = ("forward-owned", "return-owned")
 """Demos that play a published example, step by step."""
 OBJECTS = {
     "lend-kept": 2,
+    "ring": 2,
     "nested": 2,
     "return-owned": 2,
     "alias-chain": 3,

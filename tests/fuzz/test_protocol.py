@@ -28,6 +28,7 @@ from farref.protocol.messages import (
     Fetch,
     Flow,
     ForkRequest,
+    Grip,
     Hop,
     Invoke,
     Message,
@@ -165,6 +166,16 @@ class Maker:
         run, call = self.one(CallId), self.one(CallId)
         return Hop(run=run, call=call, number=self.rng.randint(0, 9))
 
+    def grip(self) -> Grip:
+        return Grip(
+            rref=self.one(RRefId),
+            stamp=self.rng.randint(0, 3),
+            by=self.some(lambda: self.one(RRefId)),
+            others=self.some(self.loan),
+            owned=self.rng.random() < 0.7,
+            forks=self.some(lambda: self.one(ForkId)),
+        )
+
     def message(self) -> Message:
         kind = self.rng.choice(KINDS)
         made = {each.name: self.field(each.type) for each in msgspec.structs.fields(kind)}
@@ -185,6 +196,7 @@ class Maker:
             tuple[RRefId, ...]: lambda: self.some(lambda: self.one(RRefId)),
             tuple[ForkId, ...]: lambda: self.some(lambda: self.one(ForkId)),
             tuple[Hop, ...]: lambda: self.some(self.hop),
+            tuple[Grip, ...]: lambda: self.some(self.grip),
             tuple[Report, ...]: lambda: self.some(self.report),
             tuple[Delete, ...]: lambda: self.some(self.delete),
             tuple[tuple[ForkId, WorkerId], ...]: lambda: self.some(self.loan),

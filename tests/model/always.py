@@ -39,6 +39,7 @@ from farref.protocol.user import User
 
 from .endpoint import Endpoint
 from .facts import Facts
+from .reach import reached, references_in, requested
 from .steps import Act, Deliver, Notice
 from .world import Envelope, Taken
 
@@ -58,13 +59,6 @@ class View:
             if receiver is not None and envelope.sender not in receiver.dead:
                 for descriptor in references_in(envelope.message):
                     yield envelope, descriptor
-
-
-def references_in(message: Message) -> tuple[Descriptor, ...]:
-    """The references that *message* brings."""
-    cargo, moved = getattr(message, "cargo", None), getattr(message, "moved", None)
-    inside = () if cargo is None else cargo.descriptors
-    return inside if moved is None else (*inside, moved.fork)
 
 
 def deletes_in(message: Message) -> tuple[Delete, ...]:
@@ -365,6 +359,21 @@ def not_freed_while_held(view: View) -> str | None:
     return None
 
 
+def not_collected_while_reachable(view: View) -> str | None:
+    """G4: no object is collected while a variable, a task, or a message on its way reaches it."""
+    collected = {rref for facts in view.living.values() for rref in facts.collected}
+    if not collected:
+        return None
+    roots = {rref for facts in view.living.values() for rref in facts.roots}
+    roots.update(descriptor.rref for _, descriptor in view.descriptors())
+    for sender, to, message in view.flying:
+        if to in view.living and sender not in view.living[to].dead:
+            roots.update(requested(message))
+    edges = {it: to for facts in view.living.values() for it, to in facts.edges.items()}
+    wrong = collected & reached(roots, edges)
+    return f"{wrong.pop()} is collected, and the program can reach it" if wrong else None
+
+
 def children_are_pinned(view: View) -> str | None:
     """G2: the parent of every unconfirmed child is pinned, as long as both live."""
     for _, descriptor in view.descriptors():
@@ -567,6 +576,7 @@ LATE = "nobody comes too late (G4)"
 FREED = "no free while held or in flight (G4)"
 ALWAYS: dict[str, Callable[[View], str | None]] = {
     FREED: not_freed_while_held,
+    "no collection of what is reachable (G4)": not_collected_while_reachable,
     LATE: nobody_is_late,
     "nothing is lost without a death (G4)": nothing_is_lost,
     "aliases are true": aliases_are_true,

@@ -47,7 +47,7 @@ from farref.world.shell import Shell
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, freeze
-from .steps import Act, Bury, Deliver, Notice, Step, Suspect
+from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
 
@@ -122,6 +122,16 @@ class Endpoint(Shell):
         """Rings that began a second lap here, and whether each ring existed then: see `model`."""
         self.suspicions = 0
         """The number of early suspicions."""
+        self.searches = 0
+        """The number of early searches for garbage in cycles."""
+        self.rested = 0
+        """The number of those that began when nothing else happened."""
+        self.collected: set[RRefId] = set()
+        """Objects here that were collected, and are not freed yet."""
+        self.opened: dict[str, RRefId] = {}
+        """Objects here with a value that a variable leads to, without a handle."""
+        self.loose: dict[RRefId, tuple[RRefId, ...]] = {}
+        """Of these, the ones that are gone: the handles in each value, which the variable keeps."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -137,6 +147,7 @@ class Endpoint(Shell):
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
+            *(self.collected, self.opened, self.loose),
         )
         return (
             freeze(self.context),
@@ -146,6 +157,8 @@ class Endpoint(Shell):
             self.unfinished,
             self.serial,
             self.suspicions,
+            self.searches,
+            self.rested,
         )
 
     def handles(self) -> Counter[RRefId]:
@@ -158,7 +171,7 @@ class Endpoint(Shell):
     def named(self) -> Counter[RRefId]:
         """The handles by their names: an alias has one handle of its target."""
         held = Counter(self.variables.values())
-        for inside in self.inside.values():
+        for inside in (*self.inside.values(), *self.loose.values()):
             held.update(inside)
         for task in self.tasks:
             held.update(rref for _, rref in task.frame)
@@ -223,6 +236,13 @@ class Endpoint(Shell):
             case Suspect(rref=rref, early=early):
                 self.suspicions += early
                 self.obey(self.context.suspect(rref))
+            case Search(rref=rref, early=early, together=together):
+                self.searches += early
+                self.rested += not early
+                others = sorted(self.inside.keys() - {rref}) if together else []
+                self.obey(self.context.suspect_cycle([rref, *others]))
+            case Forget(rref=rref):
+                self.obey(self.context.give_up_cycle(rref))
             case _:
                 assert_never(step)
         if self.owed:
@@ -265,6 +285,15 @@ class Endpoint(Shell):
                 return name in self.variables
             case do.Own(inside=inside):
                 needed = inside
+            case do.Put(name=name, into=into):
+                return self._find(task, name) is not None and self._value(task, into) is not None
+            case do.Open(name=name):
+                needed = (name,)
+            case do.Shut(name=name):
+                return name in self.opened
+            case do.Pull(out_of=out_of):
+                value = self._value(task, out_of)
+                return bool(self.inside.get(value, self.loose.get(value))) if value else False
             case do.Remote(refs=refs, method_of=target):
                 needed = refs if target is None else (*refs, target)
             case do.Say(refs=refs) | do.Ask(refs=refs):
@@ -275,7 +304,7 @@ class Endpoint(Shell):
                 needed = (name,)
             case do.Revoke(call=call):
                 return call in self.calls
-            case do.Abandon():
+            case do.Abandon() | do.Settle():
                 needed = ()
             case action:
                 assert_never(action)
@@ -338,11 +367,49 @@ class Endpoint(Shell):
 
     def free(self, rref: RRefId) -> None:
         """Note that the value was freed, if there was one."""
+        self.collected.discard(rref)
         if rref in self.lost:
             self.lost.discard(rref)
         else:
             self.freed.add(rref)
+        if rref in self.inside:
+            self._loosen(rref)
         super().free(rref)
+
+    def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """A handle in a value that a variable leads to is not held by the value alone."""
+        held = super().held_by_values()
+        for counts in held.values():
+            for opened in self.opened.values():
+                del counts[opened]
+        return held
+
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """The first look misses all variables of an object that a value holds."""
+        held = super().held_by_values()
+        standing = self.context.aliases.standing()
+        for rref, counts in held.items():
+            entry = self.context.entries.find(rref)
+            aliases = len(standing.get(rref, ()))
+            if entry is not None:
+                counts[min(counts)] += max(0, entry.handles - aliases - counts.total())
+        return held
+
+    def collect(self, rref: RRefId) -> None:
+        """Note that the value was collected."""
+        self.collected.add(rref)
+        self._loosen(rref)
+        super().collect(rref)
+
+    def _loosen(self, rref: RRefId) -> None:
+        """The object of *rref* goes; a variable may keep its value."""
+        if rref in self.opened.values():
+            self.loose[rref] = self.inside.pop(rref)
+
+    @property
+    def settles(self) -> bool:
+        """Whether the script is to wait until nothing else happens."""
+        return bool(self.script) and isinstance(self.script[0], do.Settle)
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
         """The call that the task of the request *run* is blocked in."""
@@ -451,7 +518,19 @@ class Endpoint(Shell):
 
     def _find(self, task: Task | None, name: str) -> RRefId | None:
         frame = dict(task.frame) if task else {}
+        if name == "self" and task is not None:
+            return task.target
         return frame.get(name) or self.variables.get(name)
+
+    def _value(self, task: Task | None, name: str) -> RRefId | None:
+        """The object with the value *name*."""
+        return self.opened.get(name) or self._find(task, name)
+
+    def _valued(self, task: Task | None, name: str) -> RRefId:
+        found = self._value(task, name)
+        if found is None:
+            raise AssertionError(f"{self.me} has no value {name}")
+        return found
 
     def _bind(self, task: Task | None, name: str, rref: RRefId) -> None:
         if task is None:
@@ -469,6 +548,13 @@ class Endpoint(Shell):
         last = max(index for index, (each, _) in enumerate(task.frame) if each == name)
         self._replace(task, replace(task, frame=task.frame[:last] + task.frame[last + 1 :]))
         return frame[name]
+
+    def _moved(self, task: Task | None, name: str, *, copy: bool) -> RRefId:
+        if not copy:
+            return self._unbind(task, name)
+        rref = self._needed(task, name)
+        self.context.hold(rref)
+        return rref
 
     # ---- actions
 
@@ -525,13 +611,29 @@ class Endpoint(Shell):
                 self.obey(context.drop(rref))
             case do.Keep(name=name, under=under):
                 self._bind(None, under or name, self._unbind(task, name))
+            case do.Put(name=name, into=into):
+                holder = self._valued(task, into)
+                if holder not in self.inside.keys() | self.loose.keys():
+                    return  # it has an error for a value
+                values = self.inside if holder in self.inside else self.loose
+                values[holder] = (*values[holder], self._moved(task, name, copy=action.copy))
+            case do.Pull(name=name, out_of=out_of):
+                holder = self._valued(task, out_of)
+                values = self.inside if holder in self.inside else self.loose
+                *stay, rref = values[holder]
+                values[holder] = tuple(stay)
+                self._bind(task, name, rref)
+            case do.Open(name=name):
+                self.opened[name] = self._needed(task, name)
+            case do.Shut(name=name):
+                self.drop(self.loose.pop(self.opened.pop(name), ()))
             case do.Pickle(name=name, to=to, for_call=for_call):
                 share = context.lend if for_call else context.fork
                 self.unfinished = (*self.unfinished, share(self._needed(task, name), worker(to)))
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
-            case do.Wait() | do.Await() | do.Need():
+            case do.Wait() | do.Await() | do.Need() | do.Settle():
                 pass
             case do.Take(name=name):
                 self._bind(task, name, self.variables.pop(name))

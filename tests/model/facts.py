@@ -6,7 +6,7 @@ the references that it holds, pins and counts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from farref.protocol.borrowing import BorrowingUser
@@ -16,6 +16,7 @@ from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import loans_among
 
 from .endpoint import Endpoint, workers
+from .reach import edges_of, roots_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,6 +63,12 @@ class Facts:
     """The known aliases here, and the canonical object of each."""
     dead: frozenset[WorkerId]
     """The endpoints that this one knows to be dead."""
+    collected: frozenset[RRefId] = frozenset()
+    """The objects here that were collected, as garbage in a ring."""
+    roots: frozenset[RRefId] = frozenset()
+    """The objects that code here reaches at once, as far as the program searches for rings."""
+    edges: dict[RRefId, frozenset[RRefId]] = field(default_factory=dict)
+    """The objects that each object here leads to, in the same case."""
 
     def kept_by(self, rref: RRefId) -> list[ForkId]:
         """The forks of *rref* here with parents that keep it until another endpoint does."""
@@ -78,8 +85,8 @@ class Facts:
         return forks.union(self.confirmed, self.unconfirmed.values(), self.loans, self.reported)
 
 
-def facts(endpoint: Endpoint) -> Facts:
-    """Read *endpoint*."""
+def facts(endpoint: Endpoint, *, searches: bool = False) -> Facts:
+    """Read *endpoint*; *searches*: somebody searches for garbage in cycles."""
     owners = endpoint.context.owners.values()
     users = [user for user in endpoint.context.users.values() if not user.lost]
     counted = frozenset(fork for owner in owners for fork in owner.forks)
@@ -119,7 +126,11 @@ def facts(endpoint: Endpoint) -> Facts:
             owner.rref
             for owner in owners
             if owner.resolved
-            and owner.rref not in endpoint.inside.keys() | endpoint.lost | endpoint.broken.keys()
+            and owner.rref
+            not in endpoint.inside.keys()
+            | endpoint.lost
+            | endpoint.broken.keys()
+            | endpoint.collected
         ),
         stood=endpoint.stood,
         broken=endpoint.broken,
@@ -132,4 +143,7 @@ def facts(endpoint: Endpoint) -> Facts:
             },
         },
         dead=workers(endpoint.context.dead),
+        collected=frozenset(endpoint.collected),
+        roots=frozenset(roots_of(endpoint)) if searches else frozenset(),
+        edges=edges_of(endpoint) if searches else {},
     )

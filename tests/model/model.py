@@ -13,6 +13,7 @@ from .endpoint import Endpoint
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
+from .reach import unreachable
 from .rest import EVENTUALLY
 from .show import step_line
 from .state import freeze
@@ -112,6 +113,10 @@ class ProgramModel:
         victims = sum(len(endpoint.victims) for endpoint in living.values())
         if victims > (self.program.victims or 0):
             return Mistake("a ring has one victim", f"{victims} calls were refused")
+        if self.program.searches is not None:
+            left = unreachable(living.values(), ())
+            if left:
+                return Mistake("no unreachable object stays (G5)", f"{sorted(left)} stay")
         for name, wrong in EVENTUALLY.items():
             reason = wrong(living, deaths=deaths)
             if reason is not None:
@@ -145,7 +150,8 @@ class ProgramModel:
         """
         if number == DEAD:
             return None
-        found = facts(self.world.endpoints[number])
+        searches = self.program.searches is not None
+        found = facts(self.world.endpoints[number], searches=searches)
         return self._distinct.setdefault(freeze(vars(found)), found)
 
     def _inspect(self, taken: Taken) -> Mistake | None:

@@ -18,10 +18,12 @@ from farref.protocol.messages import (
     Call,
     Cancel,
     Create,
+    Cut,
     Delete,
     Descriptor,
     Fetch,
     ForkRequest,
+    Holders,
     Invoke,
     Message,
     Probe,
@@ -480,3 +482,44 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "each second lap begins in a ring that is there")
 def _(taken: Taken) -> bool:
     return False in taken.before.laps.values()
+
+
+# ---- garbage in cycles
+
+
+def _ended(taken: Taken) -> bool:
+    """A search ends here, and nothing is cut."""
+    before, after = taken.before.context.state.quests, taken.after.context.state.quests
+    cut = any(isinstance(it.message, Cut) for it in taken.sent)
+    collected = taken.after.collected - taken.before.collected
+    return bool(before.keys() - after.keys()) and not cut and not collected
+
+
+@claim(NEVER_STEP, "no look finds anything alive")
+def _(taken: Taken) -> bool:
+    return any(isinstance(it.message, Holders) and not it.message.grips for it in taken.sent)
+
+
+@claim(NEVER_STEP, "a closed set is garbage")
+def _(taken: Taken) -> bool:
+    quests = taken.before.context.state.quests.values()
+    return _ended(taken) and any(quest.again for quest in quests)
+
+
+@claim(NEVER_STEP, "no death ends a search")
+def _(taken: Taken) -> bool:
+    return isinstance(taken.step, Notice) and _ended(taken)
+
+
+@claim(NEVER_STEP, "no answer comes after the end of its search")
+def _(taken: Taken) -> bool:
+    state = taken.before.context.state
+    looks = {look for quest in state.quests.values() for look in quest.asked}
+    message = delivered(taken)
+    return isinstance(message, Holders) and message.look not in looks
+
+
+@claim(NEVER_STEP, "no two searches find one ring")
+def _(taken: Taken) -> bool:
+    message = delivered(taken)
+    return isinstance(message, Cut) and message.rref not in taken.before.inside

@@ -31,6 +31,8 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
             return f"{endpoint.me} waits for {endpoint.context.waiting}"
         if endpoint.context.state.looking:
             return f"{endpoint.me} asks its shell for {endpoint.context.state.looking}"
+        if endpoint.context.state.quests:
+            return f"{endpoint.me} still searches from {endpoint.context.state.quests}"
         if endpoint.context.state.creating:
             return f"{endpoint.me} still creates {endpoint.context.state.creating}"
     return None

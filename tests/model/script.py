@@ -143,6 +143,45 @@ class Keep:
 
 
 @dataclass(frozen=True, slots=True)
+class Put:
+    """Move the handle *name* into the value of *into*, which lives here; *into* may be ``self``.
+
+    With *copy* the value gets a handle of its own.
+    """
+
+    name: str
+    into: str
+    copy: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pull:
+    """Move the last handle in the value of *out_of*, which lives here, out of it, as *name*."""
+
+    name: str
+    out_of: str
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """Have the value of *name*, which lives here, in a variable, without a handle of *name*."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shut:
+    """Drop the value of *name* from that variable."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """Go on when nothing else happens; no endpoint searches for garbage before."""
+
+
+@dataclass(frozen=True, slots=True)
 class Pickle:
     """Fork (or lend) *name* for a message to *to* that is not finished yet."""
 
@@ -170,6 +209,11 @@ Action = (
     | Revoke
     | Drop
     | Keep
+    | Put
+    | Pull
+    | Open
+    | Shut
+    | Settle
     | Pickle
     | Abandon
 )

@@ -10,7 +10,7 @@ from farref.tracetest.show import message_text
 
 from .endpoint import Endpoint
 from .script import Action, Script
-from .steps import Act, Bury, Deliver, Notice, Step, Suspect
+from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
 from .task import Stage, Task
 from .world import Crash, Envelope
 
@@ -51,6 +51,10 @@ def step_line(
             what = f"buries {worker}"
         case Suspect(rref=rref):
             what = f"suspects {rref}"
+        case Search(rref=rref):
+            what = f"searches for a ring from {rref}"
+        case Forget(rref=rref):
+            what = f"gives up the search from {rref}"
         case Crash():
             what = "dies"
         case _:

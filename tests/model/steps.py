@@ -51,4 +51,23 @@ class Suspect:
     early: bool
 
 
-Step = Deliver | Act | Notice | Bury | Suspect
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The object *rref* may be garbage in a ring: search from it.
+
+    *early*: other things still happen. *together*: all other objects here are suspected, too.
+    """
+
+    rref: RRefId
+    early: bool
+    together: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The search from *rref* is given up, as an endpoint does not answer."""
+
+    rref: RRefId
+
+
+Step = Deliver | Act | Notice | Bury | Suspect | Search | Forget

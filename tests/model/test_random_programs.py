@@ -30,6 +30,7 @@ from farref.protocol.messages import (
     Delete,
     Descriptor,
     Flow,
+    Grip,
     Hop,
     Message,
     Passing,
@@ -49,6 +50,7 @@ from .script import (
     Method,
     Own,
     Pickle,
+    Put,
     Remote,
     Revoke,
     Say,
@@ -66,6 +68,7 @@ QUICK = settings(
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
+FEW = settings(QUICK, max_examples=25)
 LONG = settings(QUICK, max_examples=1_500)
 MANY_MOVES = 5000
 
@@ -93,13 +96,13 @@ def bodies(endpoints: tuple[str, ...], depth: int) -> st.SearchStrategy[Script]:
 
 
 @st.composite
-def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
+def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...], *, rings: bool = False) -> Script:
     """A script of *me* that never waits for an event that may not come."""
     others = st.sampled_from(endpoints)
     held: list[str] = []
     asked: list[str] = []
     script: list[Action] = []
-    for number in range(draw(st.integers(0, 5))):
+    for number in range(draw(st.integers(0, 9 if rings else 5))):
         call = f"{me}{number}"
         if not held:
             new = f"x{number}"
@@ -119,6 +122,10 @@ def scripts(draw: st.DrawFn, me: str, endpoints: tuple[str, ...]) -> Script:
             asked.append(call)
             returns = (name,) if draw(st.booleans()) else ()
             script.append(Ask(call, to, (name,), body, returns, (Keep(name, f"{name}'"),)))
+        elif choice == 6 and rings and draw(st.booleans()):
+            asked.append(call)
+            other = draw(st.sampled_from(held))
+            script.append(Method(call, name, (other,), (Put(other, "self"),)))
         elif choice == 6:
             asked.append(call)
             script.append(Get(call, name) if draw(st.booleans()) else Method(call, name, (name,)))
@@ -167,12 +174,15 @@ def _rename(action: Action, name: str) -> Action:
 
 
 @st.composite
-def programs(draw: st.DrawFn, *, deaths: bool, sharing: Sharing) -> Program:
-    """A program of 4 or 5 endpoints."""
-    endpoints = ENDPOINTS[: draw(st.integers(4, 5))]
-    parts = {me: draw(scripts(me, endpoints)) for me in endpoints}
+def programs(draw: st.DrawFn, *, deaths: bool, sharing: Sharing, rings: bool = False) -> Program:
+    """A program of 4 or 5 endpoints; with *rings*, of 3 that search for rings."""
+    endpoints = ENDPOINTS[:3] if rings else ENDPOINTS[: draw(st.integers(4, 5))]
+    parts = {me: draw(scripts(me, endpoints, rings=rings)) for me in endpoints}
     mortal = draw(st.lists(st.sampled_from(endpoints), unique=True, max_size=2)) if deaths else []
-    return Program("random", parts, tuple(mortal), sharing)
+    if not rings:
+        return Program("random", parts, tuple(mortal), sharing)
+    searches = "".join(endpoints) * 2
+    return Program("random", parts, tuple(mortal), sharing, searches=searches, rests=40)
 
 
 ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
@@ -204,13 +214,15 @@ class Run:
 
     def finish(self) -> None:
         """Go on until no move is possible, without further crashes."""
-        for _ in range(MANY_MOVES):
+        searches = self.model.program.searches is not None
+        for turn in range(MANY_MOVES):
             moves = self.model.moves(self.state)
-            calm = (index for index, (move, _) in enumerate(moves) if move.step != Crash())
-            first = next(calm, None)
-            if first is None:
+            calm = [index for index, (move, _) in enumerate(moves) if move.step != Crash()]
+            if not calm:
                 break
-            self.step(lambda _, first=first: first)  # type: ignore[misc]  # mypy infers no default
+            # Searches come last among the moves: let them meet the other ones.
+            chosen = calm[turn * 7 % len(calm) if searches else 0]
+            self.step(lambda _, chosen=chosen: chosen)  # type: ignore[misc]  # mypy infers no default
         else:
             self.fail("it does not end")
         mistake = self.model.judge_end(self.state)
@@ -235,6 +247,22 @@ def run(program: Program, schedule: list[int]) -> None:
 @pytest.mark.parametrize("sharing", DISCIPLINES)
 def test_random_programs(sharing: Sharing, deaths: bool) -> None:
     QUICK(given(programs(deaths=deaths, sharing=sharing), SCHEDULES)(run))()
+
+
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_random_programs_with_rings(sharing: Sharing, deaths: bool) -> None:
+    strategy = programs(deaths=deaths, sharing=sharing, rings=True)
+    FEW(given(strategy, SCHEDULES)(run))()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("deaths", [False, True])
+@pytest.mark.parametrize("sharing", DISCIPLINES)
+def test_many_random_programs_with_rings(sharing: Sharing, deaths: bool) -> None:
+    strategy = programs(deaths=deaths, sharing=sharing, rings=True)
+    LONG(given(strategy, SCHEDULES)(run))()
 
 
 @pytest.mark.slow
@@ -272,6 +300,9 @@ DELETES = st.builds(
 CARGOES = st.builds(
     lambda references: Cargo(descriptors=tuple(references)), st.lists(DESCRIPTORS, max_size=2)
 )
+GRIPS = st.lists(
+    st.builds(Grip, rref=RREFS, stamp=st.just(0), by=st.just(()), owned=st.booleans()), max_size=1
+).map(tuple)
 HOPS = st.lists(st.builds(Hop, run=CALLS, call=CALLS), max_size=1).map(tuple)
 FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     RRefId: RREFS,
@@ -288,6 +319,7 @@ FIELDS: dict[Any, st.SearchStrategy[Any]] = {
     tuple[Delete, ...]: st.lists(DELETES, max_size=2).map(tuple),
     tuple[tuple[RRefId, ForkId], ...]: st.lists(st.tuples(RREFS, FORKS), max_size=2).map(tuple),
     tuple[Hop, ...]: HOPS,
+    tuple[Grip, ...]: GRIPS,
 }
 """Values for a message's fields, by their types; the other fields have their defaults."""
 

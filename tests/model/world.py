@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Message, Probe
+from farref.protocol.messages import Holders, Message, Probe, WhoHolds
 from farref.protocol.sharing import Sharing
 
+from . import script as do
 from .endpoint import Endpoint, hands_over, worker, workers
 from .explorer import Mistake
+from .reach import unreachable
 from .script import Script
-from .steps import Bury, Deliver, Notice, Step, Suspect
+from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
 
 DEAD = -1
 """The number of an endpoint that crashed."""
@@ -45,6 +47,11 @@ class Program:
     """The most calls that are refused in rings; None: no endpoint looks for rings."""
     ordered: bool = False
     """Messages of a pair arrive in the order sent, and so do requests on one object."""
+    searches: str | None = None
+    """The endpoints that search for garbage in cycles while other things happen, once for each
+    letter. None: nobody searches, not even at rest."""
+    rests: int = 1
+    """The searches at rest; one frees everything that leads to its object."""
     losing: tuple[str, ...] = ()
     """The calls that end with the loss of their object, without a death."""
     reaches: tuple[str, ...] = ()
@@ -161,11 +168,86 @@ class World:
         for number in state.endpoints:
             if number != DEAD:
                 for outcome in self._steps(number):
-                    yield outcome.move, self._next(state, outcome)
+                    if not self._settles(number, outcome) or self._is_settled(state):
+                        yield outcome.move, self._next(state, outcome)
         if self.program.victims is not None:
             yield from self._suspicions(state)
+        if self.program.searches is not None:
+            yield from self._searches(state)
         if self.mortal:
             yield from self._deaths(state)
+
+    def _searches(self, state: State) -> Iterator[tuple[Move, State]]:
+        """Endpoints search from any of their objects at any time, as often as the program says.
+
+        At rest one of them searches from any object that nothing reaches, if one is left. That
+        search has to free everything that leads to its object.
+        """
+        places = [
+            (number, self.endpoints[number])
+            for number in state.endpoints
+            if number not in {DEAD, *self.broken}
+        ]
+        if self._is_at_rest(state, places):
+            # A death ends all searches, also this one.
+            if sum(endpoint.rested for _, endpoint in places) < self.program.rests + len(
+                self.dead(state)
+            ):
+                garbage = unreachable(self.living(state), ())
+                for number, endpoint in places:
+                    for rref in sorted(garbage & endpoint.inside.keys()):
+                        yield self._search(state, number, Search(rref, early=False))
+            return
+        if any(do.Settle() in endpoint.script for _, endpoint in places):
+            return
+        for number, endpoint in places:
+            for rref in sorted(endpoint.inside):
+                if rref in endpoint.context.state.quests:
+                    if self.program.mortal and not self._is_answered(state, endpoint):
+                        yield self._search(state, number, Forget(rref))
+                elif endpoint.searches < self._early(
+                    endpoint
+                ) and endpoint.context.cycles.may_be_garbage(rref):
+                    yield self._search(state, number, Search(rref, early=True))
+                    if rref == min(endpoint.inside) != max(endpoint.inside):
+                        together = Search(rref, early=True, together=True)
+                        yield self._search(state, number, together)
+
+    def _early(self, endpoint: Endpoint) -> int:
+        return (self.program.searches or "").count(endpoint.me.name)
+
+    def _search(self, state: State, number: int, step: Search | Forget) -> tuple[Move, State]:
+        outcome = self._react(number, step)
+        return outcome.move, self._next(state, outcome)
+
+    def _is_answered(self, state: State, endpoint: Endpoint) -> bool:
+        """Whether a look of *endpoint*, or an answer to one, is on its way."""
+        return any(
+            isinstance(message, WhoHolds | Holders) and endpoint.me in (sender, to)
+            for sender, to, message in self.in_flight(state)
+        )
+
+    def _is_at_rest(self, state: State, places: list[tuple[int, Endpoint]]) -> bool:
+        """Whether nothing goes on but searches."""
+        dead = len(self.dead(state))
+        return (
+            not state.flying
+            and not any(self._steps(number) for number, _ in places)
+            and all(len(endpoint.buried) == dead for _, endpoint in places)
+            and not any(endpoint.context.state.quests for _, endpoint in places)
+        )
+
+    def _settles(self, number: int, outcome: Outcome) -> bool:
+        """Whether *outcome* is that of a script which waited until nothing else happens."""
+        return outcome.move.step == Act() and self.endpoints[number].settles
+
+    def _is_settled(self, state: State) -> bool:
+        return not state.flying and all(
+            self._settles(number, outcome)
+            for number in state.endpoints
+            if number != DEAD
+            for outcome in self._steps(number)
+        )
 
     def _suspicions(self, state: State) -> Iterator[tuple[Move, State]]:
         """At most two probes at a time, of different objects; each endpoint may be early once."""
@@ -287,7 +369,7 @@ class World:
             self._reactions[number, envelope] = known
         return known
 
-    def _react(self, number: int, step: Notice | Bury | Suspect) -> Outcome:
+    def _react(self, number: int, step: Notice | Bury | Suspect | Search | Forget) -> Outcome:
         known = self._reactions.get((number, step))
         if known is None:
             known = self._reactions[number, step] = self._take(number, step)

@@ -27,6 +27,7 @@ PUBLIC_NAMES = [
     "FetchTimeoutError",
     "ForeignReferenceError",
     "Future",
+    "Garbage",
     "GivenUpError",
     "Group",
     "GroupMember",

@@ -51,6 +51,7 @@ NAMES = (
     "alias-chain",
     "alias-tree",
     "pipeline",
+    "ring",
     "middle-dies",
     "owner-dies",
     "elastic",

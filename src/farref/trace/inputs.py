@@ -114,6 +114,14 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "waits":
             run, nth = give.call("run"), int(fields["nth"])
             return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
+        case "suspect_cycle":
+            return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
+        case "scanned":
+            held = give.held() if fields.get("held") is not None else None
+            asker = give.worker("asker")
+            return context.scanned(asker, int(fields["look"]), give.rrefs("rrefs"), held)
+        case "give_up_cycle":
+            return context.give_up_cycle(give.rref("rref"))
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
@@ -220,6 +228,14 @@ class _Give:
     def rrefs(self, name: str) -> tuple[RRefId, ...]:
         found: tuple[RRefId, ...] = self.value(tuple[RRefId, ...], self._fields.get(name))
         return found
+
+    def held(self) -> dict[RRefId, dict[RRefId, int]]:
+        """The values that a search found."""
+        held: dict[RRefId, dict[RRefId, int]] = {}
+        counts = tuple[tuple[RRefId, RRefId, Number], ...]
+        for rref, by, many in self.value(counts, self._fields["held"]):
+            held.setdefault(rref, {})[by] = many
+        return held
 
     def call(self, name: str = "call") -> CallId:
         return self._id(CallId, self._fields[name])

@@ -19,12 +19,14 @@ from ..protocol.messages import (
     Create,
     Delete,
     Fetch,
+    Holders,
     Invoke,
     Message,
     RefRemoved,
     Reply,
     Returned,
     Tell,
+    WhoHolds,
 )
 from .facts import stands_for
 
@@ -128,6 +130,20 @@ class Labels:
             f"{names.of(who)} by {names.id(loan)}" for loan, who in pairs
         )
 
+    def _look(self, record: Record) -> tuple[str, ...]:
+        rrefs = self._list(_texts(record.fields.get("rrefs")))
+        return f"who holds {rrefs}?", f"look at {rrefs}", "look"
+
+    def _looked(self, record: Record) -> tuple[str, ...]:
+        grips = [each for each in record.fields.get("grips") or () if isinstance(each, dict)]
+        held = [(str(each.get("rref")), _texts(each.get("by"))) for each in grips]
+        values = [f"{self._names.id(rref)} by {self._list(by)}" for rref, by in held if by]
+        if not held:
+            return "it is alive", "alive"
+        if len(values) > FEW:
+            return f"only values hold {len(values)}", "only values"
+        return f"only values hold {', '.join(values)}", "only values"
+
     # ---- messages with user content
 
     def _passed_on(self, record: Record, ways: tuple[str, ...]) -> tuple[str, ...]:
@@ -226,6 +242,11 @@ class Labels:
         return ", ".join(map(self._names.id, ids))
 
 
+def _texts(found: object) -> list[str]:
+    """A field that is a list of ids."""
+    return list(map(str, found)) if isinstance(found, list | tuple) else []
+
+
 _REFS = frozenset({"rref", "alias"})
 """The fields that name an object."""
 _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
@@ -239,5 +260,7 @@ _OWN: dict[type[Message], Callable[[Labels, Record], tuple[str, ...]]] = {
     Fetch: Labels._fetch,
     Tell: Labels._tell,
     Reply: Labels._reply,
+    WhoHolds: Labels._look,
+    Holders: Labels._looked,
 }
 """Messages that need more than the labels of `Said.words`."""

@@ -21,6 +21,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    Grip,
     Hop,
     Invoke,
     Moved,
@@ -108,7 +109,7 @@ def _plain(value: Any) -> Any:
             return spell(value)
         case Descriptor():
             return _descriptor(value)
-        case Report() | Delete() | Moved() | Hop():
+        case Report() | Delete() | Moved() | Hop() | Grip():
             return _named(value)
         case tuple():
             return [_plain(each) for each in value]

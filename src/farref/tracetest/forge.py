@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin
 import msgspec
 
 from ..protocol.delivery import Packet
-from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
     Cargo,
@@ -106,6 +106,8 @@ class _Forge:
             return kind(*parse_id(text, self._worker))
         if kind is WorkerId:
             return self._worker(text)
+        if kind == Number:
+            return _number({name: text}, name)
         if kind is bool:
             return text == name
         if kind is Flow:

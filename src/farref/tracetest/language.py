@@ -257,6 +257,20 @@ def suspect(world: World, words: Words) -> None:
     endpoint.act_on(rref, lambda: endpoint.context.suspect(rref))
 
 
+def put(world: World, words: Words) -> None:
+    """put B REF into REF - the first, a handle on B, moves into the value of the second."""
+    endpoint, rref = words.endpoint(), words.rref()
+    for into in words.clause_rrefs("into"):
+        inside = endpoint.inside.get(into, ())
+        endpoint.inside[into] = (*inside, rref)
+
+
+def search(world: World, words: Words) -> None:
+    """search B REF - B's object REF may be garbage in a cycle: look for its holders."""
+    endpoint, rref = words.endpoint(), words.rref()
+    endpoint.act(lambda: endpoint.context.suspect_cycle([rref]))
+
+
 def does(world: World, words: Words) -> None:
     """does A INPUT FIELD=VALUE... - one input of A's machines, as a recording has it."""
     endpoint = words.endpoint()
@@ -429,7 +443,8 @@ COMMANDS: dict[str, Callable[[World, Words], None]] = {
     for command in (
         *(sharing, endpoints, given, recorded, channels),
         *(own, remote, tell, send, call, invoke, fetch, wait, cancel, pickle, abandon),
-        *(hold, drop, release, resolve, alias, reply, pause, resume, blocked, suspect, does),
+        *(hold, drop, release, resolve, alias, reply, pause, resume, blocked),
+        *(suspect, put, search, does),
         *(deliver, settle, lose, duplicate, packet, tick, forge),
         *(kill, died, bury),
         *(tables, inflight, status, expect),

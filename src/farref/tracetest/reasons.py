@@ -15,7 +15,9 @@ from ..protocol.messages import (
     AliasRef,
     Cancel,
     Canonical,
+    Cut,
     Fetch,
+    Holders,
     Invoke,
     Message,
     NotifyRefRemoved,
@@ -128,6 +130,10 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
             return [f"({me} has no call {call} of {sender}'s in a queue)"]
         case Probe():
             return [f"({me} ends it: it has been here, or the ring is no more)"]
+        case Holders(look=look):
+            return [f"({me} waits for more answers, or not for look {look} any more)"]
+        case Cut(rref=rref):
+            return [f"({me} lets {rref} be: it has been used since, or is gone)"]
         case AliasRef(rref=rref):
             return [f"({me} does not know yet what {rref} is{_labelled(context, rref)})"]
         case Canonical(rref=rref):

@@ -14,17 +14,21 @@ import msgspec
 
 from ..protocol.borrowing import BorrowingUser
 from ..protocol.effects import (
+    Collect,
     Confirmed,
     Effect,
     Fail,
     Free,
+    Garbage,
     Hand,
     Look,
+    Looked,
     Lose,
     Loss,
     Refuse,
     Resume,
     Run,
+    Scan,
     Send,
     Settle,
     Stop,
@@ -38,6 +42,7 @@ from ..protocol.messages import (
     Delete,
     Descriptor,
     Fetch,
+    Grip,
     Hop,
     Invoke,
     Message,
@@ -184,6 +189,9 @@ def _item(value: object) -> str:
             return f"{rref} by fork {' and '.join(map(str, forks))}{_table(borrowers)}"
         case Hop(run=run, call=call):
             return f"{run} for {call}"
+        case Grip(rref=rref, by=by, others=others):
+            holders = [*map(str, by), *map(_item, others)]
+            return f"{rref} by {' and '.join(holders) or 'nobody'}"
         case (RRefId() as rref, ForkId() as fork):
             return f"{rref} by fork {fork}"
         case (ForkId() as fork, WorkerId() as worker):
@@ -263,8 +271,22 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} gives up {rref}: {no_more if why is Loss.CREATOR else why.value}"
         case Free(rref=rref):
             return f"{me} frees {rref}"
+        case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
+            what, how = ", ".join(map(str, rrefs)), " exactly" if exact else ""
+            return f"{me} searches its values{how} for {what}, for look {look} of {asker}"
+        case Collect(rref=rref):
+            return f"{me} collects {rref}: it drops the value"
+        case Looked(start=start, garbage=()):
+            return f"{me} finds no garbage at {start}"
+        case Looked(garbage=garbage):
+            return f"{me} finds garbage: {'; and '.join(map(_garbage, garbage))}"
         case _:
             assert_never(effect)
+
+
+def _garbage(found: Garbage) -> str:
+    what, ring = ", ".join(map(str, found.objects)), " -> ".join(map(str, found.ring))
+    return f"{what}; a ring is {ring}" if ring else what
 
 
 # ---- tables

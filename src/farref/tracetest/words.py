@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
     from .world import World, WorldEndpoint
 
-CLAUSES = ("with", "on", "within", "at", "for", "is", "unacknowledged")
+CLAUSES = ("with", "into", "on", "within", "at", "for", "is", "unacknowledged")
 """Words that begin a clause of a command."""
 
 

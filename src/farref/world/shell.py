@@ -11,19 +11,23 @@ its answer leaves, and the references in its request go. Then the object takes t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, assert_never
 
 from ..actors.recording.recorded import Recorded
 from ..protocol.effects import (
+    Collect,
     Confirmed,
     Fail,
     Free,
     Hand,
     Look,
+    Looked,
     Lose,
     Refuse,
     Resume,
     Run,
+    Scan,
     Send,
     Settle,
     Stop,
@@ -77,6 +81,25 @@ class Shell(ABC):
         """Give the object an error in place of a value."""
         self.obey(self.context.resolve(effect.rref))
 
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """The same as `held_by_values`, maybe not quite right: for the first of two looks."""
+        return self.held_by_values()
+
+    def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """For each object, the objects here whose values hold it, and with how many handles."""
+        held: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
+        for holder, inside in self.inside.items():
+            for each in inside:
+                held[self.context.whereabouts(each)][holder] += 1
+        return held
+
+    def collect(self, rref: RRefId) -> None:
+        """Drop the value of *rref*, which is garbage in a ring, with the handles in it."""
+        self.drop(self.inside.pop(rref, ()))
+
+    def looked(self, effect: Looked) -> None:  # noqa: B027 - not all programs search
+        """Take the end of a search for garbage in cycles."""
+
     def free(self, rref: RRefId) -> None:
         """Drop the value of *rref*, with the handles in it."""
         self.drop(self.inside.pop(rref, ()))
@@ -124,6 +147,13 @@ class Shell(ABC):
                 self.free(rref)
             case Look(run=run):
                 self.obey(self.context.waits(run, *self.awaited(run)))
+            case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
+                found = self.held_by_values() if exact else self.seen_in_values()
+                self.obey(self.context.scanned(asker, look, rrefs, found))
+            case Collect(rref=rref):
+                self.collect(rref)
+            case Looked():
+                self.looked(effect)
             case Fail():
                 self.fail(effect)
             case Stop():

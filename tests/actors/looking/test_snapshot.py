@@ -266,9 +266,14 @@ def test_a_cycle_across_processes(forking: System) -> None:
     assert until(forking, unreachable)
     assert not any("leak" in each.marks for each in forking.references(leak_age=60))
     told = [each.text for each in why(forking, first, leak_age=0).walk()]
+    assert told[1] == "only the cycle keeps it: `farref gc` frees it"
     assert any("suspected leak" in text for text in told)
     assert any("at .content['next']" in text for text in told)
-    assert told[-1].endswith(f"a cycle, explained above at {first}")
+    second = next(iter(names - {first}))
+    ring = f"{first} -> {second} -> {first}"
+    assert told[-1].endswith(f"the cycle {ring}, explained above at {first}")
+    assert forking.collect()[0].objects
+    assert until(forking, lambda: not unreachable())
 
 
 # ---- endpoints that do not answer, and busy ones that do

@@ -12,6 +12,7 @@ from .of_alias import ALIAS
 from .of_borrowing import BORROWING
 from .of_context import CONTEXT
 from .of_creations import CREATIONS
+from .of_cycles import CYCLES
 from .of_dead import DEAD, DEATH
 from .of_delivery import DELIVERY
 from .of_lending import LENDING
@@ -24,5 +25,5 @@ from .of_user import USER
 
 __all__ = ["CREATIONS", "DEAD", "DELIVERY", "MACHINES", "RENDEZVOUS", "Mutant", "mutated"]
 
-MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS)
+MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES)
 """The tables of the reference machines."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from farref.protocol.aliases import Aliases
 from farref.protocol.context import Context
+from farref.protocol.cycles import Cycles
 from farref.protocol.death import Death
 from farref.protocol.entries import Entries
 from farref.protocol.hosting import Hosting
@@ -22,7 +23,10 @@ from farref.protocol.references import References
 from farref.protocol.requests import Requests
 from farref.protocol.rings import Rings
 
-PARTS = (Context, Entries, Loans, Names, References, Requests, Aliases, Hosting, Death, Rings)
+PARTS = (
+    *(Context, Entries, Loans, Names, References, Requests, Aliases, Hosting, Death, Rings),
+    Cycles,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ LENDING = {
         _owner("does not free after a loan", "loan_ended", "return self.settle()", "return []"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
         _user("deletes what it returned", "_hold_on", "self.known.discard(fork)"),
-        _user("deletes while a loan runs", "unused", "not self.loans and", ""),
+        _user("deletes while a loan runs", "at_rest", "not self.loans and", ""),
         _user("deletes what the owner never counted", "settle", "if self.known else []", ""),
     ),
     "lent by the owner to a creation, and kept [lend]": (
@@ -52,7 +52,7 @@ LENDING = {
         _user("asks whoever died", "died", "loan.lender == worker", "True"),
     ),
     "returned by a chain of callees [lend]": (
-        _owner("frees what is lent", "unused", "not self.lent and", ""),
+        _owner("frees what is lent", "at_rest", "not self.lent and", ""),
     ),
     "lent twice by its creator, and kept once [lend]": (
         _user("forgets that it created the object", "create", "self.made = True"),

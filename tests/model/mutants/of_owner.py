@@ -11,10 +11,10 @@ def _owner(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 
 OWNER = {
     "a method of the own object makes an object": (
-        _owner("frees what has no value yet", "unused", "self.resolved or", "True or"),
+        _owner("frees what has no value yet", "at_rest", "self.resolved or", "True or"),
         _owner("frees what has handles", "unused", "not self.handles", "True"),
-        _owner("frees what it asked something of", "unused", "not self.pending", "True"),
-        _owner("frees what runs a request", "unused", "not self.running", "True"),
+        _owner("frees what it asked something of", "at_rest", "not self.pending", "True"),
+        _owner("frees what runs a request", "at_rest", "not self.running", "True"),
         _owner("frees nothing", "settle", "if self.unused else []", "if False else []"),
         _owner("does not free when nobody wants the value", "resolve", "or self.settle()", "or []"),
         _owner("does not free when the last request ends", "done", "or self.settle()", "or []"),
@@ -29,7 +29,7 @@ OWNER = {
         _owner("counts a deleted fork", "delete", "    del self.forks[fork]", "    pass"),
     ),
     "aliases/asked_too_late": (
-        _owner("frees what it is asked about", "unused", "not self.asking", "True"),
+        _owner("frees what it is asked about", "at_rest", "not self.asking", "True"),
     ),
     "a user dies": (
         _owner("does not free after a burial", "forget", "return self.settle()", "return []"),
@@ -171,7 +171,7 @@ OWNER = {
         _owner("cancels who has begun", "cancel", "continue", "pass"),
     ),
     "the caller dies while its method awaits": (
-        _owner("frees what awaits", "unused", "not self.aside", "True"),
+        _owner("frees what awaits", "at_rest", "not self.aside", "True"),
     ),
     "an object that is not serial": (
         _owner("gives turns where there are none", "_next", "not self.serial", "False"),

@@ -13,20 +13,20 @@ CHILD_ACK = "[Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.f
 
 USER = {
     "a reference returned in the reply, by the owner": (
-        _user("deletes what has handles", "in_use", "self.handles or", ""),
-        _user("deletes what a message holds", "in_use", "self.messages or", ""),
+        _user("deletes what has handles", "unused", "not self.handles and", ""),
+        _user("deletes what a message holds", "at_rest", "not self.messages", "True"),
         _user("does not hold what arrives", "arrive", "self.messages += 1"),
         _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
         _user("does not remember that it is counted", "_know", "self.known.add(fork)"),
     ),
     "note: return value": (
-        _user("deletes before a request is answered", "in_use", "self.pending or", ""),
+        _user("deletes before a request is answered", "at_rest", "not self.pending", "True"),
     ),
     "lent by a user, and not kept [lend]": (
-        _user("deletes before its children are confirmed", "in_use", " or self.children", ""),
+        _user("deletes before its children are confirmed", "at_rest", "not self.children", "True"),
     ),
     "nobody wants the object when its value comes": (
-        _user("deletes before it is confirmed", "unused", "self.requested is None", "True"),
+        _user("deletes before it is confirmed", "at_rest", "self.requested is None", "True"),
         _user("does not delete when confirmed late", "ack", "*self.settle()", ""),
         _user("forgets that its creation is outstanding", "create", "self.requested = fork"),
         _user("waits for an acknowledgement that came", "ack", "self.requested = None"),

@@ -14,6 +14,7 @@ from ..world import Program
 from .alias_deaths import ALIAS_DEATHS
 from .aliases import ALIASES
 from .awaiting import AWAITING, RINGS_AND_AWAITS
+from .cycles import CYCLES
 from .deaths import DEATHS
 from .lending import LENDING
 from .lending_deaths import LENDING_DEATHS
@@ -59,6 +60,7 @@ PROGRAMS = (
     *in_disciplines(AWAITING),
     *RINGS,
     *RINGS_AND_AWAITS,
+    *in_disciplines(CYCLES),
 )
 
 __all__ = ["PROGRAMS"]

@@ -1,0 +1,265 @@
+"""When an endpoint searches for garbage in cycles, and its answers to the searches of others.
+
+An object is suspected if its value contains handles, if it has been idle for `IDLE` seconds, and if
+all its own handles here are in values. One search takes all suspects that are due. After each one
+that finds an object alive, the next search from it waits twice as long. All work is done in threads
+of the endpoint's own; the mailbox thread only starts it.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+import threading
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...protocol.effects import Looked, Scan
+from ..core.core import Internal
+from .exact import is_exact
+from .scan import Scanner
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...protocol.effects import Effect, Garbage
+    from ...protocol.ids import RRefId
+    from ..core.brief import Later
+    from ..core.core import Core
+    from ..values.objects import Objects
+
+log = logging.getLogger(__name__)
+
+IDLE = 30.0
+"""Seconds for which an object must be idle."""
+LONGEST = 3600.0
+"""The longest time between two searches from one object."""
+SHARE = 100
+"""The next look at all values comes after this many times as long as the last one took."""
+PATIENCE = 10.0
+"""Seconds after which a search no longer waits for endpoints that have not answered."""
+TOGETHER = 100_000
+"""The most objects that one search begins with, if somebody waits for it."""
+BESIDE = 10_000
+"""The most objects that one search begins with that nobody asked for: it holds up the endpoint for
+some hundredths of a second."""
+
+
+@dataclass(slots=True)
+class _Suspect:
+    """An object with handles in its value."""
+
+    stamp: int
+    due: float
+    wait: float
+
+
+class Collector(Internal):
+    """The searches of one endpoint, one at a time."""
+
+    def __init__(self, core: Core, objects: Objects) -> None:
+        self._core = core
+        self.scanner = Scanner(core, objects)
+        core.handlers |= {Scan: self._scan, Looked: self._looked}
+        self._mode = core.settings.cycles
+        self._suspects: dict[RRefId, _Suspect] = {}
+        self._start: RRefId | None = None
+        """The first object of the search under way; None if there is no search."""
+        self._patient_until = 0.0
+        self._ended = threading.Condition(core.lock)
+        self._found: dict[RRefId, Garbage] = {}
+        """Garbage found and not yet taken by `collect`, by its first object."""
+        self._look_at = time.monotonic() + IDLE
+        self._looking = False
+        self._warned = False
+        self.searches = 0
+        """Searches that ended."""
+        self.collected = 0
+        """Objects that searches from here found to be garbage."""
+
+    # ---- answers
+
+    def _scan(self, effect: Scan, _: Later) -> None:
+        """Under the endpoint's lock."""
+        self._core.chores.submit(self._answer, effect)
+
+    def _answer(self, effect: Scan) -> None:
+        core, scanner = self._core, self.scanner
+        asker, look, rrefs, exact = effect.asker, effect.look, effect.rrefs, effect.exact
+        try:
+            self._warn()
+            with scanner.alone:
+                made = scanner.prepare(rrefs, exact=exact)
+                if exact:
+                    core.step(
+                        lambda: core.context.scanned(
+                            asker, look, rrefs, scanner.compare(made, exact=True)
+                        )
+                    )
+                else:
+                    found = scanner.compare(made, exact=False)
+                    core.step(lambda: core.context.scanned(asker, look, rrefs, found))
+        except Exception:
+            log.exception("%s could not search its values", core.me)
+
+    def _warn(self) -> None:
+        if not is_exact() and not self._warned:
+            self._warned = True
+            log.warning(
+                "%s cannot tell exactly who holds an object in this Python: garbage in cycles is "
+                "reported, not collected",
+                self._core.me,
+            )
+
+    def _looked(self, effect: Looked, _: Later) -> None:
+        """Under the endpoint's lock."""
+        self._start = None
+        self.searches += 1
+        for garbage in effect.garbage:
+            self.collected += len(garbage.objects)
+            self._found[garbage.objects[0]] = garbage
+            log.info(
+                "%s %s %d objects that only held each other: %s",
+                self._core.me,
+                "collects" if garbage.cut else "found",
+                len(garbage.objects),
+                " -> ".join(map(str, garbage.ring)),
+            )
+        self._ended.notify_all()
+
+    # ---- in the mailbox thread
+
+    def deadline(self) -> float | None:
+        """The time when `look` has work next; None if it never has."""
+        if self._mode == "off" or not self._core.port.runs_by_itself:
+            return None
+        return self._look_at if self._start is None else min(self._look_at, self._patient_until)
+
+    def look(self, now: float) -> None:
+        """Start to look for suspects, if it is time."""
+        due = self.deadline()
+        if due is None or now < due:
+            return
+        if self._start is not None:
+            if now >= self._patient_until:
+                self._wait_no_more()
+            return
+        self._look_at = now + IDLE  # at the earliest
+        if not self._looking and self._core.discards.counted:
+            self._looking = True
+            self._core.chores.submit(self._look)
+
+    def _look(self) -> None:
+        started = time.monotonic()
+        try:
+            self._begin(self._idle(started), cuts=self._mode == "collect")
+        except Exception:
+            log.exception("%s could not look for garbage in cycles", self._core.me)
+        finally:
+            now = time.monotonic()
+            self._look_at = now + max(IDLE, SHARE * (now - started))
+            self._looking = False
+
+    def _idle(self, now: float) -> list[RRefId]:
+        """The objects to suspect now."""
+        holders = self.scanner.holders()
+        with_handles = {holder for each in holders.values() for holder in each}
+        core = self._core
+        due: list[RRefId] = []
+        with core.lock:
+            self._suspects = {r: s for r, s in self._suspects.items() if r in with_handles}
+            for rref in with_handles:
+                owner = core.context.owners.get(rref)
+                if owner is None:
+                    continue
+                suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE, IDLE))
+                if suspect.stamp != owner.stamp:
+                    self._suspects[rref] = _Suspect(owner.stamp, now + IDLE, IDLE)
+                elif now >= suspect.due:
+                    due.append(rref)
+            due.sort(key=lambda rref: (self._suspects[rref].due, rref))
+            due = due[:BESIDE]
+            for rref in due:
+                suspect = self._suspects[rref]
+                suspect.due = now + suspect.wait
+                suspect.wait = min(2 * suspect.wait, LONGEST)
+        return due
+
+    # ---- one search
+
+    def _begin(self, rrefs: list[RRefId], *, cuts: bool) -> bool:
+        """Search from those of *rrefs* that may be garbage. False if there is a search already."""
+        core, holders = self._core, self.scanner.holders()
+
+        begun: list[bool] = []
+
+        def begin() -> list[Effect]:
+            begun.append(self._start is None)
+            worth = self._worth(rrefs, holders) if self._start is None else []
+            if not worth:
+                return []
+            self._start = worth[0]
+            self._patient_until = time.monotonic() + PATIENCE
+            return core.context.suspect_cycle(worth, cuts=cuts and is_exact())
+
+        core.step(begin)
+        return begun == [True]
+
+    def _worth(
+        self, rrefs: list[RRefId], holders: Mapping[RRefId, Mapping[RRefId, int]]
+    ) -> list[RRefId]:
+        """Those of *rrefs* without a handle here that is not in a value. Under the lock."""
+        context = self._core.context
+        standing = context.aliases.standing()
+        found = []
+        for rref in rrefs:
+            owner = context.owners.get(rref)
+            inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
+            if owner is not None and owner.at_rest and owner.handles <= inside:
+                found.append(rref)
+        return found
+
+    def _wait_no_more(self) -> None:
+        """Endpoints have not answered in time: their objects count as live."""
+        core = self._core
+
+        def give_up() -> list[Effect]:
+            self._patient_until = time.monotonic() + PATIENCE
+            return core.context.give_up_cycle(self._start) if self._start is not None else []
+
+        core.step(give_up)
+
+    # ---- at once, for `System.collect`
+
+    def collect(self, seconds: float, *, cuts: bool) -> list[Garbage]:
+        """Search from all objects that may be garbage. Any thread; blocks.
+
+        Returns the findings, and those of earlier searches that were not asked for.
+        """
+        self._warn()
+        core, end = self._core, time.monotonic() + seconds
+        gc.collect()  # garbage of this process alone may hold an object
+        core.step(list)  # settle the dropped references
+        holders = self.scanner.holders(anew=True)
+        todo = sorted({holder for each in holders.values() for holder in each})
+        while todo and not core.closed and time.monotonic() < end:
+            self._wait(end)  # for a search that has begun by itself
+            if self._begin(todo[:TOGETHER], cuts=cuts):
+                todo = todo[TOGETHER:]
+                self._wait(end)
+        with core.lock:
+            found, self._found = list(self._found.values()), {}
+        return found
+
+    def _wait(self, end: float) -> None:
+        """Wait until there is no search."""
+        while True:
+            with self._ended:
+                while self._start is not None and time.monotonic() < self._patient_until:
+                    if self._core.closed or time.monotonic() > end:
+                        return
+                    self._ended.wait(0.1)
+                if self._start is None:
+                    return
+            self._wait_no_more()

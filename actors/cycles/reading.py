@@ -1,0 +1,149 @@
+"""What refers to the parts of a value, beside these parts: the comparison of two numbers.
+
+The numbers of a part are the references to it that Python counts, and the references to it that
+come from the parts themselves. If they are equal, then nothing else refers to the part: no
+variable, frame, thread or other object. A part with a further reference counts as *reached*, and so
+does every part that it refers to. So it does no harm that a walk does not look into modules,
+classes, and objects that do not tell what they refer to: a path through them is a further
+reference. A weak reference to a part makes it reached, too: it may give out the part at any time.
+All this trusts what types written in C say of their references exactly as far as Python's own
+collector does.
+
+One call of C code reads the numbers of some parts. During that no other thread can run, and no
+garbage collection.
+"""
+
+from __future__ import annotations
+
+import gc
+import operator
+import sys
+import time
+import weakref
+from collections import Counter, defaultdict
+from functools import partial
+from types import FrameType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from ..core.core import Internal
+from ..handles.rref import RRef
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+YIELD = 500
+"""A walk lets other threads run after this many objects: in about 1 ms, not in Python's 5."""
+_call = operator.methodcaller("__call__")
+_CLOSED = (ModuleType, type, FrameType, Internal)
+_COLLECTS_ANYWHERE = sys.version_info < (3, 12)
+"""Python may collect garbage, and run finalizers, in the middle of C code."""
+
+
+class _Reading:
+    """The numbers of some parts."""
+
+    def __init__(self, roots: Collection[int]) -> None:
+        self._roots = roots
+        self._inside: Counter[int] = Counter()
+        """The references to each object that come from the parts."""
+        self._others: dict[int, int] = {}
+        """For each part, the references that must come from the parts."""
+        self._edges: dict[int, list[int]] = {}
+        self._watched: list[int] = []
+        self.pause = 0.0
+        """The longest time, in seconds, for which it stopped all threads."""
+
+    def read(self, parts: list[object]) -> None:
+        """Read the numbers of *parts*, which the caller has in one further list."""
+        probe: list[object] = []
+        parts.append(probe)
+        numbers: tuple[partial[Any], ...] = (
+            partial(list, map(sys.getrefcount, parts)),
+            partial(list, map(gc.get_referents, parts)),
+            partial(list, map(weakref.getweakrefcount, parts)),
+        )
+        stops = _COLLECTS_ANYWHERE and gc.isenabled()
+        started = time.perf_counter()
+        if stops:
+            gc.disable()
+        try:
+            counts, referents, weak = list(map(_call, numbers))
+        finally:
+            if stops:
+                gc.enable()
+        self.pause = max(self.pause, time.perf_counter() - started)
+        base = counts[-1]  # a variable has the probe, too, as the caller's list has each part
+        for part, count, led, watched in zip(parts[:-1], counts, referents, weak, strict=False):
+            number = id(part)
+            self._others[number] = count - base - (number in self._roots)
+            self._edges[number] = ids = list(map(id, led))
+            self._inside.update(ids)
+            if watched != issubclass(type(part), RRef):  # the hold of a handle
+                self._watched.append(number)
+
+    def reached(self) -> set[int]:
+        """The parts that something else reaches."""
+        wrong = [each for each, others in self._others.items() if others != self._inside[each]]
+        found = {*wrong, *self._watched}
+        ahead = list(found)
+        while ahead:
+            for each in self._edges[ahead.pop()]:
+                if each in self._others and each not in found:
+                    found.add(each)
+                    ahead.append(each)
+        return found
+
+
+def reached(
+    parts: Sequence[object], roots: Collection[int], portions: Iterable[Iterable[int]]
+) -> tuple[set[int], float]:
+    """The ids of the *parts* that anything else reaches, and the longest pause in seconds.
+
+    *roots* are the ids of parts with one more reference that does not count. The caller has no
+    references to the parts but one in *parts*. Each of *portions*, the places of some parts, is
+    read at one moment.
+    """
+    reading = _Reading(roots)
+    for portion in portions:
+        reading.read([parts[place] for place in portion])
+    return reading.reached(), reading.pause
+
+
+class Walk:
+    """The parts of one value, and the handles among them."""
+
+    def __init__(self, value: object, outside: dict[int, object], limit: int) -> None:
+        self.met: dict[int, object] = {id(value): value}
+        self.by: defaultdict[int, list[int]] = defaultdict(list)
+        """For each part, the parts that refer to it."""
+        self.handles: list[int] = []
+        ahead = [id(value)] if gc.is_tracked(value) else []
+        if issubclass(type(value), RRef):
+            self.handles, ahead = [id(value)], []
+        for place, number in enumerate(ahead, 1):
+            if not place % YIELD:
+                time.sleep(0)
+            for each in gc.get_referents(self.met[number]):
+                if id(each) in self.met:
+                    self.by[id(each)].append(number)
+                elif not issubclass(type(each), _CLOSED) and id(each) not in outside:
+                    if issubclass(type(each), RRef):
+                        self.handles.append(id(each))
+                    elif gc.is_tracked(each):
+                        ahead.append(id(each))
+                    else:
+                        continue
+                    self.met[id(each)] = each
+                    self.by[id(each)].append(number)
+            if len(self.met) > limit:
+                break
+
+    def leading(self, handles: Iterable[int]) -> dict[int, object]:
+        """The parts that lead to *handles*, and these."""
+        ahead = list(handles)
+        found: dict[int, object] = {}
+        for number in ahead:
+            if number not in found:
+                found[number] = self.met[number]
+                ahead += self.by[number]
+        return found

@@ -1,0 +1,267 @@
+"""Cycles: objects that only hold each other, over any number of endpoints, found and freed.
+
+Reference counts never free an object on A whose value holds a reference to an object on B whose
+value holds one to the first. This machine does. It looks *back*, from objects that may be garbage
+to their holders and on to theirs, and so it involves only the endpoints that hold these objects. It
+costs nothing where nothing is suspected.
+
+**Looking back.** The shell of an owner suspects some objects (`Context.suspect_cycle`). A *look*
+asks one endpoint: how do you hold these objects? The endpoint's shell searches the values of its
+own objects for their handles (`Scan`). If nothing else there keeps an object, the endpoint answers
+with its *grip* on it (`Holders`). A grip tells which objects of the endpoint hold the object in
+their values, and which forks the endpoint counts for other endpoints. The objects that hold it are
+looked at next: here in the same answer, elsewhere by the owner's next looks. So the owner gets a
+set of objects with all their holders, until nothing new is found::
+
+    owner of a (held on C, by c)        C (c is held on B, by b)        B (b is held on A, by a)
+        | -- WhoHolds(a) -----------------> |                               |
+        | <- Holders(a by c, c of B's) ---- |                               |
+        | -- WhoHolds(c) -------------------------------------------------> |
+        | <- Holders(c by b, b of A's) ------------------------------------ |
+        |    the owner itself holds b by a: the set {a, c, b} is closed     |
+        | -- the same looks again ----------------------------------------> |
+        | -- Cut(one object of each ring)
+
+One search takes all suspects of an endpoint at once. An object without a grip *lives*, and so does
+everything that it leads to. Such objects leave the search, and the others stay in it. So a search
+takes time in proportion to the edges that it meets, and the living cost no second look.
+
+**Live, whenever in doubt.** Each of these keeps an object: a handle that is not in the value of an
+object of the set, or in a value that something else reaches; a message that has not been handled; a
+request, made or received; a loan; a pin; an unconfirmed fork; an alias that does not know its
+canonical object (one that does is an edge). At the end the forks that owners and tables list must
+be exactly the ones that the users have; a table may list some that are over. Thus every reference
+that is on its way is seen at one end at least, by G2. A dead endpoint does not answer for its forks
+and pins, and they are there until its grace is over. So they keep the objects until each orphan has
+announced itself. An endpoint that does not answer in time keeps the objects that it was asked for.
+
+**Looking twice.** The looks happen at different times, and a reference may travel from a place that
+has not been looked at to one that has. So when the set is closed, every look is made a second time.
+Each entry counts the references and the requests that come to it and leave from it, and the forks
+that it has listed (`Grip.stamp`). An object is garbage only if no entry of it has changed between
+its two looks, and the same is true of everything that leads to it. All first looks are over before
+the second ones begin. So take a moment between them:
+
+* no reference to the object, and no request on it, is on its way. Each one pins an entry from
+  before it leaves (G2), or is a request that an entry waits for. At the first look of this entry it
+  was there, and the object lived; or it came later, and changed the stamp;
+* every entry of the object has been looked at. It is among the forks that the owner or a table
+  lists, and each further fork changes a stamp.
+
+From this moment until its second look, an endpoint sends and gets nothing of these objects, or a
+stamp changes. In a search that cuts the second look is exact (`Scan.exact`): values alone hold the
+objects, and nothing reaches these values. So after its second look the endpoint can reach them only
+by a message, and nobody can send the first one. It does no harm that the first look misses a
+variable. (The stamp of an entry that went and came again may be the same. But its forks are
+others.)
+
+**Cutting once.** Garbage stays garbage. So it does no harm that `Cut` comes late, or that two
+searches find one ring. The owner of an object drops its value (`Collect`). The handles in the value
+go, and ordinary deletes do the rest. A cut goes to at least one object in each ring. The user's
+code may run when a value is dropped, and may keep a handle that was in it. If it has used another
+object of the set in the meantime, the stamp of that object is another one, and its cut is ignored.
+
+Invariants:
+
+* no object is collected that a variable, a message or a request reaches, at any endpoint (G4);
+* only the endpoint that searches remembers anything of the search. A death ends the search; the
+  shell suspects the objects again later. So all garbage is found at last (G5);
+* a ring of m endpoints takes 4 (m - 1) messages for the looks and at most one for the cut.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .effects import Collect, Looked, Scan, Send
+from .errors import ProtocolError
+from .messages import Cut, Grip, Holders, WhoHolds
+from .quest import Quest, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from .aliases import Aliases
+    from .effects import Effect
+    from .entries import Entries
+    from .ids import RRefId, WorkerId
+    from .quest import Place
+    from .state import Tables
+
+    Found = Mapping[RRefId, Mapping[RRefId, int]]
+    """For each object: the objects here with handles of it in their values, and how many. A handle
+    that anything else reaches is left out."""
+
+MAX_SET = 100_000
+"""The most grips that one search, or one answer, takes; objects beyond them count as live."""
+MAX_ASKED = 5_000
+"""The most objects that one `WhoHolds` asks for."""
+
+
+class Cycles(msgspec.Struct):
+    """The searches of this endpoint for garbage in cycles, and its answers to others."""
+
+    state: Tables
+    entries: Entries
+    aliases: Aliases
+
+    # ---- calls of the shell
+
+    def may_be_garbage(self, rref: RRefId) -> bool:
+        """Whether an object here is worth a search, as far as the tables tell."""
+        owner = self.state.owners.get(rref)
+        return owner is not None and owner.at_rest
+
+    def suspect(self, rrefs: Iterable[RRefId], *, cuts: bool) -> list[Effect]:
+        """Begin a search from *rrefs*; without *cuts* it only reports. `Looked` ends it."""
+        rrefs = tuple(rrefs)
+        starts = [rref for rref in rrefs if self.may_be_garbage(rref)]
+        if not starts:
+            return [Looked(rref) for rref in rrefs[:1]]
+        quest = self.state.quests[rrefs[0]] = Quest(rrefs[0], cuts=cuts)
+        return self._look(quest, [(self.state.me, rref) for rref in starts])
+
+    def give_up(self, start: RRefId) -> list[Effect]:
+        """In the search from *start*, wait no longer for the endpoints that have not answered."""
+        quest = self.state.quests.get(start)
+        if quest is None:
+            return []
+        for worker, rrefs in quest.asked.values():
+            quest.silent.add(worker)
+            quest.enliven(rrefs)
+        quest.asked.clear()
+        return self._go_on(quest)
+
+    def scanned(
+        self, asker: WorkerId, look: int, rrefs: Iterable[RRefId], found: Found | None
+    ) -> list[Effect]:
+        """The answer to a `Scan`; None if the shell cannot tell."""
+        grips = self._grips(rrefs, found) if found is not None else ()
+        if asker == self.state.me:
+            return self._answered(asker, look, grips)
+        return [Send(asker, Holders(look=look, grips=grips))]
+
+    # ---- at an endpoint that is looked at
+
+    def receive_who_holds(self, sender: WorkerId, message: WhoHolds) -> list[Effect]:
+        """*sender* asks how this endpoint holds some objects."""
+        return [Scan(sender, message.look, message.rrefs, message.exact)]
+
+    def _grips(self, rrefs: Iterable[RRefId], found: Found) -> tuple[Grip, ...]:
+        """How this endpoint holds *rrefs* and its own objects that lead to them; not the live ones.
+
+        All of it holds at this very moment.
+        """
+        standing = self.aliases.standing()
+        grips: dict[RRefId, Grip] = {}
+        edges: dict[RRefId, list[RRefId]] = {}
+        alive: list[RRefId] = []
+        ahead = list(dict.fromkeys(rrefs))
+        met = set(ahead)
+        for rref in ahead:
+            entry = self.entries.find(rref)
+            values, aliases = found.get(rref, {}), standing.get(rref, ())
+            if entry is None:  # a table lists a fork that is over, or the object is gone
+                grips[rref] = Grip(rref=rref, stamp=0)
+                continue
+            if not entry.at_rest:
+                alive.append(rref)
+                continue
+            if entry.handles != sum(values.values()) + len(aliases) or len(grips) == MAX_SET:
+                alive.append(rref)
+                continue
+            by = sorted({*values, *aliases})
+            grips[rref] = entry.grip(by)
+            for holder in by:
+                edges.setdefault(holder, []).append(rref)
+                if holder not in met:
+                    met.add(holder)
+                    ahead.append(holder)
+        live: set[RRefId] = set()
+        spread(live, alive, edges)
+        return tuple(grip for rref, grip in grips.items() if rref not in live)
+
+    def receive_cut(self, message: Cut) -> list[Effect]:
+        """A search has found that an object here is garbage."""
+        owner = self.state.owners.get(message.rref)
+        if owner is None or owner.stamp != message.stamp:
+            return []
+        return [Collect(owner.rref)]
+
+    # ---- at the endpoint that searches
+
+    def receive_holders(self, sender: WorkerId, message: Holders) -> list[Effect]:
+        """*sender* answers a look, maybe one of a search that has been given up."""
+        owned = {grip.rref for grip in message.grips if grip.owned}
+        if not owned.issuperset(holder for grip in message.grips for holder in grip.by):
+            raise ProtocolError(f"{sender} names a holder and does not say how that is held")
+        return self._answered(sender, message.look, message.grips)
+
+    def _answered(self, worker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
+        quests = self.state.quests.values()
+        quest = next((each for each in quests if look in each.asked), None)
+        if quest is None or quest.asked[look][0] != worker:
+            return []
+        _, rrefs = quest.asked.pop(look)
+        quest.see(worker, rrefs, grips)
+        return [] if quest.asked else self._go_on(quest)
+
+    def _go_on(self, quest: Quest) -> list[Effect]:
+        """All answers are in: look further back, or a second time, or judge."""
+        while not quest.again:
+            places = quest.ahead()
+            if places and len(quest.first) + len(places) > MAX_SET:
+                quest.enliven(rref for _, rref in places)
+                places = []
+            if not places:
+                quest.compare_forks()
+                places = quest.begin_again()
+            effects = self._look(quest, places)
+            if effects:
+                return effects
+        return self._judge(quest)
+
+    def _look(self, quest: Quest, places: Iterable[Place]) -> list[Effect]:
+        """Ask for the grips at *places*. Endpoints that will not answer keep the objects."""
+        by_worker: dict[WorkerId, list[RRefId]] = {}
+        for worker, rref in places:
+            by_worker.setdefault(worker, []).append(rref)
+        effects: list[Effect] = []
+        exact = quest.again and quest.cuts
+        for worker, rrefs in by_worker.items():
+            if worker in self.state.dead or worker in quest.silent:
+                quest.enliven(rrefs)
+                continue
+            most = len(rrefs) if worker == self.state.me else MAX_ASKED
+            for first in range(0, len(rrefs), most):
+                some = tuple(rrefs[first : first + most])
+                self.state.looks += 1
+                look = self.state.looks
+                quest.asked[look] = worker, some
+                if worker == self.state.me:
+                    effects.append(Scan(worker, look, some, exact))
+                else:
+                    asks = WhoHolds(look=look, rrefs=some, exact=exact)
+                    effects.append(Send(worker, asks))
+        return effects
+
+    def _judge(self, quest: Quest) -> list[Effect]:
+        """All looks are in. What nothing has been seen alive at is garbage: cut each ring."""
+        del self.state.quests[quest.start]
+        found = quest.garbage()
+        effects: list[Effect] = []
+        for rref in (rref for _, cuts in found for rref in cuts):
+            worker, cut = quest.owned[rref], Cut(rref=rref, stamp=quest.stamp(rref))
+            if worker == self.state.me:
+                effects += self.receive_cut(cut)
+            else:
+                effects.append(Send(worker, cut))
+        return [*effects, Looked(quest.start, tuple(garbage for garbage, _ in found))]
+
+    def died(self) -> list[Effect]:
+        """An endpoint has died: no answer may come, and what was seen may be wrong."""
+        ended: list[Effect] = [Looked(start) for start in self.state.quests]
+        self.state.quests.clear()
+        return ended

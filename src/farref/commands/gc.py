@@ -1,0 +1,53 @@
+"""`farref gc`: collects objects that only hold each other, now."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..actors.looking.collecting import COLLECT_PATIENCE
+from ..protocol.errors import FarrefError
+from .refs import SystemName, attached
+
+if TYPE_CHECKING:
+    from ..protocol.effects import Garbage
+
+
+def gc(
+    name: SystemName = None,
+    *,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
+    timeout: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.1, help="How long an endpoint may search.")
+    ] = COLLECT_PATIENCE,
+    as_json: Annotated[bool, typer.Option("--json", help="The objects as JSON.")] = False,
+) -> None:
+    """Free the objects of a running system that only hold each other.
+
+    Such objects form rings of references, and no variable, message or call of
+    any endpoint leads to them.
+    """  # fmt: skip
+    try:
+        with attached(name) as system:
+            found = system.collect(dry_run=dry_run, timeout=timeout)
+    except FarrefError as error:
+        typer.echo(f"farref gc: {error}", err=True)
+        raise typer.Exit(1) from error
+    if as_json:
+        typer.echo(json.dumps([_as_dict(garbage) for garbage in found], indent=2))
+        return
+    for garbage in found:
+        ring = " -> ".join(map(str, garbage.ring))
+        typer.echo(f"{'found' if dry_run else 'freed'} {len(garbage.objects)}: {ring}")
+    if not found:
+        typer.echo("no objects were found that only hold each other")
+
+
+def _as_dict(garbage: Garbage) -> dict[str, object]:
+    return {
+        "objects": [str(rref) for rref in garbage.objects],
+        "ring": [str(rref) for rref in garbage.ring],
+        "cut": garbage.cut,
+    }

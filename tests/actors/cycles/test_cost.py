@@ -1,0 +1,62 @@
+"""Searches cost nothing where there is no ring: the messages and bytes are the same with them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from farref import Counters, RRef, System, remote, rpc_sync
+from farref.actors.cycles import collector, scan
+from farref.testing import until
+
+if TYPE_CHECKING:
+    from farref.actors.wire.settings import CycleMode
+
+pytestmark = pytest.mark.processes
+ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
+TIMES = 100
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def work() -> None:
+    """Calls, shares, drops, and objects that hold each other in a row."""
+    first = RRef([1])
+    for _ in range(TIMES):
+        rpc_sync("B", nothing, args=(first,))
+        made = remote("B", list, args=([first],))
+        made.to_here()
+        remote("C", list, args=([made],)).to_here()
+
+
+def cost(cycles: CycleMode) -> tuple[Counter[str], int]:
+    """The messages of `work` by kind, and the bytes of payload."""
+    with System(timeout=20, cycles=cycles) as system:
+        for name in "BC":
+            system.worker(name)
+        until(system, lambda: False, 0.5)
+        before = sent(system)
+        work()
+        until(system, lambda: False, 0.5)
+        kinds, size = sent(system)
+        return kinds - before[0], size - before[1]
+
+
+def sent(system: System) -> tuple[Counter[str], int]:
+    total = sum(system.counters().values(), start=Counters())
+    kinds = Counter(total.user) + Counter(total.control)
+    return kinds, total.payload_bytes
+
+
+def test_messages_and_bytes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    without = cost("off")
+    monkeypatch.setattr(collector, "IDLE", 0.05)
+    monkeypatch.setattr(scan, "AGE", 0.05)
+    kinds, size = cost("collect")
+    for each in ABOUT_SEARCHES:
+        kinds.pop(each, None)
+    assert (kinds, size) == without

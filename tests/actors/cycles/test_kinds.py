@@ -1,0 +1,230 @@
+"""Rings through values of many types: what Python's own collector sees goes, the rest stays."""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextvars
+import ctypes
+import itertools
+import threading
+import time
+import weakref
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from farref import System, remote, rpc_sync
+
+from ..helpers import PATIENCE
+from .test_collecting import HELD, NAMES, Node, assert_goes, assert_stays, ids, there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+
+
+class Slots:
+    __slots__ = ("beside", "ref")
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+        self.beside = np.zeros(1_000)
+
+
+class Pair(NamedTuple):
+    one: Any
+    other: Any
+
+
+class Final:
+    """Its finalizer counts its runs."""
+
+    def __init__(self, ref: Any) -> None:
+        self.ref = ref
+
+    def __del__(self) -> None:
+        HELD["final"] = HELD.get("final", 0) + 1
+
+
+def _in_context(ref: Any) -> Any:
+    context = contextvars.copy_context()
+    context.run(contextvars.ContextVar("ref").set, ref)
+    return context
+
+
+def _error(ref: Any) -> Exception:
+    def fail(_: Any) -> None:
+        raise KeyError("here")
+
+    try:
+        fail(ref)
+    except KeyError as error:
+        return error  # its traceback holds the frame
+    raise AssertionError
+
+
+SEEN: dict[str, Any] = {
+    "slots beside an array": Slots,
+    "deque": lambda ref: collections.deque([ref]),
+    "ordered dictionary": lambda ref: collections.OrderedDict(a=ref),
+    "iterator": lambda ref: itertools.chain([ref], [1]),
+    "context": _in_context,
+    "named tuple": lambda ref: Pair(ref, 1),
+    "finalizer": Final,
+}
+UNSEEN: dict[str, Any] = {
+    "array of objects": lambda ref: np.array([ref, None], dtype=object),
+    "pointer": lambda ref: (ctypes.py_object(ref), ref),
+    "error with a frame": _error,
+}
+"""The collector does not look into these, or the search does not."""
+
+
+class Wrapper(Node):
+    """A node that holds its neighbour in a value of some type."""
+
+    def enclose(self, how: str, ref: Any) -> None:
+        self.links.append((SEEN | UNSEEN)[how](ref))
+
+    def open(self) -> None:
+        self.links.clear()
+
+    def busy(self, name: str, how: str) -> None:
+        """Code that runs has a handle of the neighbour: it is in no value any more."""
+        found = [self.links.pop()]
+        HELD[name] = (ended := threading.Event())
+        begun = threading.Event()
+        threading.Thread(target=BUSY[how], args=(found, begun, ended), daemon=True).start()
+        begun.wait(PATIENCE)
+
+
+def _in_generator(found: list[Any], begun: threading.Event, ended: threading.Event) -> None:
+    def running(ref: Any) -> Iterator[Any]:
+        begun.set()
+        ended.wait(PATIENCE)
+        yield ref
+
+    next(running(found.pop()))
+
+
+def _in_coroutine(found: list[Any], begun: threading.Event, ended: threading.Event) -> None:
+    async def waiting(ref: Any) -> Any:
+        begun.set()
+        await asyncio.to_thread(ended.wait, PATIENCE)
+        return ref
+
+    asyncio.run(waiting(found.pop()))
+
+
+def _in_construction(found: list[Any], begun: threading.Event, ended: threading.Event) -> None:
+    """Only the interpreter's stack has the handle: a list is being made."""
+
+    def wait() -> bool:
+        begun.set()
+        return ended.wait(PATIENCE)
+
+    _ = [found.pop(), wait()]
+
+
+def _in_c(found: list[Any], begun: threading.Event, ended: threading.Event) -> None:
+    """Only C code has the handle: `sorted` calls the key function."""
+
+    def key(_: Any) -> int:
+        begun.set()
+        ended.wait(PATIENCE)
+        return 0
+
+    sorted(map(list.pop, [found, [1]]), key=key)
+
+
+BUSY: dict[str, Any] = {
+    "generator": _in_generator,
+    "coroutine": _in_coroutine,
+    "construction": _in_construction,
+    "C code": _in_c,
+}
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System(timeout=20) as made:
+        for name in NAMES:
+            made.worker(name)
+        yield made
+
+
+def finals() -> int:
+    return int(HELD.pop("final", 0))
+
+
+def ring(how: str) -> list[Any]:
+    nodes = [remote("B", Wrapper), remote("C", Wrapper)]
+    nodes[0].rpc_sync().enclose(how, nodes[1])
+    nodes[1].rpc_sync().link(nodes[0])
+    return nodes
+
+
+@pytest.mark.parametrize("how", SEEN)
+def test_a_ring_that_the_collector_sees_goes(system: System, how: str) -> None:
+    names = ids(nodes := ring(how))
+    assert_stays(system, names)
+    nodes.clear()
+    assert_goes(system, names)
+    end = time.monotonic() + PATIENCE
+    while how == "finalizer" and not rpc_sync("B", finals):
+        assert time.monotonic() < end
+    assert not rpc_sync("B", finals)  # once
+
+
+@pytest.mark.parametrize("how", UNSEEN)
+def test_a_ring_that_the_collector_does_not_see_stays_until_it_is_opened(
+    system: System, how: str
+) -> None:
+    nodes = ring(how)
+    names, first = ids(nodes), nodes[0]
+    nodes.clear()
+    assert_stays(system, names)
+    first.rpc_sync().open()
+    del first
+    assert_goes(system, names)
+
+
+@pytest.mark.parametrize("how", BUSY)
+def test_what_running_code_reaches_stays(system: System, how: str) -> None:
+    nodes = [remote("B", Wrapper), remote("C", Wrapper), remote("D", Wrapper)]
+    for one, other in itertools.pairwise([*nodes, nodes[1]]):
+        one.rpc_sync().link(other)
+    names = ids(nodes[1:])  # a ring, and before it an object on B with a thread that has a handle
+    nodes[0].rpc_sync().busy("busy", how)
+    del one, other
+    nodes.clear()
+    assert_stays(system, names)
+    rpc_sync("B", finish, args=("busy",))
+    assert_goes(system, names)
+
+
+def finish(name: str) -> None:
+    HELD.pop(name).set()
+
+
+def watch(name: str) -> None:
+    """A finalizer of the user's is a weak reference: it keeps the ring."""
+    HELD[f"{name} finalizer"] = weakref.finalize(HELD.pop(name), print)
+
+
+def unwatch(name: str) -> None:
+    HELD.pop(f"{name} finalizer").detach()
+
+
+def test_a_weak_reference_keeps_a_ring(system: System) -> None:
+    names = ids(nodes := ring("deque"))
+    nodes[0].rpc_sync().hold("watched")
+    rpc_sync("B", watch, args=("watched",))
+    nodes.clear()
+    assert_stays(system, names)
+    rpc_sync("B", unwatch, args=("watched",))
+    assert_goes(system, names)
+    assert not there(system, names)

@@ -1,0 +1,188 @@
+"""When endpoints search: by themselves, beside many live objects, where counts are inexact."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import time
+import uuid
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import RRef, System, remote, rpc_sync
+from farref.actors.cycles import collector, exact, scan
+
+from ...commands.test_cli import farref as command
+from ..helpers import PATIENCE
+from .test_collecting import HELD, NAMES, Node, assert_goes, ids, release, ring_of, there
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System(timeout=60, name=f"rings-{uuid.uuid4().hex[:8]}") as made:
+        for name in NAMES:
+            made.worker(name)
+        yield made
+
+
+# ---- many live objects
+
+
+def make_many(number: int) -> None:
+    """Live objects with references to each other, beside a ring."""
+    refs = [RRef(Node()) for _ in range(number)]
+    for one, other in itertools.pairwise(refs):
+        one.local_value().link(other)
+    HELD["many"] = refs
+
+
+@pytest.mark.parametrize(
+    "number", [5_000, pytest.param(100_000, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
+)
+def test_a_ring_goes_beside_many_live_objects(system: System, number: int) -> None:
+    rpc_sync("B", make_many, args=(number,), timeout=60)
+    nodes = ring_of("B", "C")
+    names = ids(nodes)
+    nodes.clear()
+    searches = system.counters()["B"].searches
+    while there(system, names):
+        system.collect(timeout=200)
+    counters = system.counters()["B"]
+    assert 0 < counters.pause < 60  # reported; it is some milliseconds
+    assert counters.searches - searches < 20  # one for all that is alive, each time
+    assert rpc_sync("B", use_many, timeout=60) == number
+    rpc_sync("B", release, args=("many",))
+
+
+def test_a_live_list_over_two_workers_takes_a_few_messages(system: System) -> None:
+    """One question asks for many objects, and one that lives answers for all that it leads to."""
+    nodes = [remote("BC"[number % 2], Node) for number in range(200)]
+    for one, other in itertools.pairwise(nodes):
+        one.rpc_sync().link(other)
+        other.rpc_sync().link(one)
+    del one, other
+    nodes[:] = nodes[:1]
+    names = {str(nodes[0].id)}
+    while len(there(system, names)) < 1:
+        time.sleep(0.05)
+    time.sleep(0.3)  # until the last drops are settled
+    before = looks(system)
+    assert not system.collect(timeout=PATIENCE)
+    assert looks(system) - before < 40
+    everything = {row.rref for row in system.references() if row.role == "owner"}
+    nodes.clear()
+    assert_goes(system, everything)
+
+
+def looks(system: System) -> int:
+    return sum(each.control.get("WhoHolds", 0) for each in system.counters().values())
+
+
+def use_many() -> int:
+    return sum(ref.local_value() is not None for ref in HELD["many"])
+
+
+# ---- the modes
+
+
+@pytest.mark.parametrize("mode", ["collect", "report"])
+def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "IDLE", 0.3)  # actors inherit it by the fork
+    monkeypatch.setattr(scan, "AGE", 0.1)
+    with System(timeout=20, cycles=mode) as system:
+        for name in NAMES:
+            system.worker(name)
+        nodes = ring_of(*NAMES)
+        names = ids(nodes)
+        time.sleep(1)
+        assert there(system, names) == names
+        nodes.clear()
+        end = time.monotonic() + PATIENCE
+        while sum(each.collected for each in system.counters().values()) < len(NAMES):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+        if mode == "report":
+            assert there(system, names) == names
+            return
+        while there(system, names):
+            assert time.monotonic() < end
+            time.sleep(0.1)
+
+
+def test_nobody_searches_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(collector, "IDLE", 0.1)
+    with System(timeout=20, cycles="off") as system:
+        system.worker("B")
+        names = ids(ring_of("B", "B"))
+        time.sleep(1)
+        assert sum(each.searches for each in system.counters().values()) == 0
+        assert there(system, names) == names
+
+
+@pytest.mark.parametrize("mode", ["collect", "report"])
+def test_where_counts_are_not_exact_a_search_reports(
+    mode: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(scan, "is_exact", lambda: False)
+    monkeypatch.setattr(collector, "is_exact", lambda: False)
+    with System(timeout=20, cycles=mode) as system, caplog.at_level(logging.WARNING):
+        for name in NAMES:
+            system.worker(name)
+        nodes = [RRef(Node()), *(remote(name, Node) for name in NAMES)]
+        for one, other in itertools.pairwise([*nodes, nodes[0]]):
+            one.rpc_sync().link(other)
+        del one, other
+        names = ids(nodes)
+        nodes.clear()
+        found: tuple[Any, ...] = ()
+        end = time.monotonic() + PATIENCE
+        while not found:
+            assert time.monotonic() < end
+            found = system.collect(timeout=PATIENCE)
+        assert {str(each) for each in found[0].objects} == names
+        assert found[0].cut == 0
+        system.collect(timeout=PATIENCE)
+        assert there(system, names) == names
+    warnings = [each for each in caplog.messages if "cannot tell exactly" in each]
+    assert len([each for each in warnings if each.startswith("program")]) == 1, warnings
+
+
+def test_the_trial_is_made_once() -> None:
+    exact.is_exact()
+    before = exact.is_exact.cache_info().misses
+    assert exact.is_exact()
+    assert exact.is_exact.cache_info().misses == before
+
+
+# ---- the command
+
+
+def test_the_command_lists_and_frees(system: System) -> None:
+    names = ids(nodes := ring_of("B", "C"))
+    nodes.clear()
+    listed = ""
+    end = time.monotonic() + PATIENCE
+    while "found 2: " not in listed:
+        assert time.monotonic() < end, listed
+        listed = command("gc", system.name, "--dry-run").stdout
+    assert there(system, names) == names
+    found = json.loads(command("gc", system.name, "--json").stdout)
+    assert [set(each["objects"]) for each in found] == [names]
+    assert all(each["cut"] == 1 for each in found)
+    while there(system, names):
+        assert time.monotonic() < end
+        time.sleep(0.05)
+    assert command("gc", system.name).stdout == "no objects were found that only hold each other\n"
+
+
+def test_the_command_needs_a_running_system() -> None:
+    result = command("gc", "there-is-none")
+    assert result.returncode == 1
+    assert result.stderr.startswith("farref gc: ")

@@ -1,0 +1,89 @@
+"""Rules of cycles: the stamps, the grips, the two looks, and the cuts."""
+
+from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.cycles import Cycles
+from farref.protocol.entries import Entries
+from farref.protocol.lending import LendingOwner
+from farref.protocol.owner import Owner
+from farref.protocol.quest import Quest
+from farref.protocol.references import References
+
+from .mutant import Mutant, in_context
+
+CYCLES = {
+    "an object that holds itself": (
+        Mutant("cuts nothing", Cycles, "_judge", "for rref in cuts", "for rref in ()"),
+    ),
+    "two objects of one endpoint that hold each other": (
+        Mutant(
+            "takes no notice of variables",
+            Cycles,
+            "_grips",
+            "entry.handles != sum(values.values()) + len(aliases)",
+            "False",
+        ),
+        Mutant("does not look at the holders", Cycles, "_grips", "ahead.append(holder)"),
+        Mutant("looks once", Cycles, "_go_on", "places = quest.begin_again()", "break"),
+    ),
+    "three objects in a row that hold their neighbours": (
+        Mutant("cuts one ring", Cycles, "_judge", "for rref in cuts", "for rref in cuts[:1]"),
+    ),
+    "a ring of two": (
+        Mutant("waits for one answer", Cycles, "_answered", "if quest.asked", "if False"),
+        Mutant(
+            "does not follow the living",
+            *(Cycles, "_grips", "spread(live, alive, edges)", "live.update(alive)"),
+        ),
+    ),
+    "a ring whose reference goes from one member to the other, and home": (
+        Mutant("does not compare the forks", Cycles, "_go_on", "quest.compare_forks()"),
+        Mutant("does not mind what is under way", Cycles, "_grips", "not entry.at_rest", "False"),
+    ),
+    "a ring, and a reference that comes home while it is looked at": (
+        Mutant("does not compare the looks", Quest, "see", "!= grip", "is None"),
+    ),
+    "a ring, and a reference that goes to and fro between two members [borrow]": (
+        Mutant("forgets the table", BorrowingUser, "grip", "self.borrowers.items()", "()"),
+    ),
+    "a ring, and a reference that leaves between two looks": (
+        Mutant("sees no reference leave", References, "fork", "entry.stamp += 1"),
+    ),
+    "a ring, and a loan between two looks": (
+        Mutant("sees no loan", References, "lend", "entry.stamp += 1"),
+    ),
+    "a ring, and a request between two looks": (
+        Mutant("sees no request leave", Entries, "mint_pin", "entry.stamp += 1"),
+    ),
+    "an object that holds itself and another one": (
+        Mutant(
+            "cuts only the rings behind one object", Quest, "_cuts", "in objects", "in objects[:1]"
+        ),
+    ),
+    "a ring that comes back from a loan while another endpoint keeps it [lend]": (
+        Mutant("takes loans for nothing", LendingOwner, "at_rest", "not self.lent and", ""),
+    ),
+    "a ring through an alias": (
+        Mutant("ignores aliases", Cycles, "_grips", "self.aliases.standing()", "{}"),
+        Mutant("does not look at aliases", Cycles, "_grips", "{*values, *aliases}", "values"),
+    ),
+    "a ring through an alias, which leads to another object": (
+        Mutant(
+            "cuts an alias",
+            Quest,
+            "_cuts",
+            "edges[to][0] if alias else to",
+            "to",
+        ),
+    ),
+    "cycles/a_late_cut": (
+        Mutant("cuts in any case", Cycles, "receive_cut", "or owner.stamp != message.stamp", ""),
+        Mutant("sees no reference come home", Owner, "arrive", "self.stamp += 1"),
+        Mutant("sees no request", Owner, "enqueue", "self.stamp += 1"),
+    ),
+    "a ring, and a reference that goes through a stranger": (
+        Mutant("sees no new fork", Owner, "fork_request", "self.stamp += 1"),
+    ),
+    "a ring of two, and one owner dies": (
+        in_context("goes on with a search", "died", "effects + self.cycles.died()", "effects"),
+    ),
+}
