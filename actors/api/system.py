@@ -121,8 +121,13 @@ class System:
             ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
             provider of a process: it is called once in this process and in each actor's.
         faults: faults of the packets, on purpose, in tests; see `farref.testing`.
-        host: the address of this machine for other hosts, which may then `join` the system.
-        port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
+        host: the address of this machine for other hosts, which may then `join` the system. A name
+            is resolved at once. With *advertise* it may be ``"0.0.0.0"`` or ``"::"``, too: all
+            interfaces.
+        port: the one port for other hosts, 1900 by default.
+        advertise: ``"address:port"`` or ``"name:port"`` that other hosts must dial, if it differs
+            from *host* and *port*: behind NAT, or in a container with a published port. Each host
+            resolves the name for itself.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
@@ -152,6 +157,7 @@ class System:
         host: str | None = None,
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
+        advertise: str | None = None,
         program: str | None = None,
         threads: int = THREADS,
     ) -> None:
@@ -181,8 +187,10 @@ class System:
         )
         base = base or bases.default()
         bases.check(base)
-        if host is None and (port is not None or key is not None):
-            raise ValueError("port= and key= need host= too, the address for other hosts to dial")
+        if host is None and (port is not None or key is not None or advertise is not None):
+            raise ValueError(
+                "port=, key= and advertise= need host= too, this machine's address for other hosts"
+            )
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
@@ -192,7 +200,9 @@ class System:
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = hosts.reach_of(base, host, port, key) if host is not None else None
+                reach = (
+                    hosts.reach_of(base, host, port, key, advertise) if host is not None else None
+                )
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
             self._base = entry["base"]
@@ -241,6 +251,7 @@ class System:
         key: bytes | str | os.PathLike[str] | None = None,
         host: str | None = None,
         port: int | None = None,
+        advertise: str | None = None,
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
@@ -255,11 +266,14 @@ class System:
         only it leaves.
 
         Args:
-            first: ``"address:port"`` of the first host, or ``"address"`` for port 1900.
+            first: ``"address:port"`` or ``"name:port"`` of the first host; the default port is
+                1900. A forwarded port or the end of a tunnel will do: the first host tells its
+                own address to those who have the key.
             key: the first host's.
             host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
             port: of this machine; 1900 by default.
+            advertise: as in `System`.
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
             timeout: the longest time of this program's own waits in seconds (G6).
@@ -275,7 +289,15 @@ class System:
         bases.check(base)
         directory.sweep()
         with _start_errors(first, base):
-            asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
+            asys, place = hosts.join(
+                first,
+                base,
+                capabilities or {},
+                host=host,
+                port=port,
+                key=key,
+                advertise=advertise,
+            )
         self = cls.__new__(cls)
         self._choose(program, threads)
         self._base = base

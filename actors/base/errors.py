@@ -18,6 +18,7 @@
         +-- FrameError            ... in the length-prefixed frames
         +-- HandshakeError        ... before it was authenticated
             +-- CrowdedOut        ... because too many strangers were there
+            +-- NobodyThere       ... because the actor has ended
 
 Every error's text says what happened, at which address, and what to do about it.
 """
@@ -92,3 +93,7 @@ class HandshakeError(WireError):
 
 class CrowdedOut(HandshakeError):
     """The other end had too many strangers at its port, and closed our connection; try again."""
+
+
+class NobodyThere(HandshakeError):
+    """There is no such actor at the other end's host, or no more."""

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 from ._thespian import ActorAddress
 from .errors import WireError
 from .framing import ACK_REQUEST, DATA_ACK_NOW, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
+from .gate import receive
 from .poller import READABLE, Poller
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ class InConnection:
         "_inbox",
         "_limits",
         "_on_change",
+        "_on_passed",
         "_poller",
         "_prompt",
         "_reading",
@@ -76,11 +78,13 @@ class InConnection:
         limits: Limits,
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
+        on_passed: Callable[[socket.socket, bytes], None] | None,
     ) -> None:
         """Serve *sock*, which *remote* has dialled.
 
         *scratch* is shared by all connections; *on_change* is called when the handshake ends and
-        when the connection closes.
+        when the connection closes.  *on_passed* takes a connection that a process of this host
+        passes on in place of a handshake, with its message; see :mod:`.gate`.
         """
         self._sock = sock
         self._acceptor = acceptor
@@ -90,6 +94,7 @@ class InConnection:
         self._limits = limits
         self._scratch = scratch
         self._on_change = on_change
+        self._on_passed = on_passed
         self._decoder = FrameDecoder(limits.max_message_bytes)
         self._frames: deque[Frame] = deque()
         self._backlog = 0
@@ -174,7 +179,10 @@ class InConnection:
         return frames
 
     def _shake_hands(self) -> list[Frame] | None:
-        data = self._sock.recv(1 << 16)
+        data, passed = self._hear()
+        if passed is not None and self._on_passed is not None:
+            self._on_passed(passed, data)
+            return None
         if not data:
             self.refused = self._acceptor.left_behind
             return None
@@ -188,6 +196,11 @@ class InConnection:
         self.sender = ActorAddress(self._acceptor.peer)
         self._on_change(self)
         return self._decoder.feed(self._acceptor.rest)
+
+    def _hear(self) -> tuple[bytes, socket.socket | None]:
+        if self._on_passed is None:
+            return self._sock.recv(1 << 16), None
+        return receive(self._sock, 1 << 16)
 
     def _take(self, frames: list[Frame]) -> None:
         for frame in frames:

@@ -41,7 +41,9 @@ class Limits:
     handshake_timeout: float = 5.0
     """The time for a stranger's handshake."""
     max_handshakes: int = 64
-    """The most strangers at one TCP port; beyond, the oldest that has sent nothing is dropped."""
+    """The most strangers at the port of a host, and as many that are passed on to one actor.
+
+    Beyond, the oldest that has sent nothing is dropped."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -53,8 +55,10 @@ class Limits:
 class SystemSettings:
     """One system's configuration, the same in all of its processes.
 
-    ``host`` is the numeric address that peers on other hosts dial, or ``""`` when the
-    system has no TCP at all.  ``system_id`` is random per incarnation of the system and
+    ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
+    has no TCP at all.  ``listen`` is where its port really is, which may differ behind NAT or in a
+    container.  ``routes`` says where to dial hosts that are reached by another address than they
+    have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
     prefixes the names of its sockets, so that a sweep knows their system.
     """
 
@@ -63,6 +67,8 @@ class SystemSettings:
     system_id: str
     host: str = ""
     port: int = 0
+    listen: tuple[str, int] = ("", 0)
+    routes: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
     spin: float = 50e-6
     die_with_parent: bool = True

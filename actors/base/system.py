@@ -121,7 +121,7 @@ class FarrefBase(Outside, MultiprocessCommon):
             except OSError as error:
                 os.close(alive)
                 raise InvalidAddress(
-                    f"cannot listen at {settings.host}:{settings.port}: {error}"
+                    f"cannot listen at {addresses.at(*settings.listen)}: {error}"
                 ) from error
         try:
             process = self.mpcontext.Process(
@@ -211,6 +211,8 @@ def system_base(
     host: str | None = None,
     port: int | None = None,
     key: bytes | str | os.PathLike[str] | None = None,
+    advertise: str | None = None,
+    routes: Mapping[tuple[str, int], tuple[str, int]] | None = None,
     convention: str | list[str] | None = None,
     capabilities: Mapping[str, Any] | None = None,
     log_defs: object = None,
@@ -231,9 +233,14 @@ def system_base(
     either.
 
     *host* and *port* make the system reachable from other hosts: *host* is the address that they
-    dial, and every actor listens there too.  All systems of a convention need the same *key*:
-    the path of a file that ``farref key`` has made, or 32 random bytes; see :mod:`.keys`.  Without
-    one, only loopback addresses are allowed, and a key that only this user can read is used.
+    dial.  The admin listens there, for all actors.  If others must dial another address, behind
+    NAT or in a container, *advertise* is that one, ``"host:port"``; then *host* may also be
+    ``"0.0.0.0"`` or ``"::"``.  *routes* says where to dial hosts that are reached by another
+    address than they advertise, for instance by a tunnel.
+
+    All systems of a convention need the same *key*: the path of a file that ``farref key`` has
+    made, or 32 random bytes; see :mod:`.keys`.  Without one, only loopback addresses are allowed,
+    and a key that only this user can read is used.
     *convention* is ``"host:port"`` of the system that leads the convention, or a list of
     candidates.
 
@@ -250,6 +257,8 @@ def system_base(
         host=host,
         port=port,
         key=key,
+        advertise=advertise,
+        routes=routes or {},
         die_with_parent=die_with_parent,
         spin=spin,
         limits=limits or Limits(),
@@ -258,7 +267,9 @@ def system_base(
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
         **CAPABILITIES,
-        **({HOST_CAPABILITY: settings.host} if settings.tcp else {}),
+        **(
+            {HOST_CAPABILITY: addresses.place(settings.host, settings.port)} if settings.tcp else {}
+        ),
         **(capabilities or {}),
     }
     if convention is not None:
@@ -272,6 +283,8 @@ def make_settings(
     host: str | None,
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
+    advertise: str | None,
+    routes: Mapping[tuple[str, int], tuple[str, int]],
     die_with_parent: bool,
     spin: float,
     limits: Limits,
@@ -286,18 +299,24 @@ def make_settings(
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()
     places.log_for_thespian(directory)
-    numeric_host = addresses.numeric(host) if host else ""
+    numeric_host = addresses.numeric(host, listen=advertise is not None) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")
     if port is not None:
         addresses.checked_port(port)
+    if advertise is not None and not numeric_host:
+        raise InvalidAddress("advertise= needs host= too, the address to listen at")
+    listen = (numeric_host, port or 0)
+    seen = addresses.advertised(advertise, listen[1]) if advertise is not None else listen
     return SystemSettings(
         name=places.checked_name(name),
         directory=directory,
         system_id=secrets.token_hex(4),
-        host=numeric_host,
-        port=port or 0,
-        key=shared_key(key, numeric_host, directory),
+        host=seen[0],
+        port=seen[1],
+        listen=listen,
+        routes=dict(routes),
+        key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
         limits=limits,

@@ -15,7 +15,8 @@ import pytest
 import farref
 from farref import System, SystemDownError
 from farref.actors.base import Limits, tcp
-from farref.actors.hosting import bases, directory
+from farref.actors.cluster import hosts
+from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
@@ -140,7 +141,7 @@ def test_somebody_else_is_there() -> None:
 
 def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow peer gains no time with single bytes."""
-    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
     monkeypatch.setattr(tcp, "ANSWER", 0.3)
     with socket.create_server(("127.0.0.2", 0)) as server:
         first = f"127.0.0.2:{server.getsockname()[1]}"
@@ -151,7 +152,7 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
                     guest, _ = server.accept()
                     with guest, contextlib.suppress(OSError):
                         while True:
-                            guest.send(b"x")
+                            guest.send(b"K")
                             time.sleep(0.05)
 
         thread = threading.Thread(target=dribble)
@@ -164,7 +165,7 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("base", HOSTS)
 def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
     first = f"127.0.0.2:{free_port('127.0.0.2')}"
     with pytest.raises(SystemDownError, match=r"nobody answers at .*start the system there"):
         System.join(first, host="127.0.0.3", base=base)

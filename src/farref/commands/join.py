@@ -27,6 +27,14 @@ def join(
         str | None, typer.Option(help="This machine's address, if the first host sees a wrong one.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="This machine's port, 1900 by default.")] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST[:PORT]",
+            help="The address that the others must dial, if it is another one: behind NAT, in a "
+            "container with a published port, at the end of a tunnel.",
+        ),
+    ] = None,
     capability: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME[=TEXT]", help="A capability of this host; may be repeated."),
@@ -42,6 +50,7 @@ def join(
             key=key,
             host=host,
             port=port,
+            advertise=advertise,
             base=base,
             capabilities=dict(map(_capability, capability or [])),
         ) as system:

@@ -69,7 +69,7 @@ class Place:
             log.warning("%s means %s here: other machines cannot reach it", host, self.host)
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return addresses.at(self.host, self.port)
 
     def serve(self, patience: float) -> System:
         """Enter the system at this address of this machine; start it if it does not run.
