@@ -178,7 +178,7 @@ def advertised(spec: str, port: int) -> tuple[str, int]:
     host, written = split(spec, port)
     if not is_address(host):
         raise InvalidAddress(f"{spec!r} is no address that others could dial: use 'host:port'")
-    return (numeric(host) if is_numeric(host) else host), written
+    return (numeric(host) if is_numeric(host) or host == "localhost" else host), written
 
 
 def checked_port(port: object) -> int:
@@ -201,6 +201,8 @@ def parse(settings: SystemSettings, spec: object) -> Address:
     host, port = split(spec)
     own = settings.host if settings.tcp else ""
     local = host in ("", "localhost") or (not is_loopback(own) and is_loopback(host))
+    if (host, port) in settings.routes:
+        local = False  # at the other end of a tunnel
     if local and not own:
         path = places.admin_path(settings.directory, f"p{port}")
         return Address(path, path)
@@ -223,8 +225,8 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
     wrong = InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
     match spec:
         case str() if spec.startswith("["):
-            host, _, port = spec[1:].partition("]")
-            if port[:1] not in ("", ":") or ":" not in host:
+            host, closed, port = spec[1:].partition("]")
+            if not closed or port[:1] not in ("", ":") or ":" not in host:
                 raise wrong
             port = port[1:]
         case str() if spec.count(":") > 1:

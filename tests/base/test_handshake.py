@@ -192,7 +192,7 @@ def test_an_older_dialler_is_refused_by_its_version(mode: bytes) -> None:
 
 def test_a_later_acceptor_names_its_version() -> None:
     later = b"FARREF12\nthis is another version\n"
-    with pytest.raises(HandshakeError, match=r"the other host speaks version 12 .*version 3: install"):
+    with pytest.raises(HandshakeError, match=r"host speaks version 12 .*version 3: install"):
         feed_all(dialler(), in_pieces(later, 1))
 
 

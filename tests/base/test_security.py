@@ -194,9 +194,10 @@ def test_a_relay_is_a_way_in(guarded: ActorSystem, port: int) -> None:
     """A tunnel leads to the host, and the dialler learns the address that the host gives itself."""
     relay = Relay(("127.0.0.1", port), port)
     try:
-        assert tcp.knock(*relay.address, KEY, 0) == f"127.0.0.1:{port}"
+        host, at = relay.address
+        assert tcp.knock(host, at, KEY, 0) == f"127.0.0.1:{port}"
         with pytest.raises(HandshakeError, match="another key, or another program"):
-            tcp.knock(*relay.address, b"w" * 32, 0)
+            tcp.knock(host, at, b"w" * 32, 0)
     finally:
         relay.close()
 
@@ -319,8 +320,9 @@ def test_who_finds_an_older_host_names_both_versions() -> None:
 
         thread = threading.Thread(target=older)
         thread.start()
+        host, at = server.getsockname()
         with pytest.raises(HandshakeError, match=r"speaks version 2 of .* speaks version 3"):
-            tcp.knock(*server.getsockname(), KEY, 0)
+            tcp.knock(host, at, KEY, 0)
         thread.join(PATIENCE)
 
 

@@ -173,7 +173,7 @@ def test_sockets(victim: Victim, tmp_path: Path) -> None:
 
     def refused_enough() -> bool:
         victim.run()  # a reset may arrive before its bytes
-        return victim.transport.refused - before >= must * 0.9
+        return bool(victim.transport.refused - before >= must * 0.9)
 
     eventually(refused_enough)
     eventually(over)

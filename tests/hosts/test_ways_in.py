@@ -14,7 +14,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors.base import Limits, tcp
+from farref.actors.base import Limits, keys, tcp
 from farref.actors.cluster import hosts
 from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
@@ -181,6 +181,15 @@ def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),
         ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "a system of several hosts needs base"),
         ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "takes no key="),
+        (
+            {"host": "127.0.0.1", "base": "multiprocTCPBase", "advertise": "a"},
+            "takes no advertise=",
+        ),
+        ({"host": "::1", "base": "multiprocTCPBase"}, "no IPv6"),
+        ({"host": "127.0.0.1", "advertise": "a b"}, "is no address that others could dial"),
+        ({"host": "127.0.0.1", "advertise": "a:1900"}, "without a shared key only loopback"),
+        ({"host": "0.0.0.0", "advertise": "127.0.0.1"}, "without a shared key only loopback"),
+        ({"host": "0.0.0.0"}, "pass that one as advertise="),
     ],
 )
 def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> None:
@@ -193,6 +202,27 @@ def test_a_key_without_a_host() -> None:
         System(key=b"long enough, is it")
     with pytest.raises(ValueError, match="need host="):
         System(port=1900)
+    with pytest.raises(ValueError, match="need host="):
+        System(advertise="a:1900")
+
+
+def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
+    """Others attach and join by the addresses that lead there, and learn the one that it gives."""
+    port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
+    secret = tmp_path / "key"
+    keys.make(secret)
+    options: dict[str, Any] = {"host": "0.0.0.0", "port": port}
+    options |= {"advertise": f"localhost:{port}", "key": secret}
+    with System(**options, timeout=30, orphan_grace=0.2) as system:
+        system.worker("A")
+        with started(tmp_path, ATTACHED.replace("B1", "A"), system.name) as program:
+            assert program.communicate(timeout=30) == ("[2]\n", "")
+        with System.join(f"127.0.0.2:{port}", host="127.0.0.3", port=there, key=secret) as joined:
+            names = [f"127.0.0.1:{port}", f"127.0.0.3:{there}"]
+            assert sorted(host.address for host in joined.hosts()) == names
+            for number, on in enumerate((*names, "127.0.0.3", "localhost")):
+                joined.worker(f"W{number}", on=on)
+                assert farref.rpc_sync(f"W{number}", pow, (2, 3)) == 8
 
 
 def test_the_port_is_taken(near: tuple[System, str]) -> None:
