@@ -39,7 +39,7 @@ from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
 from .framing import Part
 from .handshake import NONCE, Dialler
 from .lookups import Lookups
-from .outgoing import RETRY_DELAY, ConnectionState, OutConnection, Way
+from .outgoing import RETRY_DELAY, Approach, ConnectionState, OutConnection
 from .poller import READABLE, WRITABLE, Poller
 from .settings import Limits, SystemSettings
 
@@ -241,7 +241,7 @@ class Outbox:
             self.unsettled.append(connection)
         self.poller.wake()
 
-    def way_to(self, address: Address, attempt: int = 0) -> Way | None:
+    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
         """A new socket for *address*, and the dialler for the handshake.
 
         A host may have several addresses: each *attempt* tries the next.  None if there is none.
@@ -277,7 +277,7 @@ class Outbox:
             )
         sock.setblocking(False)
         dialler = Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
-        return Way(sock, target, dialler)
+        return Approach(sock, target, dialler)
 
     def _make_descriptors(self) -> bool:
         """Out of file descriptors: raise the soft limit, else close idle connections."""

@@ -54,7 +54,7 @@ CROWDED_DELAY: Final = 0.1  # seconds
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class Approach:
     """How to connect to a peer."""
 
     sock: socket.socket
@@ -71,7 +71,7 @@ class Sender(Protocol):
     limits: Limits
     finished: list[tuple[Any, Status]]
 
-    def way_to(self, address: Address, attempt: int = 0) -> Way | None:
+    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
         """A new socket for *address*, its target, and the dialler for the handshake.
 
         None if there is no further way.
