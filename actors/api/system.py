@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
+    from ..base.tls import TLS
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
@@ -128,6 +129,11 @@ class System:
         advertise: ``"address:port"`` or ``"name:port"`` that other hosts must dial, if it differs
             from *host* and *port*: behind NAT, or in a container with a published port. Each host
             resolves the name for itself.
+        encrypt: whether connections between hosts are encrypted, by TLS 1.3, which needs nothing
+            more than the key. False is for a wire that nobody else can reach, and logs a warning.
+            All hosts must agree.
+        tls: certificates of an authority of one's own, a `farref.TLS`. Each host then shows one,
+            and asks the others for one; the key is needed all the same.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
@@ -158,6 +164,8 @@ class System:
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
         advertise: str | None = None,
+        encrypt: bool = True,
+        tls: TLS | None = None,
         program: str | None = None,
         threads: int = THREADS,
     ) -> None:
@@ -187,9 +195,10 @@ class System:
         )
         base = base or bases.default()
         bases.check(base)
-        if host is None and (port is not None or key is not None or advertise is not None):
+        given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
+        if host is None and (useless := [name for name in given if given[name] is not None]):
             raise ValueError(
-                "port=, key= and advertise= need host= too, this machine's address for other hosts"
+                f"{'= and '.join(useless)}= need host= too, this machine's address for other hosts"
             )
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
@@ -201,7 +210,11 @@ class System:
         try:
             with _start_errors(settings.system, base):
                 reach = (
-                    hosts.reach_of(base, host, port, key, advertise) if host is not None else None
+                    hosts.reach_of(
+                        base, host, port, key, advertise=advertise, encrypt=encrypt, tls=tls
+                    )
+                    if host is not None
+                    else None
                 )
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
@@ -252,6 +265,8 @@ class System:
         host: str | None = None,
         port: int | None = None,
         advertise: str | None = None,
+        encrypt: bool = True,
+        tls: TLS | None = None,
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
@@ -274,6 +289,8 @@ class System:
                 first host sees.
             port: of this machine; 1900 by default.
             advertise: as in `System`.
+            encrypt: the first host's.
+            tls: as in `System`.
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
             timeout: the longest time of this program's own waits in seconds (G6).
@@ -297,6 +314,8 @@ class System:
                 port=port,
                 key=key,
                 advertise=advertise,
+                encrypt=encrypt,
+                tls=tls,
             )
         self = cls.__new__(cls)
         self._choose(program, threads)

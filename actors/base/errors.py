@@ -10,6 +10,7 @@
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
     +-- KeyRequired               asked to listen beyond loopback without a good key
+    +-- InvalidCertificate        certificates that cannot be used, or cannot be made
     +-- InvalidAddress            a host, port or name that cannot be used
     +-- PeerStalled               a receiver has taken nothing for a long time
     +-- MessageTooLarge           a message of more bytes than this system sends
@@ -54,6 +55,10 @@ class SystemAlreadyRuns(BaseError):
 
 class KeyRequired(BaseError):
     """Beyond loopback, a shared key is needed that nobody else knows or can guess."""
+
+
+class InvalidCertificate(BaseError):
+    """The certificates of ``tls=`` cannot be used, or none can be made."""
 
 
 class InvalidAddress(BaseError):

@@ -10,12 +10,13 @@ may enter, and the caller compares the uid that the kernel reports for the other
 (:mod:`.gate`), which passes the connection on.  Then both ends prove that they know the shared key,
 and neither ever sends it::
 
-    dialler -> port       MAGIC  'K'  wanted name                           the preamble
+    dialler -> port       MAGIC  'T'  wanted name                           the preamble
+    both                  TLS 1.3; all that follows is inside it
     dialler -> acceptor   nonce_d
     acceptor -> dialler   'K'  nonce_a  HMAC(key, "acceptor", transcript)  name
     dialler -> acceptor   HMAC(key, "dialler", transcript, introduction)  introduction
 
-    transcript = preamble  nonce_d  nonce_a  name
+    transcript = preamble  certificate  nonce_d  nonce_a  name
 
 - Both nonces are fresh and random, so a recorded session proves nothing later.
 - The two proofs start with different labels, so neither can be reflected as the other.
@@ -26,18 +27,25 @@ and neither ever sends it::
   another actor, or to the admin of another host, that has the same key.
 - A dialler that does not know the admin's name yet wants :data:`ANY_ADMIN`, and learns the name.
 - The preamble is part of the transcript.  So nobody can alter it on the way.
+- So is the hash of the acceptor's certificate (:mod:`.tls`), as each end has seen it.  A man in the
+  middle who ends the one TLS connection and begins another one has another certificate: he has not
+  the private key of the acceptor's.  So the proofs differ, and the dialler hangs up before it has
+  proved anything.  The certificate itself need not be trusted.
 - Proofs are compared in constant time.
 
-The frames that follow are *not* encrypted, nor authenticated one by one.  If somebody can alter
-packets between the hosts, they can alter messages: use a VPN there.
+With ``encrypt=False`` at both ends, the mode is 'K', and the certificate and TLS are left out.
+Then the frames that follow are not encrypted, nor authenticated one by one.  An end with encryption
+refuses this mode, and the other way round: the preamble only says what the dialler does, and
+nothing is negotiated.
 
 The introduction names the actor that the dialler wants, and the dialler.
 
-**Notices.**  In place of its first answer, an acceptor or a port may send one of :data:`NOTICES`,
-and closes the connection: there is no room for the dialler, the wanted actor is not there, or the
-dialler speaks another version of this protocol.  A stranger can send a notice too.  But the dialler
-then only dials again or gives up, as it does when the connection breaks.  Each notice begins with
-:data:`MAGIC`, so the dialler can name the acceptor's version, too.
+**Notices.**  In place of its first bytes (in the clear), or of its first answer, an acceptor or a
+port may send one of :data:`NOTICES`, and closes the connection: there is no room for the dialler,
+the wanted actor is not there, or the dialler speaks another version of this protocol, or another
+mode.  A stranger can send a notice too.  But the dialler then only dials again or gives up, as it
+does when the connection breaks.  Each notice begins with :data:`MAGIC`, so the dialler can name the
+acceptor's version, too.
 """
 
 from __future__ import annotations
@@ -54,12 +62,15 @@ VERSION: Final = 3
 MAGIC: Final = b"FARREF%d\n" % VERSION
 LOCAL: Final = b"L"
 KEYED: Final = b"K"
+SECURE: Final = b"T"
 NONCE: Final = 32
 PROOF: Final = hashlib.sha256().digest_size
 CROWDED: Final = MAGIC + b"there is no room\n"
 GONE: Final = MAGIC + b"this actor is not here\n"
 REFUSED: Final = MAGIC + b"this is another version\n"
-NOTICES: Final = (CROWDED, GONE, REFUSED)
+ENCRYPTS: Final = MAGIC + b"this host encrypts\n"
+PLAIN: Final = MAGIC + b"this host does not encrypt\n"
+NOTICES: Final = (CROWDED, GONE, REFUSED, ENCRYPTS, PLAIN)
 ANY_ADMIN: Final = "admin"
 """The name that a dialler wants, if it does not know the name of the admin at an address."""
 MAX_INTRODUCTION: Final = 1024
@@ -109,7 +120,7 @@ def _check_magic(received: bytes, who: str) -> None:
         raise HandshakeError(f"{who} does not speak this protocol")
 
 
-def preamble(want: str, mode: bytes = KEYED) -> bytes:
+def preamble(want: str, mode: bytes) -> bytes:
     """The bytes by which a dialler names the actor that it wants."""
     return MAGIC + mode + _measured(want.encode())
 
@@ -122,7 +133,7 @@ def missing(received: bytes) -> int:
     _check_magic(received, "the dialler")
     if len(received) < HEAD:
         return HEAD - len(received)
-    if received[len(MAGIC) : HEAD] != KEYED:
+    if mode(received) not in {KEYED, SECURE}:
         raise HandshakeError("the dialler does not speak this protocol")
     if len(received) < HEAD + _LENGTH:
         return HEAD + _LENGTH - len(received)
@@ -130,6 +141,11 @@ def missing(received: bytes) -> int:
     if size > MAX_NAME:
         raise HandshakeError(f"the dialler wants a name of {size} bytes")
     return HEAD + _LENGTH + size - len(received)
+
+
+def mode(received: bytes) -> bytes:
+    """The mode in a preamble."""
+    return received[len(MAGIC) : HEAD]
 
 
 def wanted(received: bytes) -> str:
@@ -154,32 +170,55 @@ class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
     __slots__ = (
+        "_binding",
         "_key",
         "_me",
         "_nonce",
         "_preamble",
         "_received",
+        "_secure",
         "_want",
         "done",
         "met",
         "opening",
     )
 
-    def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
+    def __init__(
+        self, want: str, me: Address, key: bytes, nonce: bytes, *, secure: bool = False
+    ) -> None:
         """Dial the actor with key *want*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
+        If the connection is *secure*, call :meth:`bind` when it is encrypted.
         """
         self._want = want
         self._me = me
         self._key = key
         self._nonce = nonce
+        self._secure = secure
+        self._binding = b""
         self._received = b""
-        self._preamble = preamble(want)
+        self._preamble = preamble(want, SECURE if secure else KEYED)
         self.done = not key
         self.met = want
         """The name of the acceptor, once it has proved it."""
-        self.opening = self._preamble + nonce if key else MAGIC + LOCAL + _introduction(want, me)
+        if not key:
+            self.opening = MAGIC + LOCAL + _introduction(want, me)
+        else:
+            self.opening = self._preamble if secure else self._preamble + nonce
+
+    @property
+    def waits_for_tls(self) -> bool:
+        """Whether :meth:`bind` is to be called."""
+        return self._secure and not self._binding
+
+    def bind(self, certificate: bytes) -> bytes:
+        """The connection is encrypted; *certificate* is the hash of the acceptor's.
+
+        Returns the bytes to send in it now.
+        """
+        self._binding = certificate
+        return self._nonce
 
     def feed(self, data: bytes) -> bytes:
         """Take *data* from the acceptor. Return the bytes to send now (empty: wait for more).
@@ -202,10 +241,12 @@ class Dialler:
         if len(self._received) > end:
             raise HandshakeError("the acceptor sent more than its proof")
         theirs, proof = self._received[1 : 1 + NONCE], self._received[1 + NONCE : fixed]
-        transcript = (self._preamble, self._nonce, theirs, self._received[fixed:])
+        seen = (self._preamble, self._binding)
+        transcript = (*seen, self._nonce, theirs, self._received[fixed:])
         if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", *transcript)):
             raise HandshakeError(
-                "the acceptor does not know the shared key, or somebody has altered its bytes"
+                "the acceptor does not know the shared key, or somebody is in the middle, and has"
+                " another certificate or has altered its bytes"
             )
         name = self._received[fixed + _LENGTH :].decode(errors="replace")
         if self._want not in {name, ANY_ADMIN}:
@@ -224,9 +265,16 @@ class Dialler:
         _check_magic(received, "the other host")
         if received == CROWDED:
             raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
+        if received == ENCRYPTS:
+            raise HandshakeError("the other host encrypts, and this one has encrypt=False")
+        if received == PLAIN:
+            raise HandshakeError(
+                "the other host has encrypt=False, and this one encrypts: nothing is sent to it in"
+                " the clear"
+            )
         if received == GONE:
             raise NobodyThere(f"{self._want} is not on its host (any more)")
-        if len(received) >= max(map(len, NOTICES)):
+        if received in NOTICES or len(received) >= max(map(len, NOTICES)):
             raise HandshakeError("the other host does not speak this protocol")
         return b""
 
@@ -234,18 +282,27 @@ class Dialler:
 class Acceptor:
     """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` has the later bytes."""
 
-    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_preamble", "_received", "peer", "rest")
+    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "_seen", "peer", "rest")
 
-    def __init__(self, me: Address, key: bytes, nonce: bytes, preamble: bytes = b"") -> None:
+    def __init__(
+        self,
+        me: Address,
+        key: bytes,
+        nonce: bytes,
+        *,
+        preamble: bytes = b"",
+        certificate: bytes = b"",
+    ) -> None:
         """Answer diallers that want *me*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
-        With a key, *preamble* is the one that the port has read, whole.
+        With a key, *preamble* is the one that the port has read, whole, and *certificate* the hash
+        of our own if the connection is encrypted.
         """
         self._me = me
         self._key = key
         self._nonce = nonce
-        self._preamble = preamble
+        self._seen = preamble + certificate
         self._received = b""
         self._challenge = b""
         self.peer: Address | None = None
@@ -266,7 +323,7 @@ class Acceptor:
         answer = b""
         if not self._challenge and len(self._received) >= NONCE:
             name = _measured(self._me.key.encode())
-            self._challenge = self._preamble + self._received[:NONCE] + self._nonce + name
+            self._challenge = self._seen + self._received[:NONCE] + self._nonce + name
             proof = _proof(self._key, b"acceptor", self._challenge)
             answer = KEYED + self._nonce + proof + name
         if self._challenge:

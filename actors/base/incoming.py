@@ -17,19 +17,20 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import ActorAddress
 from .errors import WireError
 from .framing import ACK_REQUEST, DATA_ACK_NOW, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
 from .gate import receive
-from .poller import READABLE, Poller
+from .poller import READABLE, WRITABLE, Poller
 
 if TYPE_CHECKING:
     from .addresses import Address
     from .handshake import Acceptor
     from .inbox import Inbox
     from .settings import Limits
+    from .tls import SecureSocket
 
 ACK: Final = struct.Struct("<Q")
 REJECTED: Final = 1 << 63
@@ -283,3 +284,53 @@ class InConnection:
         """In a forked child: close the parent's socket, without a word to anybody."""
         self._closed = True
         self._sock.close()
+
+
+class SecureInConnection(InConnection):
+    """One that is encrypted: bytes may wait in it that the poller does not see."""
+
+    __slots__ = ("_unsent",)
+
+    _sock: SecureSocket
+
+    def __init__(self, sock: SecureSocket, acceptor: Acceptor, remote: str, **more: Any) -> None:
+        """As its base; *sock* is encrypted."""
+        self._unsent = b""
+        super().__init__(sock, acceptor, remote, **more)
+
+    def on_event(self, events: int) -> None:
+        """Read until nothing waits."""
+        if events & WRITABLE and self._reading:
+            self._poller.change(self._sock.fileno(), READABLE)
+        super().on_event(events)
+        while not self._closed and self._reading and self._sock.pending():
+            super().on_event(events)
+
+    def reconsider_reading(self, *, relaxed: bool) -> None:
+        """As its base. Bytes that wait make an event at once, in the next turn."""
+        before = self._reading
+        super().reconsider_reading(relaxed=relaxed)
+        if self._reading and not before and not self._closed and self._sock.pending():
+            self._poller.change(self._sock.fileno(), READABLE | WRITABLE)
+
+    def refuse(self, why: str, notice: bytes = b"") -> None:
+        """As its base. A stranger that is not in TLS yet gets the notice in the clear."""
+        if notice and not self._closed and not self._sock.made:
+            self._sock.send_clear(notice)
+            notice = b""
+        super().refuse(why, notice)
+
+    def _write(self, count: int) -> bool:
+        # The kernel may not take an encrypted count: then the same bytes must be offered again.
+        if self._closed:
+            return False
+        try:
+            if self._unsent:
+                self._sock.send(self._unsent)
+                self._unsent = b""
+            self._unsent = ACK.pack(count)
+            self._sock.send(self._unsent)
+            self._unsent = b""
+        except OSError:
+            return False
+        return True

@@ -29,17 +29,28 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ...features import peer_uid
-from . import addresses, places, tcp
+from . import addresses, places, tcp, tls
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
 from .gate import Visitor, hang_up, pass_on, passed_preamble
-from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
+from .handshake import (
+    ANY_ADMIN,
+    CROWDED,
+    ENCRYPTS,
+    GONE,
+    NONCE,
+    PLAIN,
+    SECURE,
+    Acceptor,
+    mode,
+    wanted,
+)
 from .inbox import Inbox
-from .incoming import READ_SIZE, InConnection
+from .incoming import READ_SIZE, InConnection, SecureInConnection
 from .poller import READABLE, Poller
 from .refusals import Refusals
 from .settings import SystemSettings
@@ -222,7 +233,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = pass_on(sock, preamble, self._settings)
+            notice = self._other_mode(preamble) or pass_on(sock, preamble, self._settings)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -256,23 +267,43 @@ class Listener:
             self._refuse(remote, "this program is not reachable from other hosts")
             hang_up(sock, GONE)
             return
+        if notice := self._other_mode(preamble):
+            ours = "we do not" if notice == PLAIN else "it does not"
+            self._refuse(remote, f"only one of us encrypts, and {ours} (encrypt=False)")
+            hang_up(sock, notice)
+            return
         self._make_room(self._guests)
         self._wait_for(self._connection(sock, remote, settings.key, preamble), self._guests)
+
+    def _other_mode(self, preamble: bytes) -> bytes:
+        """The notice for a dialler that encrypts if we do not, or the other way round."""
+        secure = self._settings.encryption is not None
+        if (mode(preamble) == SECURE) == secure:
+            return b""
+        return ENCRYPTS if secure else PLAIN
 
     def _connection(
         self, sock: socket.socket, remote: str, key: bytes, preamble: bytes
     ) -> InConnection:
-        return InConnection(
-            sock,
-            Acceptor(self._sockets.address, key, secrets.token_bytes(NONCE), preamble),
-            remote,
-            poller=self._poller,
-            inbox=self._inbox,
-            limits=self._settings.limits,
-            scratch=self._scratch,
-            on_change=self._changed,
-            on_passed=None if key else self._passed,
+        encryption = self._settings.encryption if key else None
+        acceptor = Acceptor(
+            self._sockets.address,
+            key,
+            secrets.token_bytes(NONCE),
+            preamble=preamble,
+            certificate=encryption.digest if encryption is not None else b"",
         )
+        more: dict[str, Any] = {
+            "poller": self._poller,
+            "inbox": self._inbox,
+            "limits": self._settings.limits,
+            "scratch": self._scratch,
+            "on_change": self._changed,
+            "on_passed": None if key else self._passed,
+        }
+        if encryption is None:
+            return InConnection(sock, acceptor, remote, **more)
+        return SecureInConnection(tls.accept(sock, encryption), acceptor, remote, **more)
 
     def _changed(self, connection: InConnection) -> None:
         for door in self._doors:

@@ -32,7 +32,7 @@ from time import perf_counter
 from typing import Any, Final
 
 from ...features import peer_uid
-from . import addresses, tcp
+from . import addresses, tcp, tls
 from ._thespian import SendStatus, Status
 from .addresses import Address
 from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
@@ -276,8 +276,16 @@ class Outbox:
                 f"{address} is on another host, and only one of us has a TCP address"
             )
         sock.setblocking(False)
-        dialler = Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
+        secure = bool(key) and settings.encryption is not None
+        nonce = secrets.token_bytes(NONCE)
+        dialler = Dialler(address.key, self._me, key, nonce, secure=secure)
         return Approach(sock, target, dialler)
+
+    def encrypt(self, sock: socket.socket) -> tls.SecureSocket:
+        """The connection *sock* to another host, encrypted."""
+        if self._settings.encryption is None:
+            raise AssertionError("our settings say that nothing is encrypted")
+        return tls.dial(sock, self._settings.encryption)
 
     def _make_descriptors(self) -> bool:
         """Out of file descriptors: raise the soft limit, else close idle connections."""

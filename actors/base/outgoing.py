@@ -26,6 +26,7 @@ import enum
 import errno
 import itertools
 import socket
+import ssl
 from collections import deque
 from dataclasses import dataclass
 from time import perf_counter
@@ -37,6 +38,7 @@ from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, Part, control
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
+from .tls import SecureSocket, explained
 
 if TYPE_CHECKING:
     import threading
@@ -76,6 +78,9 @@ class Sender(Protocol):
 
         None if there is no further way.
         """
+
+    def encrypt(self, sock: socket.socket) -> SecureSocket:
+        """The connection *sock*, encrypted."""
 
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
@@ -199,7 +204,11 @@ class OutConnection:
         else:
             self.state = ConnectionState.SHAKING
             self.sock.send(opening)  # a hundred bytes into an empty buffer
+            if self._dialler.waits_for_tls:
+                self.sock = self._outbox.encrypt(self.sock)
         self._listen_for(READABLE)
+        if self._dialler.waits_for_tls:
+            self._shake_hands()
 
     def _dial_again(self) -> None:
         """The listener had no room for us: dial again soon, with all waiting messages."""
@@ -357,8 +366,10 @@ class OutConnection:
     def _shake_hands(self) -> None:
         with contextlib.suppress(BlockingIOError):
             try:
-                data = self.sock.recv(4096)
+                data = self._encrypt() or self.sock.recv(4096)
                 answer = self._dialler.feed(data)
+            except ssl.SSLError as error:
+                raise explained(error) from error
             except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
                 self._dial_again()
                 return
@@ -367,6 +378,15 @@ class OutConnection:
             if answer:
                 self.sock.send(answer)  # a few hundred bytes into an empty buffer
                 self.state = ConnectionState.OPEN
+
+    def _encrypt(self) -> bytes:
+        """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
+        if not self._dialler.waits_for_tls or not isinstance(self.sock, SecureSocket):
+            return b""
+        certificate, clear = self.sock.meet()
+        if certificate:
+            self.sock.send(self._dialler.bind(certificate))
+        return clear
 
     def _read_acks(self, *, fail: bool = False) -> None:
         while self.state is ConnectionState.OPEN:

@@ -11,6 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .tls import Encryption
+
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -57,8 +59,9 @@ class SystemSettings:
 
     ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
     has no TCP at all.  ``listen`` is where its port really is, which may differ behind NAT or in a
-    container.  ``routes`` says where to dial hosts that are reached by another address than they
-    have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
+    container.  ``encryption`` is None if messages between hosts are sent in the clear, with
+    ``encrypt=False``.  ``routes`` says where to dial hosts that are reached by another address than
+    they have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
     prefixes the names of its sockets, so that a sweep knows their system.
     """
 
@@ -70,6 +73,7 @@ class SystemSettings:
     listen: tuple[str, int] = ("", 0)
     routes: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
+    encryption: Encryption | None = None
     spin: float = 50e-6
     die_with_parent: bool = True
     limits: Limits = field(default_factory=Limits)

@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from ...features import knows_peers
 from . import addresses, descriptors, keys, places
+from . import tls as certificates
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -29,6 +30,7 @@ from ._thespian import (
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
+    InvalidCertificate,
     KeyRequired,
     NoSuchSystem,
     SystemAlreadyRuns,
@@ -37,6 +39,7 @@ from .errors import (
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, SystemSettings
+from .tls import TLS, Encryption
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
@@ -212,6 +215,8 @@ def system_base(
     port: int | None = None,
     key: bytes | str | os.PathLike[str] | None = None,
     advertise: str | None = None,
+    encrypt: bool = True,
+    tls: TLS | None = None,
     routes: Mapping[tuple[str, int], tuple[str, int]] | None = None,
     convention: str | list[str] | None = None,
     capabilities: Mapping[str, Any] | None = None,
@@ -241,6 +246,9 @@ def system_base(
     All systems of a convention need the same *key*: the path of a file that ``farref key`` has
     made, or 32 random bytes; see :mod:`.keys`.  Without one, only loopback addresses are allowed,
     and a key that only this user can read is used.
+
+    Connections between hosts are encrypted (:mod:`.tls`); *tls* are certificates of one's own.
+    *encrypt* False sends messages in the clear; all systems of a convention must agree.
     *convention* is ``"host:port"`` of the system that leads the convention, or a list of
     candidates.
 
@@ -258,6 +266,7 @@ def system_base(
         port=port,
         key=key,
         advertise=advertise,
+        encryption=encryption_for(host, encrypt=encrypt, tls=tls),
         routes=routes or {},
         die_with_parent=die_with_parent,
         spin=spin,
@@ -284,6 +293,7 @@ def make_settings(
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
     advertise: str | None,
+    encryption: Encryption | None,
     routes: Mapping[tuple[str, int], tuple[str, int]],
     die_with_parent: bool,
     spin: float,
@@ -316,11 +326,23 @@ def make_settings(
         port=seen[1],
         listen=listen,
         routes=dict(routes),
+        encryption=encryption,
         key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
         limits=limits,
     )
+
+
+def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encryption | None:
+    """The certificates of a system at *host*, from the arguments; see :func:`system_base`."""
+    if tls is not None and not encrypt:
+        raise InvalidCertificate("encrypt=False needs no tls=: leave one of them out")
+    if tls is not None and not isinstance(tls, TLS):
+        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {tls!r}")
+    if not host or not encrypt:
+        return None
+    return certificates.read(tls) if tls is not None else certificates.make()
 
 
 def shared_key(

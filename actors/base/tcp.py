@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import select
 import socket
+import ssl
 from time import monotonic, sleep
 from typing import Final
 
 from ...features import has
+from . import tls
 from .addresses import Address, at
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
 from .handshake import ANY_ADMIN, MAGIC, NONCE, Dialler, OtherVersion
 from .settings import Limits
+from .tls import Encryption
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least
@@ -31,7 +35,13 @@ OLDER: Final = 2  # the version before the one port of a host
 OLDER_ANSWER: Final = 64  # bytes: a nonce and a proof
 
 
-def knock(host: str, port: int, key: bytes | None, patience: float) -> str:
+def knock(
+    host: str,
+    port: int,
+    key: bytes | None,
+    patience: float,
+    encryption: Encryption | None = None,
+) -> str:
     """Return once the admin at *host*:*port* has proved that it knows *key* (None: answers).
 
     Returns the address that it gives itself; it is another one if a tunnel or a published port
@@ -44,7 +54,7 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> str:
     while True:
         try:
             with socket.create_connection((host, port), timeout=ANSWER) as sock:
-                return "" if key is None else _prove(sock, there, key)
+                return "" if key is None else _prove(sock, there, key, encryption)
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
@@ -66,26 +76,41 @@ def knock(host: str, port: int, key: bytes | None, patience: float) -> str:
         sleep(AGAIN)
 
 
-def _prove(sock: socket.socket, there: str, key: bytes) -> str:
-    dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, secrets.token_bytes(NONCE))
+def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption | None) -> str:
+    secure, nonce = encryption is not None, secrets.token_bytes(NONCE)
+    dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, nonce, secure=secure)
     end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
-    while not dialler.done:
-        sock.settimeout(max(AGAIN, end - monotonic()))
-        data = sock.recv(4096)
-        if monotonic() > end:
-            raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
-        if not data:
-            raise _Silent(f"at {there} is no system like ours: it closed the connection")
-        try:
-            sock.sendall(dialler.feed(data))  # or it would seem that we have another key
-        except (CrowdedOut, OtherVersion):
-            raise
-        except HandshakeError as error:
-            raise HandshakeError(
-                f"at {there} is a system with another key, or another program: {error}"
-            ) from error
+    sock.setblocking(False)
+    with tls.dial(sock, encryption) if encryption is not None else sock as way:
+        while not dialler.done:
+            try:
+                _go_on(way, dialler, there)
+            except BlockingIOError:
+                select.select([way], [], [], max(0.0, end - monotonic()))
+            except (CrowdedOut, OtherVersion, _Silent):
+                raise
+            except (HandshakeError, ssl.SSLError) as error:
+                told = tls.explained(error) if isinstance(error, ssl.SSLError) else error
+                raise HandshakeError(
+                    f"at {there} is a system with another key, or another program: {told}"
+                ) from error
+            if monotonic() > end:
+                raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
     return dialler.met
+
+
+def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
+    """One step of the handshake.  Raises BlockingIOError if the other end must come first."""
+    data = b""
+    if dialler.waits_for_tls and isinstance(way, tls.SecureSocket):
+        certificate, data = way.meet()
+        if certificate:
+            way.send(dialler.bind(certificate))
+    data = data or way.recv(4096)
+    if not data:
+        raise _Silent(f"at {there} is no system like ours: it closed the connection")
+    way.send(dialler.feed(data))  # or it would seem that we have another key
 
 
 class _Silent(HandshakeError):

@@ -14,10 +14,11 @@ from ...protocol.errors import FetchTimeoutError, SystemDownError
 from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
-from ..base.system import shared_key
+from ..base.system import encryption_for, shared_key
 from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
+    from ..base.tls import TLS
     from ..core.registry import Registry
     from ..wire.messages import HostInfo
 
@@ -34,7 +35,10 @@ def reach_of(
     host: str,
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
-    advertise: str | None,
+    *,
+    advertise: str | None = None,
+    encrypt: bool = True,
+    tls: TLS | None = None,
 ) -> Reach:
     """Check and complete the user's settings for how others reach this host.
 
@@ -51,7 +55,9 @@ def reach_of(
     if about.own:
         seen = addresses.advertised(advertise, chosen)[0] if advertise is not None else numeric
         secret = shared_key(key, addresses.exposed(numeric, seen))
-        return Reach(numeric, chosen, secret, advertise)
+        return Reach(numeric, chosen, secret, advertise, encrypt, tls)
+    if tls is not None:
+        raise ValueError(f"{base} takes no tls=: it encrypts nothing; use {DEFAULT}")
     if key is not None:
         raise ValueError(f"{base} takes no key=: use {DEFAULT}, or protect its ports by a firewall")
     if advertise is not None or ":" in numeric:
@@ -71,7 +77,8 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         reach["host"] = tcp.way_to(*dialled)
     mine = reach_of(base, **reach)
     if BASES[base].own:
-        leader = tcp.knock(*dialled, mine.key, KNOCKING)
+        encryption = encryption_for(mine.host, encrypt=mine.encrypt, tls=mine.tls)
+        leader = tcp.knock(*dialled, mine.key, KNOCKING, encryption)
     else:
         leader = addresses.at(addresses.numeric(dialled[0]), dialled[1])
         tcp.knock(*dialled, None, KNOCKING)

@@ -10,6 +10,7 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -32,6 +33,7 @@ from ..base import addresses, places, system_base
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
 from ..base.system import HOST_CAPABILITY, Mode
+from ..base.tls import TLS
 from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
@@ -104,6 +106,8 @@ class Reach:
     key: bytes = field(repr=False)
     advertise: str | None = None
     """The address that others dial, if it is another one; see `system_base`."""
+    encrypt: bool = True
+    tls: TLS | None = None
 
     @property
     def seen(self) -> tuple[str, int]:
@@ -221,6 +225,10 @@ def _farref(
         more = {"host": reach.host, "port": reach.port, "key": reach.key}
         if reach.advertise is not None:
             more["advertise"] = reach.advertise
+        if not reach.encrypt:
+            more["encrypt"] = False
+        if reach.tls is not None:
+            more["tls"] = reach.tls
         leader = leader or addresses.at(*reach.seen)
     made = system_base(
         name,
@@ -232,6 +240,8 @@ def _farref(
         **more,
     )
     door = {**more, "key": more["key"].hex()} if more else {}
+    if reach is not None and reach.tls is not None:
+        door["tls"] = [os.path.abspath(path) for path in dataclasses.astuple(reach.tls)]
     return _open(made), door
 
 
@@ -270,6 +280,8 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
     if about.own:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
+        if "tls" in more:
+            more["tls"] = TLS(*more["tls"])
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())
 

@@ -19,7 +19,10 @@ from ..base import places
 from ..base.errors import BaseError
 from .processes import Watched
 
-DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key", "advertise"})
+DOORS = (
+    {"Admin Port", "Convention Address.IPv4"},
+    {"host", "port", "key", "advertise", "encrypt", "tls"},
+)
 """The keys of the address in an entry, in either of its forms."""
 START_PATIENCE = 10.0
 """The most seconds from a system's entry until programs can join it."""

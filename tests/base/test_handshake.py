@@ -21,9 +21,10 @@ from farref.actors.base.handshake import (
     Dialler,
     _introduction,
     missing,
-    preamble,
     wanted,
 )
+
+from .kit import preamble
 
 KEY = b"k" * 32
 ME = Address("me-1", "/run/me-1", "10.0.0.1", 4000)
@@ -34,7 +35,7 @@ def dialler(want: str = "you", key: bytes = KEY) -> Dialler:
 
 
 def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE, want: str = "you") -> Acceptor:
-    return Acceptor(Address("you"), key, nonce, preamble(want))
+    return Acceptor(Address("you"), key, nonce, preamble=preamble(want))
 
 
 def said(one: Dialler, want: str = "you") -> bytes:

@@ -45,7 +45,6 @@ from farref.actors.base.handshake import (
     REFUSED,
     Dialler,
     _introduction,
-    preamble,
 )
 
 from .kit import (
@@ -59,6 +58,7 @@ from .kit import (
     eventually,
     free_port,
     hung_up,
+    preamble,
     running,
     serves,
 )
@@ -82,7 +82,7 @@ def guarded(
     no_socket_left: None, earlier: set[tuple[Any, Any]], port: int
 ) -> Iterator[ActorSystem]:
     limits = Limits(handshake_timeout=PATIENCE, max_message_bytes=10_000_000)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+    with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         yield system
 
 

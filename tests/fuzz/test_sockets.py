@@ -27,11 +27,10 @@ from farref.actors.base.handshake import (
     Acceptor,
     Dialler,
     missing,
-    preamble,
     wanted,
 )
 
-from ..base.kit import KEY, PATIENCE, Echo, bomb, eventually, free_port, hung_up, running
+from ..base.kit import KEY, PATIENCE, Echo, bomb, eventually, free_port, hung_up, preamble, running
 from .cases import cases, damaged
 
 if TYPE_CHECKING:
@@ -90,7 +89,8 @@ class Victim:
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
     limits = Limits(handshake_timeout=1, max_message_bytes=LIMIT)
-    with running(host="127.0.0.1", port=free_port("127.0.0.1"), key=KEY, limits=limits) as system:
+    options = {"host": "127.0.0.1", "port": free_port("127.0.0.1"), "key": KEY, "encrypt": False}
+    with running(**options, limits=limits) as system:
         yield Victim(system)
 
 
@@ -304,7 +304,7 @@ def test_handshakes(little_memory: None) -> None:
                 said, named = dialler.opening, b""
                 if key:
                     named, said = ported(damaged(rng, said) if spoil == 4 else said)
-                acceptor = Acceptor(Address("me"), key, rng.randbytes(NONCE), named)
+                acceptor = Acceptor(Address("me"), key, rng.randbytes(NONCE), preamble=named)
                 for turn in range(3):
                     heard = damaged(rng, said) if turn == spoil else said
                     feed = (acceptor if turn % 2 == 0 else dialler).feed

@@ -158,7 +158,7 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
         thread = threading.Thread(target=dribble)
         thread.start()
         with pytest.raises(SystemDownError, match="has not proved that it knows the key"):
-            System.join(first, host="127.0.0.3")
+            System.join(first, host="127.0.0.3", encrypt=False)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
 

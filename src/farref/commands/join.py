@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..actors.api.system import System
+from ..actors.base.tls import TLS
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 
@@ -35,6 +36,15 @@ def join(
             "container with a published port, at the end of a tunnel.",
         ),
     ] = None,
+    encrypt: Annotated[
+        bool, typer.Option(help="Whether the first host encrypts: System(encrypt=).")
+    ] = True,
+    tls: Annotated[
+        tuple[Path, Path, Path] | None,
+        typer.Option(
+            metavar="CERT KEY CA", help="Certificates of an authority of your own: System(tls=)."
+        ),
+    ] = None,
     capability: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME[=TEXT]", help="A capability of this host; may be repeated."),
@@ -51,6 +61,8 @@ def join(
             host=host,
             port=port,
             advertise=advertise,
+            encrypt=encrypt,
+            tls=TLS(*tls) if tls else None,
             base=base,
             capabilities=dict(map(_capability, capability or [])),
         ) as system:

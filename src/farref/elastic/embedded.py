@@ -24,7 +24,7 @@ from collections.abc import Callable
 from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
-from ..actors.base.system import shared_key
+from ..actors.base.system import encryption_for, shared_key
 from ..actors.hosting import directory
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
@@ -99,7 +99,8 @@ class Place:
             SystemDownError: that is not possible now.
         """
         try:
-            tcp.knock(self.host, self.port, self._key, patience)
+            encryption = encryption_for(self.host, encrypt=True, tls=None)
+            tcp.knock(self.host, self.port, self._key, patience, encryption)
         except BaseError as error:
             raise SystemDownError(str(error)) from error
         return System.join(str(self), key=self._key, port=self.port)
