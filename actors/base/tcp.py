@@ -68,6 +68,9 @@ def knock(
         except HandshakeError:
             raise
         except (OSError, UnicodeError) as error:
+            hung_up = isinstance(error, ConnectionResetError | BrokenPipeError)
+            if hung_up and _is_older(host, port):
+                raise OtherVersion(OLDER, f"the system at {there}") from error
             if monotonic() > deadline:
                 raise NoSuchSystem(
                     f"nobody answers at {there} ({error}): start the system there, with"

@@ -115,6 +115,8 @@ def read(given: TLS) -> Encryption:
         first = cert[cert.index(b"-----BEGIN CERTIFICATE") :]
         end = b"-----END CERTIFICATE-----"
         shown = ssl.PEM_cert_to_DER_cert((first[: first.index(end)] + end).decode())
+        if not ca.strip():
+            raise ValueError(f"{given.ca} is empty")  # noqa: TRY301 - handled below
         found = Encryption(cert, key, ca, hash_of(shown))
         server_context(found)
     except (OSError, ValueError) as error:  # `ssl.SSLError` is an OSError
