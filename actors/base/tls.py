@@ -195,6 +195,12 @@ def explained(error: ssl.SSLError) -> HandshakeError:
     return HandshakeError(f"the connection cannot be encrypted: {why}")
 
 
+def _check_interrupted(error: ssl.SSLError) -> None:
+    """Raise ConnectionResetError if *error* is about a notice in the middle of TLS."""
+    if error.reason == "WRONG_VERSION_NUMBER":
+        raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
+
+
 class SecureSocket(ssl.SSLSocket):
     """An encrypted connection, with the methods of a socket that never blocks."""
 
@@ -217,8 +223,7 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "TLS waits for the other end") from None
         except ssl.SSLError as error:
-            if error.reason == "WRONG_VERSION_NUMBER":  # a notice came in the middle of TLS
-                raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
+            _check_interrupted(error)
             raise explained(error) from error
         certificate = self.getpeercert(binary_form=True)
         if certificate is None:
@@ -255,6 +260,7 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLError as error:
+            _check_interrupted(error)
             if self.made:
                 raise
             raise explained(error) from error
