@@ -72,6 +72,10 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+IN_THE_CLEAR = (
+    "encrypt=False: messages between the hosts of system %r are sent in the clear; whoever reads the "
+    "packets reads them, and whoever can alter packets can run code on every host"
+)
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 START_PATIENCE = 30.0
@@ -218,6 +222,8 @@ class System:
                 )
                 asys, door = bases.start(base, settings.system, capabilities or {}, reach)
             directory.replace(settings.system, {**entry, "door": door})
+            if not encrypt:
+                log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
             self._enter(asys, settings, attached=False)
             self._prepare(settings, telemetry)
@@ -317,6 +323,8 @@ class System:
                 encrypt=encrypt,
                 tls=tls,
             )
+        if not encrypt:
+            log.warning(IN_THE_CLEAR, first)
         self = cls.__new__(cls)
         self._choose(program, threads)
         self._base = base

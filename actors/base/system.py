@@ -48,6 +48,7 @@ CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
+CLEAR_CAPABILITY: Final = "farref in the clear"  # there if connections are not encrypted
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
     "Thespian ActorSystem Version": 1,
@@ -272,13 +273,16 @@ def system_base(
         spin=spin,
         limits=limits or Limits(),
     )
+    reach: dict[str, Any] = {}
+    if settings.tcp:
+        reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
+        if settings.encryption is None:
+            reach[CLEAR_CAPABILITY] = True
     all_capabilities = {
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
         **CAPABILITIES,
-        **(
-            {HOST_CAPABILITY: addresses.place(settings.host, settings.port)} if settings.tcp else {}
-        ),
+        **reach,
         **(capabilities or {}),
     }
     if convention is not None:

@@ -32,7 +32,7 @@ from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import addresses, places, system_base
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
-from ..base.system import HOST_CAPABILITY, Mode
+from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
 from ..base.tls import TLS
 from ..base.transport import Transport
 from . import directory
@@ -77,6 +77,8 @@ MOST_BYTES = Limits().max_message_bytes
 
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
+CLEAR = CLEAR_CAPABILITY
+"""The capability of a host whose connections to others are not encrypted."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
@@ -250,7 +252,7 @@ def _reachable(
 ) -> tuple[Any, dict[str, Any]]:
     """A stock Thespian system that is a member of a convention."""
     door = {"Admin Port": reach.port, CONVENTION: leader}
-    mine = {**capabilities, **door, HOST: reach.place}
+    mine = {**capabilities, **door, HOST: reach.place, CLEAR: True}
     return _open(base, mine, log_definitions=_quiet_logging()), door
 
 

@@ -17,7 +17,7 @@ from farref.actors.base.inbox import Inbox
 from farref.actors.base.incoming import ACK, READ_SIZE, SecureInConnection
 from farref.actors.base.poller import Poller
 
-from .kit import KEY, ME, PATIENCE
+from .kit import KEY, ME
 
 OURS = tls.make()
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import datetime
 import os
 import random
 import select
@@ -44,6 +43,7 @@ from farref.actors.base.handshake import (
     preamble,
 )
 
+from .authority import Authority
 from .kit import (
     KEY,
     ME,
@@ -511,51 +511,6 @@ def authorities(tmp_path_factory: pytest.TempPathFactory) -> dict[str, TLS]:
     folder = tmp_path_factory.mktemp("authorities")
     ours, theirs = Authority(folder, "ours"), Authority(folder, "theirs")
     return {"A": ours.sign("A"), "B": ours.sign("B"), "X": theirs.sign("X", ours)}
-
-
-class Authority:
-    """Signs certificates."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        self._folder = folder
-        self._name = name
-        self._key = ec.generate_private_key(ec.SECP256R1())
-        self.path = self._write(name, self._key, self._key, name, ca=True)[0]
-
-    def sign(self, name: str, shows: Authority | None = None) -> TLS:
-        """A certificate for *name*; its holder believes the authority *shows*."""
-        from cryptography.hazmat.primitives.asymmetric import ec
-
-        cert, key = self._write(name, ec.generate_private_key(ec.SECP256R1()), self._key, name)
-        return TLS(cert, key, (shows or self).path)
-
-    def _write(self, name: str, key: Any, signer: Any, file: str, *, ca: bool = False) -> Any:
-        from cryptography import x509
-        from cryptography.hazmat.primitives import hashes, serialization
-
-        def named(text: str) -> x509.Name:
-            return x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, text)])
-
-        now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(named(name))
-            .issuer_name(named(self._name))
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - day)
-            .not_valid_after(now + day)
-            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .sign(signer, hashes.SHA256())
-        )
-        pem = serialization.Encoding.PEM
-        form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-        cert, private = self._folder / f"{file}.crt", self._folder / f"{file}.key"
-        cert.write_bytes(made.public_bytes(pem))
-        private.write_bytes(key.private_bytes(pem, form, bare))
-        return cert, private
 
 
 def test_certificates_of_an_authority(authorities: dict[str, TLS]) -> None:

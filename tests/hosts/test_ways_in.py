@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -20,6 +21,7 @@ from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
+from ..base.authority import Authority
 from ..base.kit import free_port
 from ..bases import HOSTS
 from .network import address
@@ -206,6 +208,64 @@ def test_a_key_without_a_host() -> None:
         System(port=1900)
     with pytest.raises(ValueError, match="need host="):
         System(advertise="a:1900")
+
+
+def test_hosts_in_the_clear(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It must be asked for on every host, and is said aloud."""
+    here: dict[str, Any] = {"host": "127.0.0.2", "port": free_port("127.0.0.2")}
+    there: dict[str, Any] = {"host": "127.0.0.3", "port": free_port("127.0.0.3")}
+    first = f"127.0.0.2:{here['port']}"
+    with System(**here, encrypt=False, timeout=30) as system:
+        assert f"messages between the hosts of system '{system.name}' are sent in" in caplog.text
+        with pytest.raises(SystemDownError, match="nothing is sent to it in the clear"):
+            System.join(first, **there)
+        command = [sys.executable, "-m", "farref", "refs", system.name]
+        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
+        assert "messages between its hosts are sent in the clear" in done.stdout
+        caplog.clear()
+        with System.join(first, **there, encrypt=False) as joined:
+            assert "sent in the clear" in caplog.text
+            joined.worker("B", on="127.0.0.3")
+            assert farref.rpc_sync("B", pow, (2, 3)) == 8
+    with System(**here, timeout=30) as system:
+        with pytest.raises(SystemDownError, match="the other host encrypts"):
+            System.join(first, **there, encrypt=False)
+        done = subprocess.run(
+            [*command[:-1], system.name], capture_output=True, check=True, text=True, timeout=60
+        )
+        assert "in the clear" not in done.stdout
+
+
+TLS_JOINED = """
+    import sys, farref
+
+    cert, key, ca, first, port = sys.argv[1:]
+    tls = farref.TLS(cert, key, ca)
+    with farref.System.join(first, host="127.0.0.3", port=int(port), tls=tls) as system:
+        print("ready", flush=True)
+        system.serve()
+"""
+
+
+def test_certificates_of_ones_own(tmp_path: Path) -> None:
+    """Hosts join with them, programs attach, and who has none is refused."""
+    ours = Authority(tmp_path, "ours")
+    mine, theirs = ours.sign("mine"), ours.sign("theirs")
+    port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
+    first = f"127.0.0.2:{port}"
+    files = [str(path) for path in (theirs.cert, theirs.key, theirs.ca)]
+    (tmp_path / "programs").mkdir()
+    folder = tmp_path / "programs"
+    with System(host="127.0.0.2", port=port, tls=mine, timeout=30, orphan_grace=0.2) as system:
+        with pytest.raises(SystemDownError, match=r"cannot be encrypted|no system like ours"):
+            System.join(first, host="127.0.0.3", port=there)
+        with started(folder, TLS_JOINED, *files, first, str(there)) as program:
+            system.worker("B1", on="127.0.0.3")
+            assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+            with started(folder, ATTACHED, system.name) as attached:
+                assert attached.communicate(timeout=30) == ("[2]\n", "")
+            system.shutdown()
+            assert program.communicate(timeout=30) == ("ready\n", "")
 
 
 def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
