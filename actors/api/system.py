@@ -73,8 +73,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 IN_THE_CLEAR = (
-    "encrypt=False: messages between the hosts of system %r are sent in the clear; whoever reads the "
-    "packets reads them, and whoever can alter packets can run code on every host"
+    "encrypt=False: messages between the hosts of system %r are sent in the clear; who reads the "
+    "packets reads them, and who can alter packets can run code on every host"
 )
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
