@@ -3,9 +3,9 @@
 A stranger costs one descriptor and a few hundred bytes.  It may stay for ``handshake_timeout``
 seconds from accept to the last byte, however slowly it sends.
 
-*On the TCP port of the host*, which the admin has, at most ``max_handshakes`` strangers may be at a
+*On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
 time until they have named an actor (:mod:`.gate`).  *Guests*, the strangers whose connections the
-admin has passed on to us, are as many at most until they have proved that they know the key.  One
+admin has passed on to us, are ``max_handshakes`` at most until they have proved the key.  One
 more replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.
 (A peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced
 one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger
@@ -184,13 +184,13 @@ class Listener:
             if door.local:
                 self._greet(sock)
             else:
-                self._make_room(door)
+                self._make_room(door, self._settings.limits.max_visitors)
                 visitor = Visitor(sock, remote[0], self._poller, self._named, self._left)
                 sock.setblocking(False)
                 self._wait_for(visitor, door)
 
-    def _make_room(self, door: _Door) -> None:
-        if len(door.strangers) >= self._settings.limits.max_handshakes:
+    def _make_room(self, door: _Door, most: int) -> None:
+        if len(door.strangers) >= most:
             self._shed(door)
 
     def _wait_for(self, stranger: InConnection | Visitor, door: _Door) -> None:
@@ -272,7 +272,7 @@ class Listener:
             self._refuse(remote, f"only one of us encrypts, and {ours} (encrypt=False)")
             hang_up(sock, notice)
             return
-        self._make_room(self._guests)
+        self._make_room(self._guests, settings.limits.max_handshakes)
         self._wait_for(self._connection(sock, remote, settings.key, preamble), self._guests)
 
     def _other_mode(self, preamble: bytes) -> bytes:

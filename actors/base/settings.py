@@ -43,9 +43,14 @@ class Limits:
     handshake_timeout: float = 5.0
     """The time for a stranger's handshake."""
     max_handshakes: int = 64
-    """The most strangers at the port of a host, and as many that are passed on to one actor.
+    """The most strangers that an actor of this host waits for, until they prove the key.
 
     Beyond, the oldest that has sent nothing is dropped."""
+    max_visitors: int = 512
+    """The same at the port of the host, until they have named an actor.
+
+    All actors of the host are dialled there, and the preamble of a far peer comes later than the
+    connection: so there are more of them at a time."""
 
     def __post_init__(self) -> None:
         for name in self.__slots__:

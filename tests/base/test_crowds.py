@@ -36,7 +36,7 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def impatient() -> Iterator[tuple[ActorSystem, int]]:
     port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=0.5, max_handshakes=5)
+    limits = Limits(handshake_timeout=0.5, max_handshakes=5, max_visitors=5)
     with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         yield system, port
 
@@ -119,8 +119,8 @@ def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, w
 def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None:
     """Far more strangers come than there is room for: the first ones are told, and hung up on."""
     _, port = patient
-    most = Limits().max_handshakes
-    with crowd(port, most + 3) as strangers:
+    most = Limits().max_visitors
+    with enough_descriptors(most), crowd(port, most + 3) as strangers:
         for stranger in strangers[:3]:
             assert stranger.recv(4096) == CROWDED
             assert hung_up(stranger)
@@ -171,7 +171,7 @@ def enough_descriptors(size: int) -> Iterator[None]:
 
 def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
     port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
+    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5, max_visitors=5)
     with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         crowd = [dial(port) for _ in range(20)]  # they stay until all patience is over
         try:

@@ -9,6 +9,7 @@ import random
 import select
 import socket
 import ssl
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -474,7 +475,7 @@ def test_who_does_not_speak_tls(guarded: ActorSystem, port: int, data: bytes) ->
 
 def test_a_crowd_that_is_in_the_middle_of_tls_keeps_nobody_out(port: int) -> None:
     here = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=1000, max_handshakes=5)
+    limits = Limits(handshake_timeout=1000, max_handshakes=5, max_visitors=5)
     with running(host="127.0.0.1", port=here, key=KEY, limits=limits) as system:
         with contextlib.ExitStack() as stay:
             for number in range(40):
@@ -543,6 +544,14 @@ def test_a_host_without_a_certificate_is_refused(
 ) -> None:
     with pytest.raises(HandshakeError, match="is not of our authority"):
         tcp.knock("127.0.0.1", port, KEY, 0, tls.read(authorities["A"]))
+
+
+def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(InvalidCertificate, match="pip install cryptography"):
+        system_base(host="127.0.0.1", port=1900, key=KEY)
+    with running(host="127.0.0.1", port=free_port("127.0.0.1"), encrypt=False) as system:
+        assert serves(system)
 
 
 def test_files_that_are_wrong(authorities: dict[str, TLS], tmp_path: Path) -> None:
