@@ -273,7 +273,12 @@ class Listener:
             hang_up(sock, notice)
             return
         self._make_room(self._guests, settings.limits.max_handshakes)
-        self._wait_for(self._connection(sock, remote, settings.key, preamble), self._guests)
+        try:
+            connection = self._connection(sock, remote, settings.key, preamble)
+        except OSError:  # it has gone
+            sock.close()
+            return
+        self._wait_for(connection, self._guests)
 
     def _other_mode(self, preamble: bytes) -> bytes:
         """The notice for a dialler that encrypts if we do not, or the other way round."""

@@ -173,15 +173,27 @@ def _file(text: bytes) -> Iterator[str]:
 
 
 def accept(sock: socket.socket, given: Encryption) -> SecureSocket:
-    """Encrypt *sock* at the accepting end.  The first reads make the connection."""
+    """Encrypt *sock* at the accepting end.  The first reads make the connection.
+
+    Raises OSError, and closes *sock*, if the other end has gone.
+    """
     context = server_context(given)
-    made = context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-    return cast("SecureSocket", made)
+    return _secure(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
 
 
 def dial(sock: socket.socket, given: Encryption) -> SecureSocket:
-    """Encrypt *sock* at the dialling end: then :meth:`SecureSocket.meet`."""
-    made = client_context(given).wrap_socket(sock, do_handshake_on_connect=False)
+    """Encrypt *sock* at the dialling end: then :meth:`SecureSocket.meet`.
+
+    Raises OSError, and closes *sock*, if the other end has gone.
+    """
+    return _secure(client_context(given).wrap_socket(sock, do_handshake_on_connect=False))
+
+
+def _secure(made: ssl.SSLSocket) -> SecureSocket:
+    """*made*, if it encrypts: without a peer it would be a plain socket."""
+    if getattr(made, "_sslobj", None) is None:
+        made.close()
+        raise ConnectionResetError(errno.ECONNRESET, "the other end has gone")
     return cast("SecureSocket", made)
 
 

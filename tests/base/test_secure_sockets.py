@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import ssl
+import struct
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,7 +19,7 @@ from farref.actors.base.inbox import Inbox
 from farref.actors.base.incoming import ACK, READ_SIZE, SecureInConnection
 from farref.actors.base.poller import Poller
 
-from .kit import KEY, ME
+from .kit import KEY, ME, PATIENCE
 
 OURS = tls.make()
 
@@ -188,6 +190,21 @@ def test_pieces_are_never_shorter_when_they_are_offered_again() -> None:
             record = piece[at : at + tls.RECORD]
             assert again[: len(record)] == record
         start += len(piece)
+
+
+@pytest.mark.parametrize("make", [tls.accept, tls.dial])
+def test_a_peer_that_has_gone(make: Callable[..., tls.SecureSocket]) -> None:
+    """Python's ``ssl`` takes it for a socket to connect later, and would not encrypt."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        theirs = socket.create_connection(server.getsockname(), PATIENCE)
+        mine, _ = server.accept()
+    theirs.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    theirs.close()
+    with contextlib.suppress(ConnectionResetError):
+        mine.recv(1)
+    mine.setblocking(False)
+    with mine, pytest.raises(ConnectionResetError, match="the other end has gone"):
+        make(mine, OURS)
 
 
 def test_no_session_is_resumed(ends: Ends) -> None:
