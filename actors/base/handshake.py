@@ -166,6 +166,10 @@ class OtherVersion(HandshakeError):
         )
 
 
+class OtherMode(HandshakeError):
+    """Only one of the two ends encrypts."""
+
+
 class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
@@ -266,9 +270,9 @@ class Dialler:
         if received == CROWDED:
             raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
         if received == ENCRYPTS:
-            raise HandshakeError("the other host encrypts, and this one has encrypt=False")
+            raise OtherMode("the other host encrypts, and this one has encrypt=False")
         if received == PLAIN:
-            raise HandshakeError(
+            raise OtherMode(
                 "the other host has encrypt=False, and this one encrypts: nothing is sent to it in"
                 " the clear"
             )

@@ -20,7 +20,7 @@ from ...features import has
 from . import tls
 from .addresses import Address, at
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
-from .handshake import ANY_ADMIN, MAGIC, NONCE, Dialler, OtherVersion
+from .handshake import ANY_ADMIN, MAGIC, NONCE, Dialler, OtherMode, OtherVersion
 from .settings import Limits
 from .tls import Encryption
 
@@ -91,7 +91,7 @@ def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption |
                 _go_on(way, dialler, there)
             except BlockingIOError:
                 select.select([way], [], [], max(0.0, end - monotonic()))
-            except (CrowdedOut, OtherVersion, _Silent):
+            except (CrowdedOut, OtherVersion, OtherMode, _Silent):
                 raise
             except (HandshakeError, ssl.SSLError) as error:
                 told = tls.explained(error) if isinstance(error, ssl.SSLError) else error
