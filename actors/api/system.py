@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from ...protocol.effects import Garbage
     from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
+    from ..base.tls import TLS
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
@@ -82,6 +83,10 @@ T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
+IN_THE_CLEAR = (
+    "encrypt=False: messages between the hosts of system %r are sent in the clear; who reads the "
+    "packets reads them, and who can alter packets can run code on every host"
+)
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 START_PATIENCE = 30.0
@@ -138,10 +143,19 @@ class System:
             ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
             provider of a process: it is called once in this process and in each actor's.
         faults: faults of the packets, on purpose, in tests; see `farref.testing`.
-        host: the address of this machine for other hosts, which may then `join` the system. In a
-            program that `farref run` started, the environment has it by default, with *port* and
-            *key*; then this waits until all nodes have joined.
-        port: the port for other hosts, 1900 by default. Every actor listens on one of its own, too.
+        host: the address of this machine for other hosts, which may then `join` the system. A name
+            is resolved at once. With *advertise* it may be ``"0.0.0.0"`` or ``"::"``, too: all
+            interfaces. In a program that `farref run` started, the environment has it by default,
+            with *port* and *key*; then this waits until all nodes have joined.
+        port: the one port for other hosts, 1900 by default.
+        advertise: ``"address:port"`` or ``"name:port"`` that other hosts must dial, if it differs
+            from *host* and *port*: behind NAT, or in a container with a published port. Each host
+            resolves the name for itself.
+        encrypt: whether connections between hosts are encrypted, by TLS 1.3, which needs nothing
+            more than the key. False is for a wire that nobody else can reach, and logs a warning.
+            All hosts must agree.
+        tls: certificates of an authority of one's own, a `farref.TLS`. Each host then shows one,
+            and asks the others for one; the key is needed all the same.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
@@ -172,6 +186,9 @@ class System:
         host: str | None = None,
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
+        advertise: str | None = None,
+        encrypt: bool = True,
+        tls: TLS | None = None,
         program: str | None = None,
         threads: int = THREADS,
     ) -> None:
@@ -205,8 +222,11 @@ class System:
         )
         base = base or bases.default()
         bases.check(base)
-        if host is None and (port is not None or key is not None):
-            raise ValueError("port= and key= need host= too, the address for other hosts to dial")
+        given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
+        if host is None and (useless := [name for name in given if given[name] is not None]):
+            raise ValueError(
+                f"{'= and '.join(useless)}= need host= too, this machine's address for other hosts"
+            )
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
@@ -221,9 +241,17 @@ class System:
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = hosts.reach_of(base, host, port, key) if host is not None else None
+                reach = (
+                    hosts.reach_of(
+                        base, host, port, key, advertise=advertise, encrypt=encrypt, tls=tls
+                    )
+                    if host is not None
+                    else None
+                )
                 asys, door = bases.start(base, settings.system, capabilities, reach)
             directory.replace(settings.system, {**entry, "door": door})
+            if not encrypt:
+                log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
             self._enter(asys, settings, attached=False)
             directory.replace(settings.system, {**entry, "door": door, "session": self._session})
@@ -272,6 +300,9 @@ class System:
         key: bytes | str | os.PathLike[str] | None = None,
         host: str | None = None,
         port: int | None = None,
+        advertise: str | None = None,
+        encrypt: bool = True,
+        tls: TLS | None = None,
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
         timeout: float = DEFAULT_TIMEOUT,
@@ -286,11 +317,16 @@ class System:
         only it leaves.
 
         Args:
-            first: ``"address:port"`` of the first host, or ``"address"`` for port 1900.
+            first: ``"address:port"`` or ``"name:port"`` of the first host; the default port is
+                1900. A forwarded port or the end of a tunnel will do: the first host tells its
+                own address to those who have the key.
             key: the first host's.
             host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
             port: of this machine; 1900 by default.
+            advertise: as in `System`.
+            encrypt: the first host's.
+            tls: as in `System`.
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
             timeout: the longest time of this program's own waits in seconds (G6).
@@ -306,7 +342,19 @@ class System:
         bases.check(base)
         directory.sweep()
         with _start_errors(first, base):
-            asys, place = hosts.join(first, base, capabilities or {}, host=host, port=port, key=key)
+            asys, place = hosts.join(
+                first,
+                base,
+                capabilities or {},
+                host=host,
+                port=port,
+                key=key,
+                advertise=advertise,
+                encrypt=encrypt,
+                tls=tls,
+            )
+        if not encrypt:
+            log.warning(IN_THE_CLEAR, first)
         self = cls.__new__(cls)
         self._choose(program, threads)
         self._base = base

@@ -20,6 +20,7 @@ from .errors import (
     FrameError,
     HandshakeError,
     InvalidAddress,
+    InvalidCertificate,
     KeyRequired,
     MessageTooLarge,
     NoSuchSystem,
@@ -34,8 +35,10 @@ from .errors import (
 )
 from .settings import Limits, SystemSettings
 from .system import FarrefBase, system_base
+from .tls import TLS
 
 __all__ = [
+    "TLS",
     "Address",
     "BaseError",
     "CrowdedOut",
@@ -43,6 +46,7 @@ __all__ = [
     "FrameError",
     "HandshakeError",
     "InvalidAddress",
+    "InvalidCertificate",
     "KeyRequired",
     "Limits",
     "MessageTooLarge",

@@ -6,17 +6,20 @@ Thespian carries an :class:`Address` as ``ActorAddress.addressDetails``.  Its id
 - an actor or an outside program has a random key, minted with its socket, so an address is
   never recycled: a message to a dead actor cannot reach a later one, and a connection to a
   recycled TCP port is refused in the handshake, which names the key it wants;
-- an admin has a *well-known* key, ``host:port`` where it listens on TCP and otherwise the
+- an admin has a *well-known* key, ``host:port`` where its host has a TCP port and otherwise the
   path of its socket, so that it can be addressed before anything was received from it.
 
-The other fields say how to get there.  A peer on the same host (same ``host``, socket in our
-own directory) is dialled by its Unix socket, any other by TCP.
+The other fields say how to get there.  ``host`` and ``port`` are the one TCP port of a whole host,
+as others dial it: a numeric address or a DNS name, which each dialler resolves for itself.  A peer
+on the same host (same ``host`` and ``port``, socket in our own directory) is dialled by its Unix
+socket, any other by TCP.
 """
 
 from __future__ import annotations
 
 import ipaddress
 import os
+import re
 import secrets
 import socket
 from dataclasses import dataclass
@@ -28,6 +31,9 @@ from .settings import SystemSettings
 DEFAULT_PORT = 1900  # Thespian's own default
 MAX_PORT = 65535
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
+NAME = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+KEY_BYTES = 10
+DIGITS = frozenset("0123456789abcdef")
 OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
 
 
@@ -52,7 +58,7 @@ class Address:
 
     def __str__(self) -> str:
         # The bars are where Thespian's own addresses have theirs: its tools take them apart.
-        return f"(farref|{self.host}:{self.port}|{os.path.basename(self.key)})"
+        return f"(farref|{at(self.host, self.port)}|{os.path.basename(self.key)})"
 
     @property
     def outside(self) -> bool:
@@ -62,21 +68,51 @@ class Address:
     @property
     def well_known(self) -> bool:
         """Whether this is the address of an admin."""
-        return self.key in {self.path, f"{self.host}:{self.port}"}
+        return self.key in {self.path, at(self.host, self.port)}
+
+
+def at(host: str, port: int) -> str:
+    """*host* and *port* in one text, as users write them; an IPv6 address gets brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def place(host: str, port: int) -> str:
+    """The name of the host at *host* and *port*, for people: the default port is not shown."""
+    return host if port == DEFAULT_PORT else at(host, port)
 
 
 def admin_address(settings: SystemSettings) -> Address:
     """The well-known address of the admin of the system of *settings*."""
     path = places.admin_path(settings.directory, settings.name)
     if settings.tcp:
-        return Address(f"{settings.host}:{settings.port}", path, settings.host, settings.port)
+        return Address(at(settings.host, settings.port), path, settings.host, settings.port)
     return Address(path, path)
 
 
 def mint(settings: SystemSettings, prefix: str) -> Address:
-    """A new random address (its TCP port is filled in once it is bound)."""
-    key = f"{prefix}-{secrets.token_hex(10)}"
-    return Address(key, str(settings.directory / key), settings.host)
+    """A new random address."""
+    key = f"{prefix}-{secrets.token_hex(KEY_BYTES)}"
+    return Address(key, str(settings.directory / key), settings.host, settings.port)
+
+
+def minted_for(settings: SystemSettings, key: str) -> str:
+    """The path of the socket of the actor of this system, or outside program, with *key*.
+
+    A stranger has chosen *key*: for any that :func:`mint` would not have made, the path is empty.
+    """
+    prefix, _, rest = key.rpartition("-")
+    ours = prefix in {settings.system_id, OUTSIDE}
+    random = len(rest) == 2 * KEY_BYTES and set(rest) <= DIGITS
+    return str(settings.directory / key) if ours and random else ""
+
+
+def is_numeric(host: str) -> bool:
+    """Whether *host* is a numeric address, and no name."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def is_loopback(host: str) -> bool:
@@ -84,21 +120,65 @@ def is_loopback(host: str) -> bool:
     return host.startswith("127.") or host == "::1"
 
 
-def numeric(host: str) -> str:
-    """*host* as a numeric IPv4 address, so that two spellings of one host compare equal.
+def exposed(*hosts: str) -> str:
+    """The first of *hosts* that other machines can reach, or the first."""
+    return next((host for host in hosts if not is_loopback(host)), hosts[0])
+
+
+def family(host: str) -> socket.AddressFamily:
+    """The family of numeric *host*."""
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def is_address(host: str) -> bool:
+    """Whether *host* is written like an address or a DNS name."""
+    return is_numeric(host) or NAME.fullmatch(host) is not None
+
+
+def numeric(host: str, *, listen: bool = False) -> str:
+    """*host* as a numeric address, so that two spellings of one host compare equal.
+
+    If a name has several, an IPv4 address comes first.  With *listen* it may also be the address
+    that means all interfaces, ``0.0.0.0`` or ``::``.
 
     Raises :class:`InvalidAddress` for an address that cannot be dialled.
     """
     try:
-        found = socket.gethostbyname(host)
+        found = {
+            family: str(address[0])
+            for family, _, _, _, address in reversed(
+                socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)  # noqa: S104
+            )
+        }
     except (OSError, TypeError, UnicodeError) as error:
         raise InvalidAddress(f"cannot resolve host {host!r}: {error}") from error
-    address = ipaddress.IPv4Address(found)
-    if address.is_unspecified or address.is_multicast or address == BROADCAST:
+    chosen = ipaddress.ip_address(found.get(socket.AF_INET) or found[socket.AF_INET6])
+    if isinstance(chosen, ipaddress.IPv6Address):
+        chosen = chosen.ipv4_mapped or chosen
+        if isinstance(chosen, ipaddress.IPv6Address) and chosen.is_link_local:
+            raise InvalidAddress(
+                f"{host!r} is {chosen}, which is another machine on each link: give an address that"
+                " is not link-local"
+            )
+    if chosen.is_unspecified and listen:
+        return str(chosen)
+    if chosen.is_unspecified or chosen.is_multicast or chosen == BROADCAST:
         raise InvalidAddress(
-            f"{host!r} is {found}, not the address of one host: give the address that others dial"
+            f"{host!r} is {chosen}, not the address of one host: give the address that others dial"
+            " (to listen on all interfaces, pass that one as advertise=, too)"
         )
-    return found
+    return str(chosen)
+
+
+def advertised(spec: str, port: int) -> tuple[str, int]:
+    """The host and port of *spec*, which others dial; the default is *port*.
+
+    A name stays a name.  Raises :class:`InvalidAddress`.
+    """
+    host, written = split(spec, port)
+    if not is_address(host):
+        raise InvalidAddress(f"{spec!r} is no address that others could dial: use 'host:port'")
+    return (numeric(host) if is_numeric(host) or host == "localhost" else host), written
 
 
 def checked_port(port: object) -> int:
@@ -112,7 +192,8 @@ def parse(settings: SystemSettings, spec: object) -> Address:
     """The admin address that *spec* names: ``"host:port"``, ``(host, port)`` or ``"host"``.
 
     An empty host or ``localhost`` is this host: our own TCP address if the system has one,
-    else the Unix socket of the system of this user that is called ``p<port>``.
+    else the Unix socket of the system of this user that is called ``p<port>``.  Another host is
+    written as it gives itself: no name is resolved here.
 
     Raises :class:`InvalidAddress` for a malformed *spec*, or for another host when this
     system has no TCP.
@@ -120,31 +201,47 @@ def parse(settings: SystemSettings, spec: object) -> Address:
     host, port = split(spec)
     own = settings.host if settings.tcp else ""
     local = host in ("", "localhost") or (not is_loopback(own) and is_loopback(host))
+    if (host, port) in settings.routes:
+        local = False  # at the other end of a tunnel
     if local and not own:
         path = places.admin_path(settings.directory, f"p{port}")
         return Address(path, path)
     if not own:
         raise InvalidAddress(
-            f"{host}:{port} is on another host, but this system has no TCP address:"
+            f"{at(host, port)} is on another host, but this system has no TCP address:"
             " build it with host=..., and the same key=... on both"
         )
-    resolved = own if local else numeric(host)
-    return Address(f"{resolved}:{port}", "", resolved, port)
+    mine = admin_address(settings)
+    there = own if local else host
+    key = at(there, port)
+    return mine if key == mine.key else Address(key, "", there, port)
 
 
-def split(spec: object) -> tuple[str, int]:
-    """The host and port of an address; see :func:`parse`."""
+def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
+    """The host and port of an address; see :func:`parse`.
+
+    An IPv6 address with a port is in brackets: ``"[::1]:1900"``.  *default* is any number.
+    """
+    wrong = InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
     match spec:
+        case str() if spec.startswith("["):
+            host, closed, port = spec[1:].partition("]")
+            if not closed or port[:1] not in ("", ":") or ":" not in host:
+                raise wrong
+            port = port[1:]
+        case str() if spec.count(":") > 1:
+            host, port = spec, ""
         case str():
             host, _, port = spec.partition(":")
-        case (host, port):
+        case (str() as host, port):
             pass
         case _:
-            raise InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
+            raise wrong
     try:
         number = int(port or DEFAULT_PORT)
+        host = str(ipaddress.IPv6Address(host)) if ":" in host else host
     except (TypeError, ValueError):
-        number = -1
+        raise wrong from None
     if not 0 < number <= MAX_PORT:
-        raise InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
-    return host or "", number
+        raise wrong
+    return host, number if port else default

@@ -10,6 +10,7 @@
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
     +-- KeyRequired               asked to listen beyond loopback without a good key
+    +-- InvalidCertificate        certificates that cannot be used, or cannot be made
     +-- InvalidAddress            a host, port or name that cannot be used
     +-- PeerStalled               a receiver has taken nothing for a long time
     +-- MessageTooLarge           a message of more bytes than this system sends
@@ -18,6 +19,7 @@
         +-- FrameError            ... in the length-prefixed frames
         +-- HandshakeError        ... before it was authenticated
             +-- CrowdedOut        ... because too many strangers were there
+            +-- NobodyThere       ... because the actor has ended
 
 Every error's text says what happened, at which address, and what to do about it.
 """
@@ -53,6 +55,10 @@ class SystemAlreadyRuns(BaseError):
 
 class KeyRequired(BaseError):
     """Beyond loopback, a shared key is needed that nobody else knows or can guess."""
+
+
+class InvalidCertificate(BaseError):
+    """The certificates of ``tls=`` cannot be used, or none can be made."""
 
 
 class InvalidAddress(BaseError):
@@ -92,3 +98,7 @@ class HandshakeError(WireError):
 
 class CrowdedOut(HandshakeError):
     """The other end had too many strangers at its port, and closed our connection; try again."""
+
+
+class NobodyThere(HandshakeError):
+    """There is no such actor at the other end's host, or no more."""

@@ -6,135 +6,307 @@ may enter, and the caller compares the uid that the kernel reports for the other
 
     dialler -> acceptor   MAGIC  'L'  introduction
 
-**Between hosts** both ends prove that they know the shared key, and neither ever sends it::
+**Between hosts** the dialler first names the actor that it wants, at the one port of that host
+(:mod:`.gate`), which passes the connection on.  Then both ends prove that they know the shared key,
+and neither ever sends it::
 
-    dialler -> acceptor   MAGIC  'K'  nonce_d
-    acceptor -> dialler   nonce_a  HMAC(key, "acceptor", nonce_d, nonce_a, name)
-    dialler -> acceptor   HMAC(key, "dialler", nonce_d, nonce_a, introduction)  introduction
+    dialler -> port       MAGIC  'T'  wanted name                           the preamble
+    both                  TLS 1.3; all that follows is inside it
+    dialler -> acceptor   nonce_d
+    acceptor -> dialler   'K'  nonce_a  HMAC(key, "acceptor", transcript)  name
+    dialler -> acceptor   HMAC(key, "dialler", transcript, introduction)  introduction
+
+    transcript = preamble  certificate  nonce_d  nonce_a  name
 
 - Both nonces are fresh and random, so a recorded session proves nothing later.
 - The two proofs start with different labels, so neither can be reflected as the other.
 - The acceptor's proof comes first: the dialler introduces itself only after it.
 - The acceptor proves its own *name*, the key of its address: an admin's is ``host:port`` as other
-  hosts dial it.  The dialler compares it with the name that it dialled.  So a dialler's bytes
-  cannot be passed on to another actor, or to the admin of another host, that has the same key.
+  hosts dial it.  The dialler compares it with the name that it wants.  So it does not matter by
+  which way it came: by NAT, a published port or a tunnel.  And its bytes cannot be passed on to
+  another actor, or to the admin of another host, that has the same key.
+- A dialler that does not know the admin's name yet wants :data:`ANY_ADMIN`, and learns the name.
+- The preamble is part of the transcript.  So nobody can alter it on the way.
+- So is the hash of the acceptor's certificate (:mod:`.tls`), as each end has seen it.  A man in the
+  middle who ends the one TLS connection and begins another one has another certificate: he has not
+  the private key of the acceptor's.  So the proofs differ, and the dialler hangs up before it has
+  proved anything.  The certificate itself need not be trusted.
 - Proofs are compared in constant time.
 
-The frames that follow are *not* encrypted, nor authenticated one by one.  If somebody can alter
-packets between the hosts, they can alter messages: use a VPN there.
+With ``encrypt=False`` at both ends, the mode is 'K', and the certificate and TLS are left out.
+Then the frames that follow are not encrypted, nor authenticated one by one.  An end with encryption
+refuses this mode, and the other way round: the preamble only says what the dialler does, and
+nothing is negotiated.
 
-The introduction names the actor that the dialler wants, and the dialler.  A dialler that wants
-another actor than the acceptor is refused: the TCP port may have been recycled.
+The introduction names the actor that the dialler wants, and the dialler.
 
-An acceptor that has no room for a dialler sends the notice :data:`CROWDED` in place of its proof,
-and closes the connection.  A stranger can send that notice too, but it only makes the dialler try
-again.
+**Notices.**  In place of its first bytes (in the clear), or of its first answer, an acceptor or a
+port may send one of :data:`NOTICES`, and closes the connection: there is no room for the dialler,
+the wanted actor is not there, or the dialler speaks another version of this protocol, or another
+mode.  A stranger can send a notice too.  But the dialler then only dials again or gives up, as it
+does when the connection breaks.  Each notice begins with :data:`MAGIC`, so the dialler can name the
+acceptor's version, too.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
+import re
 from typing import Final
 
-from .addresses import MAX_PORT, Address
-from .errors import CrowdedOut, HandshakeError
+from .addresses import MAX_PORT, Address, is_address
+from .errors import CrowdedOut, HandshakeError, NobodyThere
 
-MAGIC: Final = b"FARREF2\n"
+VERSION: Final = 3
+MAGIC: Final = b"FARREF%d\n" % VERSION
 LOCAL: Final = b"L"
 KEYED: Final = b"K"
+SECURE: Final = b"T"
 NONCE: Final = 32
 PROOF: Final = hashlib.sha256().digest_size
 CROWDED: Final = MAGIC + b"there is no room\n"
+GONE: Final = MAGIC + b"this actor is not here\n"
+REFUSED: Final = MAGIC + b"this is another version\n"
+ENCRYPTS: Final = MAGIC + b"this host encrypts\n"
+PLAIN: Final = MAGIC + b"this host does not encrypt\n"
+NOTICES: Final = (CROWDED, GONE, REFUSED, ENCRYPTS, PLAIN)
+ANY_ADMIN: Final = "admin"
+"""The name that a dialler wants, if it does not know the name of the admin at an address."""
 MAX_INTRODUCTION: Final = 1024
+MAX_NAME: Final = 300
+HEAD: Final = len(MAGIC) + 1
+"""Bytes of a preamble before the length of its name."""
 _LENGTH: Final = 2
+_ANY_MAGIC: Final = re.compile(rb"FARREF([0-9]{1,4})\n")
+_BEGUN: Final = re.compile(rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z")
+"""The beginning of any version's :data:`MAGIC`, whole or not."""
 
 
 def _proof(key: bytes, who: bytes, *transcript: bytes) -> bytes:
-    # Every element of the transcript has a fixed length but the last, so that no two
+    # Every element of the transcript has a fixed length, or begins with its length, so that no two
     # transcripts concatenate to the same bytes.
-    message = b"farref.actors.base/2 " + who + b"\0" + b"".join(transcript)
+    message = b"farref.actors.base/%d " % VERSION + who + b"\0" + b"".join(transcript)
     return hmac.new(key, message, hashlib.sha256).digest()
+
+
+def _measured(text: bytes) -> bytes:
+    return len(text).to_bytes(_LENGTH, "big") + text
 
 
 def _introduction(want: str, me: Address) -> bytes:
     text = "\0".join((want, me.key, me.path, me.host, str(me.port))).encode()
     if len(text) > MAX_INTRODUCTION:
         raise HandshakeError(f"an introduction of {len(text)} bytes; is {me} a real address?")
-    return len(text).to_bytes(_LENGTH, "big") + text
+    return _measured(text)
 
 
 def _introduced(text: bytes) -> tuple[str, Address]:
     try:
         want, key, path, host, port = text.decode().split("\0")
-        if host:
-            ipaddress.IPv4Address(host)  # connecting to a name could ask a server far away
-        if not key or not 0 <= int(port) <= MAX_PORT:
+        if not key or not 0 <= int(port) <= MAX_PORT or (host and not is_address(host)):
             raise HandshakeError("an introduction of nobody that could be answered")
         return want, Address(key, path, host, int(port))
     except ValueError as error:
-        raise HandshakeError("an introduction that cannot be read") from error
+        raise HandshakeError(f"an introduction that is none: {error}") from None
+
+
+def _check_magic(received: bytes, who: str) -> None:
+    """Raise an error if *received* is not the beginning of our :data:`MAGIC`, or of more."""
+    version = _ANY_MAGIC.match(received)
+    if version and version[0] != MAGIC:
+        raise OtherVersion(int(version[1]), who)
+    if not _BEGUN.match(received):
+        raise HandshakeError(f"{who} does not speak this protocol")
+
+
+def preamble(want: str, mode: bytes) -> bytes:
+    """The bytes by which a dialler names the actor that it wants."""
+    return MAGIC + mode + _measured(want.encode())
+
+
+def missing(received: bytes) -> int:
+    """How many bytes of a preamble are missing at least, after *received*; 0 if it is whole.
+
+    Raises :class:`HandshakeError` for a stranger, as early as it is recognised.
+    """
+    _check_magic(received, "the dialler")
+    if len(received) < HEAD:
+        return HEAD - len(received)
+    if mode(received) not in {KEYED, SECURE}:
+        raise HandshakeError("the dialler does not speak this protocol")
+    if len(received) < HEAD + _LENGTH:
+        return HEAD + _LENGTH - len(received)
+    size = int.from_bytes(received[HEAD : HEAD + _LENGTH], "big")
+    if size > MAX_NAME:
+        raise HandshakeError(f"the dialler wants a name of {size} bytes")
+    return HEAD + _LENGTH + size - len(received)
+
+
+def mode(received: bytes) -> bytes:
+    """The mode in a preamble."""
+    return received[len(MAGIC) : HEAD]
+
+
+def wanted(received: bytes) -> str:
+    """The name that a whole preamble wants.  Raises :class:`HandshakeError`."""
+    try:
+        return received[HEAD + _LENGTH :].decode()
+    except ValueError as error:
+        raise HandshakeError(f"the dialler wants a name that is none: {error}") from None
+
+
+class OtherVersion(HandshakeError):
+    """The other end speaks another version of this protocol."""
+
+    def __init__(self, theirs: int, who: str) -> None:
+        super().__init__(
+            f"{who} speaks version {theirs} of the protocol between farref's hosts, and this"
+            f" program speaks version {VERSION}: install the same farref on both"
+        )
+
+
+class OtherMode(HandshakeError):
+    """Only one of the two ends encrypts."""
 
 
 class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
-    __slots__ = ("_introduction", "_key", "_nonce", "_received", "_want", "done", "opening")
+    __slots__ = (
+        "_binding",
+        "_key",
+        "_me",
+        "_nonce",
+        "_preamble",
+        "_received",
+        "_secure",
+        "_want",
+        "done",
+        "met",
+        "opening",
+    )
 
-    def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
+    def __init__(
+        self, want: str, me: Address, key: bytes, nonce: bytes, *, secure: bool = False
+    ) -> None:
         """Dial the actor with key *want*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
+        If the connection is *secure*, call :meth:`bind` when it is encrypted.
         """
         self._want = want
-        self._introduction = _introduction(want, me)
+        self._me = me
         self._key = key
         self._nonce = nonce
+        self._secure = secure
+        self._binding = b""
         self._received = b""
+        self._preamble = preamble(want, SECURE if secure else KEYED)
         self.done = not key
-        self.opening = MAGIC + (KEYED + nonce if key else LOCAL + self._introduction)
+        self.met = want
+        """The name of the acceptor, once it has proved it."""
+        if not key:
+            self.opening = MAGIC + LOCAL + _introduction(want, me)
+        else:
+            self.opening = self._preamble if secure else self._preamble + nonce
+
+    @property
+    def waits_for_tls(self) -> bool:
+        """Whether :meth:`bind` is to be called."""
+        return self._secure and not self._binding
+
+    def bind(self, certificate: bytes) -> bytes:
+        """The connection is encrypted; *certificate* is the hash of the acceptor's.
+
+        Returns the bytes to send in it now.
+        """
+        self._binding = certificate
+        return self._nonce
 
     def feed(self, data: bytes) -> bytes:
         """Take *data* from the acceptor. Return the bytes to send now (empty: wait for more).
 
         Raises :class:`HandshakeError` when the acceptor does not prove that it knows the key and is
-        the one that was dialled, and :class:`CrowdedOut` when it has no room for us.
+        the one that was dialled, :class:`CrowdedOut` when it has no room for us, and
+        :class:`NobodyThere` when there is no such actor.
         """
         self._received += data
-        if self._received == CROWDED and not self.done:
-            raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
-        if len(self._received) < NONCE + PROOF:
-            return b""
-        if self.done or len(self._received) > NONCE + PROOF:
+        if self.done:
             raise HandshakeError("the acceptor sent more than its proof")
-        theirs, proof = self._received[:NONCE], self._received[NONCE:]
-        expected = _proof(self._key, b"acceptor", self._nonce, theirs, self._want.encode())
-        if not hmac.compare_digest(proof, expected):
+        if self._received[:1] != KEYED:
+            return self._noticed()
+        fixed = 1 + NONCE + PROOF
+        if len(self._received) < fixed + _LENGTH:
+            return b""
+        end = fixed + _LENGTH + int.from_bytes(self._received[fixed : fixed + _LENGTH], "big")
+        if len(self._received) < end:
+            return b""
+        if len(self._received) > end:
+            raise HandshakeError("the acceptor sent more than its proof")
+        theirs, proof = self._received[1 : 1 + NONCE], self._received[1 + NONCE : fixed]
+        seen = (self._preamble, self._binding)
+        transcript = (*seen, self._nonce, theirs, self._received[fixed:])
+        if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", *transcript)):
             raise HandshakeError(
-                f"the acceptor does not know the shared key, or does not call itself {self._want}:"
-                " dial the address that its system was given as host=, not one that is forwarded"
+                "the acceptor does not know the shared key, or somebody is in the middle, and has"
+                " another certificate or has altered its bytes"
             )
+        name = self._received[fixed + _LENGTH :].decode(errors="replace")
+        if self._want not in {name, ANY_ADMIN}:
+            raise HandshakeError(
+                f"the acceptor does not call itself {self._want}, but {name}: dial a host by the"
+                " address that its system was given as host= or advertise="
+            )
+        self.met = name
         self.done = True
-        return (
-            _proof(self._key, b"dialler", self._nonce, theirs, self._introduction)
-            + self._introduction
-        )
+        introduction = _introduction(name, self._me)
+        return _proof(self._key, b"dialler", *transcript, introduction) + introduction
+
+    def _noticed(self) -> bytes:
+        """The acceptor has sent a notice, or a part of one, or nonsense."""
+        received = self._received
+        _check_magic(received, "the other host")
+        if received == CROWDED:
+            raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
+        if received == ENCRYPTS:
+            raise OtherMode("the other host encrypts, and this one has encrypt=False")
+        if received == PLAIN:
+            raise OtherMode(
+                "the other host has encrypt=False, and this one encrypts: nothing is sent to it in"
+                " the clear"
+            )
+        if received == GONE:
+            raise NobodyThere(f"{self._want} is not on its host (any more)")
+        if received in NOTICES or len(received) >= max(map(len, NOTICES)):
+            raise HandshakeError("the other host does not speak this protocol")
+        return b""
 
 
 class Acceptor:
     """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` has the later bytes."""
 
-    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "peer", "rest")
+    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "_seen", "peer", "rest")
 
-    def __init__(self, me: Address, key: bytes, nonce: bytes) -> None:
+    def __init__(
+        self,
+        me: Address,
+        key: bytes,
+        nonce: bytes,
+        *,
+        preamble: bytes = b"",
+        certificate: bytes = b"",
+    ) -> None:
         """Answer diallers that want *me*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
+        With a key, *preamble* is the one that the port has read, whole, and *certificate* the hash
+        of our own if the connection is encrypted.
         """
         self._me = me
         self._key = key
         self._nonce = nonce
+        self._seen = preamble + certificate
         self._received = b""
         self._challenge = b""
         self.peer: Address | None = None
@@ -146,22 +318,20 @@ class Acceptor:
         Raises :class:`HandshakeError` for a stranger, as early as it is recognised.
         """
         self._received += data
-        mode = KEYED if self._key else LOCAL
-        preamble = MAGIC + mode
-        if not preamble.startswith(self._received[: len(preamble)]):
-            raise HandshakeError("the dialler does not speak this protocol")
         if not self._key:
-            self._introduced(len(preamble), 0)
+            start = MAGIC + LOCAL
+            if not start.startswith(self._received[: len(start)]):
+                raise HandshakeError("the dialler does not speak this protocol")
+            self._introduced(len(start), 0)
             return b""
         answer = b""
-        theirs_end = len(preamble) + NONCE
-        if not self._challenge and len(self._received) >= theirs_end:
-            theirs = self._received[len(preamble) : theirs_end]
-            self._challenge = theirs + self._nonce
-            name = self._me.key.encode()
-            answer = self._nonce + _proof(self._key, b"acceptor", self._challenge, name)
+        if not self._challenge and len(self._received) >= NONCE:
+            name = _measured(self._me.key.encode())
+            self._challenge = self._seen + self._received[:NONCE] + self._nonce + name
+            proof = _proof(self._key, b"acceptor", self._challenge)
+            answer = KEYED + self._nonce + proof + name
         if self._challenge:
-            self._introduced(theirs_end, PROOF)
+            self._introduced(NONCE, PROOF)
         return answer
 
     @property
@@ -175,8 +345,8 @@ class Acceptor:
         if not self._challenge or self.peer is not None:
             return ""
         return (
-            "it hung up when it had seen our proof: it has another key, or dialled another address"
-            " than the host= of this system"
+            "it hung up when it had seen our proof: it has another key, or dialled another name"
+            " than the address of this system"
         )
 
     def _introduced(self, start: int, proof_size: int) -> None:

@@ -17,18 +17,20 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import ActorAddress
 from .errors import WireError
 from .framing import ACK_REQUEST, DATA_ACK_NOW, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
-from .poller import READABLE, Poller
+from .gate import receive
+from .poller import READABLE, WRITABLE, Poller
 
 if TYPE_CHECKING:
     from .addresses import Address
     from .handshake import Acceptor
     from .inbox import Inbox
     from .settings import Limits
+    from .tls import SecureSocket
 
 ACK: Final = struct.Struct("<Q")
 REJECTED: Final = 1 << 63
@@ -52,6 +54,7 @@ class InConnection:
         "_inbox",
         "_limits",
         "_on_change",
+        "_on_passed",
         "_poller",
         "_prompt",
         "_reading",
@@ -76,11 +79,13 @@ class InConnection:
         limits: Limits,
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
+        on_passed: Callable[[socket.socket, bytes], None] | None,
     ) -> None:
         """Serve *sock*, which *remote* has dialled.
 
         *scratch* is shared by all connections; *on_change* is called when the handshake ends and
-        when the connection closes.
+        when the connection closes.  *on_passed* takes a connection that a process of this host
+        passes on in place of a handshake, with its message; see :mod:`.gate`.
         """
         self._sock = sock
         self._acceptor = acceptor
@@ -90,6 +95,7 @@ class InConnection:
         self._limits = limits
         self._scratch = scratch
         self._on_change = on_change
+        self._on_passed = on_passed
         self._decoder = FrameDecoder(limits.max_message_bytes)
         self._frames: deque[Frame] = deque()
         self._backlog = 0
@@ -174,7 +180,10 @@ class InConnection:
         return frames
 
     def _shake_hands(self) -> list[Frame] | None:
-        data = self._sock.recv(1 << 16)
+        data, passed = self._hear()
+        if passed is not None and self._on_passed is not None:
+            self._on_passed(passed, data)
+            return None
         if not data:
             self.refused = self._acceptor.left_behind
             return None
@@ -188,6 +197,11 @@ class InConnection:
         self.sender = ActorAddress(self._acceptor.peer)
         self._on_change(self)
         return self._decoder.feed(self._acceptor.rest)
+
+    def _hear(self) -> tuple[bytes, socket.socket | None]:
+        if self._on_passed is None:
+            return self._sock.recv(1 << 16), None
+        return receive(self._sock, 1 << 16)
 
     def _take(self, frames: list[Frame]) -> None:
         for frame in frames:
@@ -270,3 +284,53 @@ class InConnection:
         """In a forked child: close the parent's socket, without a word to anybody."""
         self._closed = True
         self._sock.close()
+
+
+class SecureInConnection(InConnection):
+    """One that is encrypted: bytes may wait in it that the poller does not see."""
+
+    __slots__ = ("_unsent",)
+
+    _sock: SecureSocket
+
+    def __init__(self, sock: SecureSocket, acceptor: Acceptor, remote: str, **more: Any) -> None:
+        """As its base; *sock* is encrypted."""
+        self._unsent = b""
+        super().__init__(sock, acceptor, remote, **more)
+
+    def on_event(self, events: int) -> None:
+        """Read until nothing waits."""
+        if events & WRITABLE and self._reading:
+            self._poller.change(self._sock.fileno(), READABLE)
+        super().on_event(events)
+        while not self._closed and self._reading and self._sock.pending():
+            super().on_event(events)
+
+    def reconsider_reading(self, *, relaxed: bool) -> None:
+        """As its base. Bytes that wait make an event at once, in the next turn."""
+        before = self._reading
+        super().reconsider_reading(relaxed=relaxed)
+        if self._reading and not before and not self._closed and self._sock.pending():
+            self._poller.change(self._sock.fileno(), READABLE | WRITABLE)
+
+    def refuse(self, why: str, notice: bytes = b"") -> None:
+        """As its base. A stranger that is not in TLS yet gets the notice in the clear."""
+        if notice and not self._closed and not self._sock.made:
+            self._sock.send_clear(notice)
+            notice = b""
+        super().refuse(why, notice)
+
+    def _write(self, count: int) -> bool:
+        # The kernel may not take an encrypted count: then the same bytes must be offered again.
+        if self._closed:
+            return False
+        try:
+            if self._unsent:
+                self._sock.send(self._unsent)
+                self._unsent = b""
+            self._unsent = ACK.pack(count)
+            self._sock.send(self._unsent)
+            self._unsent = b""
+        except OSError:
+            return False
+        return True

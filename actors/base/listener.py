@@ -3,11 +3,13 @@
 A stranger costs one descriptor and a few hundred bytes.  It may stay for ``handshake_timeout``
 seconds from accept to the last byte, however slowly it sends.
 
-*On a TCP port* at most ``max_handshakes`` strangers may be in the handshake at a time.  One more
-replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.  (A
-peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced one
-gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger that
-connects and sends nothing keeps no peer waiting.
+*On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
+time until they have named an actor (:mod:`.gate`).  *Guests*, the strangers whose connections the
+admin has passed on to us, are ``max_handshakes`` at most until they have proved the key.  One
+more replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.
+(A peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced
+one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger
+that connects and sends nothing keeps no peer waiting.
 
 *On a Unix socket* a peer with another uid is closed before a byte is read.  The others are this
 user's own processes, and as many may be in the handshake as there are descriptors.
@@ -26,17 +28,30 @@ import secrets
 import socket
 from collections.abc import Callable
 from time import perf_counter
-from typing import Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from ...features import peer_uid
-from . import places, tcp
+from . import addresses, places, tcp, tls
 from ._thespian import thesplog
 from .addresses import Address
-from .handshake import CROWDED, NONCE, Acceptor
+from .errors import HandshakeError
+from .gate import Visitor, hang_up, pass_on, passed_preamble
+from .handshake import (
+    ANY_ADMIN,
+    CROWDED,
+    ENCRYPTS,
+    GONE,
+    NONCE,
+    PLAIN,
+    SECURE,
+    Acceptor,
+    mode,
+    wanted,
+)
 from .inbox import Inbox
-from .incoming import READ_SIZE, InConnection
+from .incoming import READ_SIZE, InConnection, SecureInConnection
 from .poller import READABLE, Poller
 from .refusals import Refusals
 from .settings import SystemSettings
@@ -71,15 +86,20 @@ class Sockets(msgspec.Struct, frozen=True):
 
 
 def bind(settings: SystemSettings, address: Address) -> Sockets:
-    """Listen at *address* (TCP port 0: any).  Raises OSError if it is taken."""
+    """Listen at *address*; the admin also listens at the port of its host.
+
+    Raises OSError if it is taken.
+    """
     local = places.listen_at(address.path)
-    if not settings.tcp:
+    if not settings.tcp or not address.well_known:
         return Sockets(address, local, None)
     try:
-        remote = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        remote = socket.socket(addresses.family(settings.listen[0]), socket.SOCK_STREAM)
         try:
             remote.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            remote.bind((address.host, address.port))
+            if remote.family == socket.AF_INET6:  # "::" is all interfaces, for IPv4 too
+                remote.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            remote.bind(settings.listen)
             remote.listen(places.BACKLOG)
         except BaseException:
             remote.close()
@@ -88,18 +108,33 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
         local.close()
         os.unlink(address.path)
         raise
-    port = remote.getsockname()[1]
-    return Sockets(Address(address.key, address.path, address.host, port), local, remote)
+    return Sockets(address, local, remote)
+
+
+class _Stranger(Protocol):
+    """A connection whose other end has yet to say who it is."""
+
+    def has_spoken(self) -> bool:
+        """Whether it has sent anything."""
+
+    def refuse(self, why: str, notice: bytes = b"") -> None:
+        """Hang up."""
+
+    def close(self) -> None:
+        """Hang up without a reason."""
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's socket."""
 
 
 class _Door:
-    """One listening socket in the poller."""
+    """A listening socket in the poller; or none, for guests, who come by the admin's."""
 
-    def __init__(self, sock: socket.socket, accept: Callable[[_Door], None]) -> None:
+    def __init__(self, sock: socket.socket | None, accept: Callable[[_Door], None]) -> None:
         self.sock = sock
-        self.local = sock.family == socket.AF_UNIX
+        self.local = sock is not None and sock.family == socket.AF_UNIX
         self._accept = accept
-        self.strangers: dict[InConnection, float] = {}  # and their deadlines, oldest first
+        self.strangers: dict[_Stranger, float] = {}  # and their deadlines, oldest first
         self.paused_until = 0.0
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
@@ -118,20 +153,22 @@ class Listener:
         self._poller = poller
         self._inbox = inbox
         self._scratch = memoryview(bytearray(READ_SIZE))
-        self._doors = [
-            _Door(sock, self._accept)
-            for sock in (sockets.local, sockets.remote)
-            if sock is not None
-        ]
+        self._local = _Door(sockets.local, self._accept)
+        self._guests = _Door(None, self._accept)
+        self._port = _Door(sockets.remote, self._accept)
+        self._doors = (self._local, self._guests, self._port)
         self.connections: set[InConnection] = set()
         self.refusals = Refusals(sockets.address)
         self.refused = 0
         """The number of connections closed because of malformed, late or missing bytes."""
         for door in self._doors:
-            door.sock.setblocking(False)
-            poller.add(door.sock.fileno(), READABLE, door)
+            if door.sock is not None:
+                door.sock.setblocking(False)
+                poller.add(door.sock.fileno(), READABLE, door)
 
     def _accept(self, door: _Door) -> None:
+        if door.sock is None:
+            raise AssertionError("guests are passed on to us")
         for _ in range(ACCEPTS_PER_TURN):
             try:
                 sock, remote = door.sock.accept()
@@ -144,9 +181,22 @@ class Listener:
                     thesplog("cannot accept connections: %s", error, level=40)
                     self._pause(door)
                 return  # else the caller hung up before we answered
-            if not door.local and len(door.strangers) >= self._settings.limits.max_handshakes:
-                self._shed(door)
-            self._admit(door, sock, "this host" if door.local else remote[0])
+            if door.local:
+                self._greet(sock)
+            else:
+                self._make_room(door, self._settings.limits.max_visitors)
+                visitor = Visitor(sock, remote[0], self._poller, self._named, self._left)
+                sock.setblocking(False)
+                self._wait_for(visitor, door)
+
+    def _make_room(self, door: _Door, most: int) -> None:
+        if len(door.strangers) >= most:
+            self._shed(door)
+
+    def _wait_for(self, stranger: InConnection | Visitor, door: _Door) -> None:
+        door.strangers[stranger] = perf_counter() + self._settings.limits.handshake_timeout
+        # The usual peer has introduced itself already: that saves a turn of the loop.
+        stranger.on_event(READABLE)
 
     @staticmethod
     def _shed(door: _Door) -> bool:
@@ -162,36 +212,103 @@ class Listener:
             next(iter(door.strangers)).refuse(CROWD, notice)
         return len(door.strangers) < before
 
-    def _admit(self, door: _Door, sock: socket.socket, remote: str) -> None:
+    def _greet(self, sock: socket.socket) -> None:
+        """A process of this host has dialled our Unix socket."""
         sock.setblocking(False)
-        key = b""
-        if sock.family == socket.AF_UNIX:
-            try:
-                uid = peer_uid(sock)
-            except OSError:  # the peer has closed it again
-                uid = -1
-            if uid != os.getuid():
-                sock.close()
-                self._refuse(f"uid {uid}", "it is another user")
+        try:
+            uid = peer_uid(sock)
+        except OSError:  # the peer has closed it again
+            uid = -1
+        if uid != os.getuid():
+            sock.close()
+            self._refuse(f"uid {uid}", "it is another user")
+            return
+        self._wait_for(self._connection(sock, "this host", b"", b""), self._local)
+
+    def _named(self, visitor: Visitor) -> None:
+        """A stranger at our port has named the actor that it wants."""
+        del self._port.strangers[visitor]
+        sock, preamble = visitor.sock, visitor.preamble
+        try:
+            if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
+                self._admit(sock, preamble)
                 return
+            notice = self._other_mode(preamble) or pass_on(sock, preamble, self._settings)
+        except HandshakeError as error:
+            self._refuse(visitor.remote, str(error))
+            notice = GONE
+        hang_up(sock, notice)
+
+    def _left(self, visitor: Visitor, why: str) -> None:
+        self._port.strangers.pop(visitor, None)
+        if why:
+            self._refuse(visitor.remote, why)
+
+    def _passed(self, sock: socket.socket, message: bytes) -> None:
+        """The admin of this host has passed the connection *sock* on to us."""
+        preamble = passed_preamble(message)
+        if preamble is None or wanted(preamble) != self._sockets.address.key:
+            self._refuse("this host", "it has passed on a connection that is not for us")
+            sock.close()
         else:
-            tcp.tune(sock, self._settings.limits)
-            key = self._settings.key
-        limits = self._settings.limits
-        acceptor = Acceptor(self._sockets.address, key, secrets.token_bytes(NONCE))
-        connection = InConnection(
-            sock,
-            acceptor,
-            remote,
-            poller=self._poller,
-            inbox=self._inbox,
-            limits=limits,
-            scratch=self._scratch,
-            on_change=self._changed,
+            self._admit(sock, preamble)
+
+    def _admit(self, sock: socket.socket, preamble: bytes) -> None:
+        """A stranger of another host wants us."""
+        settings = self._settings
+        try:
+            sock.setblocking(False)
+            remote = sock.getpeername()[0]
+            tcp.tune(sock, settings.limits)
+        except OSError:  # it has gone
+            sock.close()
+            return
+        if not settings.tcp:  # we have no key, so nobody could prove anything
+            self._refuse(remote, "this program is not reachable from other hosts")
+            hang_up(sock, GONE)
+            return
+        if notice := self._other_mode(preamble):
+            ours = "we do not" if notice == PLAIN else "it does not"
+            self._refuse(remote, f"only one of us encrypts, and {ours} (encrypt=False)")
+            hang_up(sock, notice)
+            return
+        self._make_room(self._guests, settings.limits.max_handshakes)
+        try:
+            connection = self._connection(sock, remote, settings.key, preamble)
+        except OSError:  # it has gone
+            sock.close()
+            return
+        self._wait_for(connection, self._guests)
+
+    def _other_mode(self, preamble: bytes) -> bytes:
+        """The notice for a dialler that encrypts if we do not, or the other way round."""
+        secure = self._settings.encryption is not None
+        if (mode(preamble) == SECURE) == secure:
+            return b""
+        return ENCRYPTS if secure else PLAIN
+
+    def _connection(
+        self, sock: socket.socket, remote: str, key: bytes, preamble: bytes
+    ) -> InConnection:
+        encryption = self._settings.encryption if key else None
+        acceptor = Acceptor(
+            self._sockets.address,
+            key,
+            secrets.token_bytes(NONCE),
+            preamble=preamble,
+            certificate=encryption.digest if encryption is not None else b"",
         )
-        door.strangers[connection] = perf_counter() + limits.handshake_timeout
-        # The usual peer has introduced itself already: that saves a turn of the loop.
-        connection.on_event(READABLE)
+        more: dict[str, Any] = {
+            "poller": self._poller,
+            "inbox": self._inbox,
+            "limits": self._settings.limits,
+            "scratch": self._scratch,
+            "on_change": self._changed,
+            "on_passed": None if key else self._passed,
+        }
+        if encryption is None:
+            return InConnection(sock, acceptor, remote, **more)
+        return SecureInConnection(tls.accept(sock, encryption), acceptor, remote, **more)
 
     def _changed(self, connection: InConnection) -> None:
         for door in self._doors:
@@ -209,7 +326,11 @@ class Listener:
 
     def _pause(self, door: _Door) -> None:
         door.paused_until = perf_counter() + PAUSE
-        self._poller.change(door.sock.fileno(), 0)
+        self._listen(door, 0)
+
+    def _listen(self, door: _Door, events: int) -> None:
+        if door.sock is not None:
+            self._poller.change(door.sock.fileno(), events)
 
     def tick(self, now: float) -> None:
         """Drop strangers that took too long; accept again after a pause."""
@@ -220,7 +341,7 @@ class Listener:
                 stranger.refuse(slow)
             if door.paused_until and door.paused_until <= now:
                 door.paused_until = 0.0
-                self._poller.change(door.sock.fileno(), READABLE)
+                self._listen(door, READABLE)
 
     @property
     def next_due(self) -> float:
@@ -234,7 +355,7 @@ class Listener:
         return due
 
     @property
-    def strangers(self) -> list[InConnection]:
+    def strangers(self) -> list[_Stranger]:
         """The connections that have not introduced themselves yet."""
         return [stranger for door in self._doors for stranger in door.strangers]
 
@@ -247,7 +368,8 @@ class Listener:
         for connection in [*self.connections, *self.strangers]:
             connection.close()
         for door in self._doors:
-            self._poller.remove(door.sock.fileno())
+            if door.sock is not None:
+                self._poller.remove(door.sock.fileno())
         self._sockets.close()
 
     def abandon(self) -> None:

@@ -32,13 +32,14 @@ from time import perf_counter
 from typing import Any, Final
 
 from ...features import peer_uid
-from . import tcp
+from . import addresses, tcp, tls
 from ._thespian import SendStatus, Status
 from .addresses import Address
 from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
 from .framing import Part
 from .handshake import NONCE, Dialler
-from .outgoing import RETRY_DELAY, ConnectionState, OutConnection
+from .lookups import Lookups
+from .outgoing import RETRY_DELAY, Approach, ConnectionState, OutConnection
 from .poller import READABLE, WRITABLE, Poller
 from .settings import Limits, SystemSettings
 
@@ -58,6 +59,7 @@ class Outbox:
         self.finished: list[tuple[Any, Status]] = []
         self._settings = settings
         self._me = me
+        self._lookups = Lookups(poller.wake)
         self._connections: dict[str, OutConnection] = {}
         self.unsettled: list[OutConnection] = []
         """The connections that are being made; :meth:`tick` is to be called every
@@ -239,33 +241,51 @@ class Outbox:
             self.unsettled.append(connection)
         self.poller.wake()
 
-    def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
-        """A new socket for *address*, its target, and the dialler for the handshake.
+    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
+        """A new socket for *address*, and the dialler for the handshake.
 
+        A host may have several addresses: each *attempt* tries the next.  None if there is none.
         Raises OSError, and :class:`InvalidAddress` if there is no way to it.
         """
         settings = self._settings
         near = (
             address.path
-            and address.host in ("", settings.host)
+            and (address.host, address.port) in (("", 0), (settings.host, settings.port))
             and os.path.dirname(address.path) == str(settings.directory)
         )
-        target: str | tuple[str, int]
+        target: str | tuple[str, int] | None
         if near:
+            if attempt:
+                return None
             sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
             # Fewer switches between the two processes; the kernel cuts it to its own limit.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             key, target = b"", address.path
         elif address.host and settings.tcp:
-            sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+            there = (address.host, address.port)
+            host, port = settings.routes.get(there, there)
+            found = self._lookups.numeric(host)
+            if found is not None and attempt >= len(found):
+                return None
+            target = (found[attempt], port) if found is not None else None
+            sock = socket.socket(addresses.family(target[0] if target else ""), socket.SOCK_STREAM)
             tcp.tune(sock, settings.limits)
-            key, target = settings.key, (address.host, address.port)
+            key = settings.key
         else:
             raise InvalidAddress(
                 f"{address} is on another host, and only one of us has a TCP address"
             )
         sock.setblocking(False)
-        return sock, target, Dialler(address.key, self._me, key, secrets.token_bytes(NONCE))
+        secure = bool(key) and settings.encryption is not None
+        nonce = secrets.token_bytes(NONCE)
+        dialler = Dialler(address.key, self._me, key, nonce, secure=secure)
+        return Approach(sock, target, dialler)
+
+    def encrypt(self, sock: socket.socket) -> tls.SecureSocket:
+        """The connection *sock* to another host, encrypted."""
+        if self._settings.encryption is None:
+            raise AssertionError("our settings say that nothing is encrypted")
+        return tls.dial(sock, self._settings.encryption)
 
     def _make_descriptors(self) -> bool:
         """Out of file descriptors: raise the soft limit, else close idle connections."""
@@ -336,7 +356,7 @@ class Outbox:
             for connection in self.snapshot():
                 connection.flush()
                 if connection.state is not ConnectionState.CLOSED:
-                    if connection.sock.family == socket.AF_INET:
+                    if connection.sock.family != socket.AF_UNIX:
                         # Closing with unread acknowledgements would reset the connection, and
                         # the peer would lose the bytes that it has not read yet.
                         with contextlib.suppress(OSError):

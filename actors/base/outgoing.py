@@ -4,9 +4,12 @@
 
     RETRYING --> CONNECTING --> SHAKING --> OPEN --> CLOSED
      | (backlog of the     (TCP only) |                any error, or the peer is gone
-     |  listener is full)             |
+     |  listener is full,             |
+     |  a name is resolved)           |
      +--------------------------------+
        (the listener was crowded)
+
+A host may have several addresses.  If one does not answer, the next one is tried.
 
 Every method is called with the outbox's lock held, so any thread may send, write and read
 acknowledgements here; no thread blocks while holding it.  Completions are only collected; the
@@ -23,16 +26,19 @@ import enum
 import errno
 import itertools
 import socket
+import ssl
 from collections import deque
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
-from .errors import CrowdedOut, HandshakeError
+from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, Part, control
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
+from .tls import SecureSocket, explained
 
 if TYPE_CHECKING:
     import threading
@@ -49,6 +55,16 @@ RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
 
 
+@dataclass(frozen=True, slots=True)
+class Approach:
+    """How to connect to a peer."""
+
+    sock: socket.socket
+    target: str | tuple[str, int] | None
+    """None while the name of its host is being resolved; *sock* is of no use then."""
+    dialler: Dialler
+
+
 class Sender(Protocol):
     """The outbox that a connection belongs to."""
 
@@ -57,8 +73,14 @@ class Sender(Protocol):
     limits: Limits
     finished: list[tuple[Any, Status]]
 
-    def way_to(self, address: Address) -> tuple[socket.socket, str | tuple[str, int], Dialler]:
-        """A new socket for *address*, what to connect it to, and what to say there."""
+    def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
+        """A new socket for *address*, its target, and the dialler for the handshake.
+
+        None if there is no further way.
+        """
+
+    def encrypt(self, sock: socket.socket) -> SecureSocket:
+        """The connection *sock*, encrypted."""
 
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
@@ -93,6 +115,7 @@ class OutConnection:
         "_outbox",
         "_parts",
         "_target",
+        "_tried",
         "_unacked",
         "address",
         "deadline",
@@ -108,13 +131,14 @@ class OutConnection:
         """Dial *address*.  Raises OSError if nobody is there."""
         self._outbox = outbox
         self.address = address
-        self.sock, self._target, self._dialler = outbox.way_to(address)
+        self._tried = 0  # addresses of its host
+        self._events = 0
+        self._find_way()
         self._parts: deque[Part] = deque()
         self._ends: deque[int] = deque()  # stream offsets at which unwritten messages end
         self._unacked: deque[Any] = deque()  # intents, oldest first
         self._acked = 0
         self._acks = b""
-        self._events = 0
         self._again_at = 0.0  # when to dial again after we were crowded out; 0: we never were
         self.enqueued = 0  # bytes of frames, ever
         self.written = 0  # of those
@@ -130,8 +154,33 @@ class OutConnection:
 
     # -- connecting -------------------------------------------------------------------
 
+    def _find_way(self) -> None:
+        way = self._outbox.way_to(self.address, self._tried)
+        if way is None:
+            raise ConnectionRefusedError(f"no address of {self.address.host} answers")
+        self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
+
+    def _take_next_way(self) -> bool:
+        """This address does not answer.  Return whether there is another one to try."""
+        if self._target is None:
+            return False
+        way = self._outbox.way_to(self.address, self._tried + 1)
+        if way is None:
+            return False
+        self._leave_socket()
+        self._tried += 1
+        self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
+        self.state = ConnectionState.RETRYING
+        self._outbox.unsettle(self)
+        return True
+
     def connect(self) -> None:
         """Try to connect.  Raises OSError if nobody is there."""
+        if self._target is None:
+            self.sock.close()
+            self._find_way()
+            if self._target is None:
+                return  # its name is not resolved yet
         try:
             self.sock.connect(self._target)
         except BlockingIOError as error:
@@ -139,6 +188,9 @@ class OutConnection:
                 return  # the listener's backlog is full; it will accept some time
             self.state = ConnectionState.CONNECTING
             self._listen_for(READABLE | WRITABLE)
+        except OSError:
+            if not self._take_next_way():
+                raise
         else:
             self._connected()
 
@@ -151,13 +203,18 @@ class OutConnection:
             self.written -= len(opening)  # offsets count from the first frame
         else:
             self.state = ConnectionState.SHAKING
-            self.sock.send(opening)  # 41 bytes into an empty buffer
+            self.sock.send(opening)  # a hundred bytes into an empty buffer
+            if self._dialler.waits_for_tls:
+                self.sock = self._outbox.encrypt(self.sock)
         self._listen_for(READABLE)
+        if self._dialler.waits_for_tls:
+            self._shake_hands()
 
     def _dial_again(self) -> None:
         """The listener had no room for us: dial again soon, with all waiting messages."""
         self._leave_socket()
-        self.sock, self._target, self._dialler = self._outbox.way_to(self.address)
+        self._tried = 0
+        self._find_way()
         self.state = ConnectionState.RETRYING
         self._again_at = perf_counter() + CROWDED_DELAY
         self._outbox.unsettle(self)
@@ -285,6 +342,8 @@ class OutConnection:
         try:
             if self.state is ConnectionState.CONNECTING:
                 code = self.sock.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+                if code and self._take_next_way():
+                    return
                 if code:
                     raise OSError(code, "cannot connect")  # noqa: TRY301 (handled below)
                 if not events & WRITABLE:
@@ -296,6 +355,8 @@ class OutConnection:
                 self._read_acks(fail=True)
             if self._parts:
                 self.flush()
+        except NobodyThere:
+            self.fail(SendStatus.DeadTarget)
         except HandshakeError as error:
             thesplog("cannot talk to %s: %s", self.address, error, level=40, primary=True)
             self.fail(SendStatus.DeadTarget)
@@ -305,8 +366,10 @@ class OutConnection:
     def _shake_hands(self) -> None:
         with contextlib.suppress(BlockingIOError):
             try:
-                data = self.sock.recv(4096)
+                data = self._encrypt() or self.sock.recv(4096)
                 answer = self._dialler.feed(data)
+            except ssl.SSLError as error:
+                raise explained(error) from error
             except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
                 self._dial_again()
                 return
@@ -315,6 +378,15 @@ class OutConnection:
             if answer:
                 self.sock.send(answer)  # a few hundred bytes into an empty buffer
                 self.state = ConnectionState.OPEN
+
+    def _encrypt(self) -> bytes:
+        """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
+        if not self._dialler.waits_for_tls or not isinstance(self.sock, SecureSocket):
+            return b""
+        certificate, clear = self.sock.meet()
+        if certificate:
+            self.sock.send(self._dialler.bind(certificate))
+        return clear
 
     def _read_acks(self, *, fail: bool = False) -> None:
         while self.state is ConnectionState.OPEN:

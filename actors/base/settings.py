@@ -13,6 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from .tls import Encryption
+
 MIB = 1 << 20
 GIB = 1 << 30
 
@@ -42,7 +44,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     handshake_timeout: float = 5.0
     """The time for a stranger's handshake."""
     max_handshakes: int = 64
-    """The most strangers at one TCP port; beyond, the oldest that has sent nothing is dropped."""
+    """The most strangers that an actor of this host waits for, until they prove the key.
+
+    Beyond, the oldest that has sent nothing is dropped."""
+    max_visitors: int = 512
+    """The same at the port of the host, until they have named an actor.
+
+    All actors of the host are dialled there, and the preamble of a far peer comes later than the
+    connection: so there are more of them at a time."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -54,8 +63,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 class SystemSettings:
     """One system's configuration, the same in all of its processes.
 
-    ``host`` is the numeric address that peers on other hosts dial, or ``""`` when the
-    system has no TCP at all.  ``system_id`` is random per incarnation of the system and
+    ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
+    has no TCP at all.  ``listen`` is where its port really is, which may differ behind NAT or in a
+    container.  ``encryption`` is None if messages between hosts are sent in the clear, with
+    ``encrypt=False``.  ``routes`` says where to dial hosts that are reached by another address than
+    they have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
     prefixes the names of its sockets, so that a sweep knows their system.
     """
 
@@ -64,7 +76,10 @@ class SystemSettings:
     system_id: str
     host: str = ""
     port: int = 0
+    listen: tuple[str, int] = ("", 0)
+    routes: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
     key: bytes = field(default=b"", repr=False)
+    encryption: Encryption | None = None
     spin: float = 50e-6
     die_with_parent: bool = True
     limits: Limits = field(default_factory=Limits)

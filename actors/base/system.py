@@ -15,6 +15,7 @@ from typing import Any, Final, Literal
 
 from ...features import knows_peers
 from . import addresses, descriptors, keys, places
+from . import tls as certificates
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -29,6 +30,7 @@ from ._thespian import (
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
+    InvalidCertificate,
     KeyRequired,
     NoSuchSystem,
     SystemAlreadyRuns,
@@ -37,6 +39,7 @@ from .errors import (
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, SystemSettings
+from .tls import TLS, Encryption
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
@@ -45,6 +48,7 @@ CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
+CLEAR_CAPABILITY: Final = "farref in the clear"  # there if connections are not encrypted
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
     "Thespian ActorSystem Version": 1,
@@ -121,7 +125,7 @@ class FarrefBase(Outside, MultiprocessCommon):
             except OSError as error:
                 os.close(alive)
                 raise InvalidAddress(
-                    f"cannot listen at {settings.host}:{settings.port}: {error}"
+                    f"cannot listen at {addresses.at(*settings.listen)}: {error}"
                 ) from error
         try:
             process = self.mpcontext.Process(
@@ -211,6 +215,10 @@ def system_base(
     host: str | None = None,
     port: int | None = None,
     key: bytes | str | os.PathLike[str] | None = None,
+    advertise: str | None = None,
+    encrypt: bool = True,
+    tls: TLS | None = None,
+    routes: Mapping[tuple[str, int], tuple[str, int]] | None = None,
     convention: str | list[str] | None = None,
     capabilities: Mapping[str, Any] | None = None,
     log_defs: object = None,
@@ -231,9 +239,17 @@ def system_base(
     either.
 
     *host* and *port* make the system reachable from other hosts: *host* is the address that they
-    dial, and every actor listens there too.  All systems of a convention need the same *key*:
-    the path of a file that ``farref key`` has made, or 32 random bytes; see :mod:`.keys`.  Without
-    one, only loopback addresses are allowed, and a key that only this user can read is used.
+    dial.  The admin listens there, for all actors.  If others must dial another address, behind
+    NAT or in a container, *advertise* is that one, ``"host:port"``; then *host* may also be
+    ``"0.0.0.0"`` or ``"::"``.  *routes* says where to dial hosts that are reached by another
+    address than they advertise, for instance by a tunnel.
+
+    All systems of a convention need the same *key*: the path of a file that ``farref key`` has
+    made, or 32 random bytes; see :mod:`.keys`.  Without one, only loopback addresses are allowed,
+    and a key that only this user can read is used.
+
+    Connections between hosts are encrypted (:mod:`.tls`); *tls* are certificates of one's own.
+    *encrypt* False sends messages in the clear; all systems of a convention must agree.
     *convention* is ``"host:port"`` of the system that leads the convention, or a list of
     candidates.
 
@@ -250,15 +266,23 @@ def system_base(
         host=host,
         port=port,
         key=key,
+        advertise=advertise,
+        encryption=encryption_for(host, encrypt=encrypt, tls=tls),
+        routes=routes or {},
         die_with_parent=die_with_parent,
         spin=spin,
         limits=limits or Limits(),
     )
+    reach: dict[str, Any] = {}
+    if settings.tcp:
+        reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
+        if settings.encryption is None:
+            reach[CLEAR_CAPABILITY] = True
     all_capabilities = {
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
         **CAPABILITIES,
-        **({HOST_CAPABILITY: settings.host} if settings.tcp else {}),
+        **reach,
         **(capabilities or {}),
     }
     if convention is not None:
@@ -272,6 +296,9 @@ def make_settings(
     host: str | None,
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
+    advertise: str | None,
+    encryption: Encryption | None,
+    routes: Mapping[tuple[str, int], tuple[str, int]],
     die_with_parent: bool,
     spin: float,
     limits: Limits,
@@ -286,22 +313,40 @@ def make_settings(
         name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
     directory = places.private_directory()
     places.log_for_thespian(directory)
-    numeric_host = addresses.numeric(host) if host else ""
+    numeric_host = addresses.numeric(host, listen=advertise is not None) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("a system with a host needs a port that others can dial")
     if port is not None:
         addresses.checked_port(port)
+    if advertise is not None and not numeric_host:
+        raise InvalidAddress("advertise= needs host= too, the address to listen at")
+    listen = (numeric_host, port or 0)
+    seen = addresses.advertised(advertise, listen[1]) if advertise is not None else listen
     return SystemSettings(
         name=places.checked_name(name),
         directory=directory,
         system_id=secrets.token_hex(4),
-        host=numeric_host,
-        port=port or 0,
-        key=shared_key(key, numeric_host, directory),
+        host=seen[0],
+        port=seen[1],
+        listen=listen,
+        routes=dict(routes),
+        encryption=encryption,
+        key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
         limits=limits,
     )
+
+
+def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encryption | None:
+    """The certificates of a system at *host*, from the arguments; see :func:`system_base`."""
+    if tls is not None and not encrypt:
+        raise InvalidCertificate("encrypt=False needs no tls=: leave one of them out")
+    if tls is not None and not isinstance(tls, TLS):
+        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {tls!r}")
+    if not host or not encrypt:
+        return None
+    return certificates.read(tls) if tls is not None else certificates.make()
 
 
 def shared_key(

@@ -10,15 +10,19 @@ from __future__ import annotations
 
 import contextlib
 import secrets
+import select
 import socket
+import ssl
 from time import monotonic, sleep
 from typing import Final
 
 from ...features import has
-from .addresses import Address
-from .errors import CrowdedOut, HandshakeError, NoSuchSystem
-from .handshake import NONCE, Dialler
+from . import tls
+from .addresses import Address, at
+from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
+from .handshake import ANY_ADMIN, MAGIC, NONCE, Dialler, OtherMode, OtherVersion
 from .settings import Limits
+from .tls import Encryption
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least
@@ -27,68 +31,119 @@ IDLE: Final = 30  # seconds after which a silent peer is asked whether it is the
 
 AGAIN: Final = 0.2  # seconds between two tries
 ANSWER: Final = 5.0  # seconds that an admin may take to prove itself
+OLDER: Final = 2  # the version before the one port of a host
+OLDER_ANSWER: Final = 64  # bytes: a nonce and a proof
 
 
-def knock(host: str, port: int, key: bytes | None, patience: float) -> None:
+def knock(
+    host: str,
+    port: int,
+    key: bytes | None,
+    patience: float,
+    encryption: Encryption | None = None,
+) -> str:
     """Return once the admin at *host*:*port* has proved that it knows *key* (None: answers).
 
-    Tries again for *patience* seconds while no admin is there, or has no room for us.  Then raises
-    :class:`NoSuchSystem`.  Raises :class:`HandshakeError` when another program answers.
+    Returns the address that it gives itself; it is another one if a tunnel or a published port
+    leads there.  Without a key there is no telling: empty.  Tries again for *patience* seconds
+    while no admin is there, or has no room for us.  Then raises :class:`NoSuchSystem`.  Raises
+    :class:`HandshakeError` when another program answers.
     """
     deadline = monotonic() + patience
+    there = at(host, port)
     while True:
         try:
             with socket.create_connection((host, port), timeout=ANSWER) as sock:
-                if key is not None:
-                    _prove(sock, f"{host}:{port}", key)
-                return
+                return "" if key is None else _prove(sock, there, key, encryption)
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
-                    f"{host}:{port} is crowded, and refused us for {patience:g} s: find the"
+                    f"{there} is crowded, and refused us for {patience:g} s: find the"
                     " programs that keep connecting there, and keep them out with a firewall"
                 ) from error
+        except _Silent as error:
+            if _is_older(host, port):
+                raise OtherVersion(OLDER, f"the system at {there}") from error
+            raise
         except HandshakeError:
             raise
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
+            hung_up = isinstance(error, ConnectionResetError | BrokenPipeError)
+            if hung_up and _is_older(host, port):
+                raise OtherVersion(OLDER, f"the system at {there}") from error
             if monotonic() > deadline:
                 raise NoSuchSystem(
-                    f"nobody answers at {host}:{port} ({error}): start the system there, with"
-                    f" host=..., and let every port between the hosts through the firewalls"
+                    f"nobody answers at {there} ({error}): start the system there, with"
+                    f" host=..., and let port {port} through the firewalls"
                 ) from error
         sleep(AGAIN)
 
 
-def _prove(sock: socket.socket, want: str, key: bytes) -> None:
-    dialler = Dialler(want, Address("x-knock"), key, secrets.token_bytes(NONCE))
+def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption | None) -> str:
+    secure, nonce = encryption is not None, secrets.token_bytes(NONCE)
+    dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, nonce, secure=secure)
     end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
-    while not dialler.done:
-        sock.settimeout(max(AGAIN, end - monotonic()))
-        data = sock.recv(4096)
-        if monotonic() > end:
-            raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
-        if not data:
-            raise HandshakeError(f"at {want} is no system like ours: it closed the connection")
-        try:
-            sock.sendall(dialler.feed(data))  # or it would seem that we have another key
-        except CrowdedOut:
-            raise
-        except HandshakeError as error:
-            raise HandshakeError(
-                f"at {want} is a system with another key, or another program: {error}"
-            ) from error
+    sock.setblocking(False)
+    with tls.dial(sock, encryption) if encryption is not None else sock as way:
+        while not dialler.done:
+            try:
+                _go_on(way, dialler, there)
+            except BlockingIOError:
+                select.select([way], [], [], max(0.0, end - monotonic()))
+            except (CrowdedOut, OtherVersion, OtherMode, _Silent):
+                raise
+            except (HandshakeError, ssl.SSLError) as error:
+                told = tls.explained(error) if isinstance(error, ssl.SSLError) else error
+                raise HandshakeError(
+                    f"at {there} is a system with another key, or another program: {told}"
+                ) from error
+            if monotonic() > end:
+                raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
+    return dialler.met
+
+
+def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
+    """One step of the handshake.  Raises BlockingIOError if the other end must come first."""
+    data = b""
+    if dialler.waits_for_tls and isinstance(way, tls.SecureSocket):
+        certificate, data = way.meet()
+        if certificate:
+            way.send(dialler.bind(certificate))
+    data = data or way.recv(4096)
+    if not data:
+        raise _Silent(f"at {there} is no system like ours: it closed the connection")
+    way.send(dialler.feed(data))  # or it would seem that we have another key
+
+
+class _Silent(HandshakeError):
+    """The other end has closed the connection without a word."""
+
+
+def _is_older(host: str, port: int) -> bool:
+    """Whether a farref of version 2 of the protocol is there, which knows no notices."""
+    with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER) as sock:
+        sock.sendall(MAGIC.replace(MAGIC[-2:-1], b"%d" % OLDER) + b"K" + secrets.token_bytes(NONCE))
+        return len(sock.recv(100)) == OLDER_ANSWER
+    return False
 
 
 def way_to(host: str, port: int) -> str:
     """The address of this host that *host* sees."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        try:
-            probe.connect((host, port))  # of a datagram socket: nothing is sent
-        except OSError as error:
-            raise NoSuchSystem(f"there is no way to {host}: {error}") from error
-        name: str = probe.getsockname()[0]
-        return name
+    why: OSError | UnicodeError = OSError("it has no address")
+    try:
+        for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):
+            with socket.socket(family, socket.SOCK_DGRAM) as probe:
+                try:
+                    probe.connect(address)  # of a datagram socket: nothing is sent
+                except OSError as error:
+                    why = error
+                    continue
+                name: str = probe.getsockname()[0]
+                return name
+    except (OSError, UnicodeError) as error:
+        raise InvalidAddress(f"cannot resolve host {host!r}: {error}") from error
+    raise NoSuchSystem(f"there is no way to {host}: {why}")
 
 
 def tune(sock: socket.socket, limits: Limits) -> None:

@@ -14,13 +14,18 @@ from ...protocol.errors import FetchTimeoutError, SystemDownError
 from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
-from ..base.system import shared_key
+from ..base.system import encryption_for, shared_key
 from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
+    from ..base.tls import TLS
     from ..core.registry import Registry
     from ..wire.messages import HostInfo
 
+KNOCKING = 30.0
+"""Seconds that a joining host waits for the host that it joins."""
+ANY = 0
+"""In the place of a port: whichever the host has."""
 LOOK = 0.1
 """Seconds between two checks whether a host has joined."""
 GATHERING = 60.0
@@ -28,7 +33,14 @@ GATHERING = 60.0
 
 
 def reach_of(
-    base: object, host: str, port: int | None, key: bytes | str | os.PathLike[str] | None
+    base: object,
+    host: str,
+    port: int | None,
+    key: bytes | str | os.PathLike[str] | None,
+    *,
+    advertise: str | None = None,
+    encrypt: bool = True,
+    tls: TLS | None = None,
 ) -> Reach:
     """Check and complete the user's settings for how others reach this host.
 
@@ -40,44 +52,59 @@ def reach_of(
     if about is None or not about.hosts:
         fit = " or ".join(each.name for each in BASES.values() if each.hosts)
         raise ValueError(f"a system of several hosts needs base {fit}, not {base}")
-    if not about.own and key is not None:
+    numeric = addresses.numeric(host, listen=advertise is not None)
+    chosen = DEFAULT_PORT if port is None else addresses.checked_port(port)
+    if about.own:
+        seen = addresses.advertised(advertise, chosen)[0] if advertise is not None else numeric
+        secret = shared_key(key, addresses.exposed(numeric, seen))
+        return Reach(numeric, chosen, secret, advertise, encrypt, tls)
+    if tls is not None:
+        raise ValueError(f"{base} takes no tls=: it encrypts nothing; use {DEFAULT}")
+    if key is not None:
         raise ValueError(f"{base} takes no key=: use {DEFAULT}, or protect its ports by a firewall")
-    numeric = addresses.numeric(host)
-    secret = shared_key(key, numeric) if about.own else b""
-    return Reach(numeric, DEFAULT_PORT if port is None else addresses.checked_port(port), secret)
+    if advertise is not None or ":" in numeric:
+        raise ValueError(f"{base} takes no advertise=, and no IPv6 address: use {DEFAULT}")
+    return Reach(numeric, chosen, b"")
 
 
 def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:
-    """Make a Thespian `ActorSystem` here that joins *first*; returns it and this host's address.
+    """Make a Thespian `ActorSystem` here that joins *first*; returns it and this host's name.
 
     Raises:
         SystemDownError: *first* is on this host.
         BaseError: see `base.errors`.
     """
-    name, port = addresses.split(first)
-    leader = addresses.numeric(name), port
+    dialled = addresses.split(first)
     if reach["host"] is None:
-        reach["host"] = tcp.way_to(*leader)
+        reach["host"] = tcp.way_to(*dialled)
     mine = reach_of(base, **reach)
-    if mine.host == leader[0]:
+    if BASES[base].own:
+        encryption = encryption_for(mine.host, encrypt=mine.encrypt, tls=mine.tls)
+        leader = tcp.knock(*dialled, mine.key, KNOCKING, encryption)
+    else:
+        leader = addresses.at(addresses.numeric(dialled[0]), dialled[1])
+        tcp.knock(*dialled, None, KNOCKING)
+    if addresses.at(*mine.seen) == leader:
         raise SystemDownError(
-            f"{mine.host} is the first host itself; attach to the system by its name there"
+            f"{leader} is the first host itself; attach to the system by its name there. Or if it "
+            "is another machine, with the same address: give this one another by advertise="
         )
-    return enter(base, capabilities, mine, leader), mine.host
+    return enter(base, capabilities, mine, leader, dialled), mine.place
 
 
 def wait_for(
     registry: Registry, on: str | dict[str, Any], system: str, seconds: float
 ) -> str | dict[str, Any]:
-    """Wait until a host that fits *on* is in the system. Returns *on*, with a numeric address.
+    """Wait until a host that fits *on* is in the system. Returns *on*, as that host is called.
 
     Raises:
         FetchTimeoutError: no such host joined in time.
         ValueError: *on* is no address.
     """
+    wanted = [on]
     if isinstance(on, str):
         try:
-            on = addresses.numeric(on)
+            wanted = _spellings(on)
         except InvalidAddress as error:
             raise ValueError(f"`on` is {on!r}, which is no address of a host: {error}") from error
     elif not isinstance(on, dict):
@@ -85,8 +112,9 @@ def wait_for(
     end = time.monotonic() + seconds
     while True:
         hosts: list[HostInfo] = registry.hosts()
-        if any(info.fits(on) for info in hosts):
-            return on
+        for each in wanted:
+            if any(info.fits(each) for info in hosts):
+                return each
         if time.monotonic() > end:
             raise FetchTimeoutError(
                 f"no host with {on} joined system {system!r} within {seconds:g} s; "
@@ -105,3 +133,12 @@ def gather(registry: Registry, nodes: int, system: str) -> None:
                 f"{', '.join(map(str, there))}; the others' `farref run` may tell the reason"
             )
         time.sleep(LOOK)
+
+
+def _spellings(on: str) -> list[str | dict[str, Any]]:
+    """The names that a host at the address *on* may have: as it is written, and numeric."""
+    host, port = addresses.split(on, ANY)
+    names = (
+        [addresses.numeric(host)] if addresses.is_numeric(host) else [host, addresses.numeric(host)]
+    )
+    return [name if port == ANY else addresses.place(name, port) for name in names]

@@ -10,6 +10,7 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -29,10 +30,11 @@ from thespian.system.utilis import thesplog_control
 
 from ...features import knows_peers
 from ...protocol.errors import OverloadedError, SystemDownError
-from ..base import places, system_base, tcp
+from ..base import addresses, places, system_base
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
-from ..base.system import HOST_CAPABILITY, Mode
+from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
+from ..base.tls import TLS
 from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
@@ -75,15 +77,14 @@ MOST_BYTES = Limits().max_message_bytes
 
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
+CLEAR = CLEAR_CAPABILITY
+"""The capability of a host whose connections to others are not encrypted."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
 """The capability with a random number of such a system. A host that joins again has its old address
 and a new number: so it is not mistaken for its earlier life."""
 CONVENTION = "Convention Address.IPv4"
-KNOCKING = 30.0
-"""Seconds that a joining host waits for the host that it joins."""
-
 LOG_LEVEL = "FARREF_LOG"
 """The environment variable for the lowest level at which actors' logs are shown."""
 LOG_FORMAT = "FARREF_LOG_FORMAT"
@@ -102,9 +103,25 @@ class Reach:
     """The address at which other hosts reach this one."""
 
     host: str
-    """A numeric address."""
+    """The numeric address at which this host listens."""
     port: int
     key: bytes = field(repr=False)
+    advertise: str | None = None
+    """The address that others dial, if it is another one; see `system_base`."""
+    encrypt: bool = True
+    tls: TLS | None = None
+
+    @property
+    def seen(self) -> tuple[str, int]:
+        """The address that others dial."""
+        if self.advertise is None:
+            return self.host, self.port
+        return addresses.advertised(self.advertise, self.port)
+
+    @property
+    def place(self) -> str:
+        """The name of this host in the system."""
+        return addresses.place(*self.seen)
 
 
 class NotThespian(logging.Filter):
@@ -172,19 +189,23 @@ def start(
         made, door = _farref(_short(name), capabilities, "start", reach)
         return made, door
     if reach is not None:
-        return _reachable(base, capabilities, reach, f"{reach.host}:{reach.port}")
+        return _reachable(base, capabilities, reach, addresses.at(*reach.seen))
     return _start_stock(base, capabilities, TRIES)
 
 
-def enter(base: str, capabilities: dict[str, Any], reach: Reach, first: tuple[str, int]) -> Any:
-    """Start this host's part of the system at *first*, or join it if it runs."""
-    host, port = first
+def enter(
+    base: str, capabilities: dict[str, Any], reach: Reach, first: str, dialled: tuple[str, int]
+) -> Any:
+    """Start this host's part of the system, or join it if it runs.
+
+    *first* is the first host's address as it gives it itself; it answers at *dialled*.
+    """
     mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
-    tcp.knock(host, port, reach.key if BASES[base].own else None, KNOCKING)
     if BASES[base].own:
-        name = _short(f"{host}:{port} {reach.host}:{reach.port}")
-        return _farref(name, mine, "either", reach, f"{host}:{port}")[0]
-    return _reachable(base, mine, reach, f"{host}:{port}")[0]
+        name = _short(f"{first} {reach.host}:{reach.port} {reach.place}")
+        routes = {addresses.split(first): dialled}
+        return _farref(name, mine, "either", reach, leader=first, routes=routes)[0]
+    return _reachable(base, mine, reach, first)[0]
 
 
 def started(asys: Any) -> bool:
@@ -193,21 +214,36 @@ def started(asys: Any) -> bool:
 
 
 def _farref(
-    name: str, capabilities: dict[str, Any], mode: Mode, reach: Reach | None, leader: str = ""
+    name: str,
+    capabilities: dict[str, Any],
+    mode: Mode,
+    reach: Reach | None,
+    *,
+    leader: str = "",
+    routes: dict[tuple[str, int], tuple[str, int]] | None = None,
 ) -> tuple[Any, dict[str, Any]]:
     more: dict[str, Any] = {}
     if reach is not None:
         more = {"host": reach.host, "port": reach.port, "key": reach.key}
-    leader = leader or (f"{reach.host}:{reach.port}" if reach is not None else "")
+        if reach.advertise is not None:
+            more["advertise"] = reach.advertise
+        if not reach.encrypt:
+            more["encrypt"] = False
+        if reach.tls is not None:
+            more["tls"] = reach.tls
+        leader = leader or addresses.at(*reach.seen)
     made = system_base(
         name,
         capabilities=capabilities,
         log_defs=_quiet_logging(),
         mode=mode,
         convention=leader or None,
+        routes=routes,
         **more,
     )
     door = {**more, "key": more["key"].hex()} if more else {}
+    if reach is not None and reach.tls is not None:
+        door["tls"] = [os.path.abspath(path) for path in dataclasses.astuple(reach.tls)]
     return _open(made), door
 
 
@@ -216,7 +252,7 @@ def _reachable(
 ) -> tuple[Any, dict[str, Any]]:
     """A stock Thespian system that is a member of a convention."""
     door = {"Admin Port": reach.port, CONVENTION: leader}
-    mine = {**capabilities, **door, HOST: reach.host}
+    mine = {**capabilities, **door, HOST: reach.place, CLEAR: True}
     return _open(base, mine, log_definitions=_quiet_logging()), door
 
 
@@ -246,6 +282,8 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
     if about.own:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
+        if "tls" in more:
+            more["tls"] = TLS(*more["tls"])
         return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
     return _open(base, found, log_definitions=_quiet_logging())
 

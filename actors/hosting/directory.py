@@ -20,7 +20,10 @@ from ..base import places
 from ..base.errors import BaseError
 from .processes import Watched
 
-DOORS = ({"Admin Port", "Convention Address.IPv4"}, {"host", "port", "key"})
+DOORS = (
+    {"Admin Port", "Convention Address.IPv4"},
+    {"host", "port", "key", "advertise", "encrypt", "tls"},
+)
 """The keys of the address in an entry, in either of its forms."""
 HOST = ".host"
 """The end of the names of entries that are no systems, but hosts of others' systems."""

@@ -18,6 +18,7 @@ from ...protocol.ids import RRefId, WorkerId
 from ...protocol.wellformed import check
 from ...serialization.failures import Failure
 from ...serialization.payload import Payload
+from ..base import addresses
 from .faults import Counts, Faults
 from .settings import Settings
 
@@ -56,14 +57,15 @@ class HostInfo:
     """One host of a system: its address, and the capabilities of its Thespian system."""
 
     address: str
-    """A numeric address; empty if the system has one host only, and no others can join."""
+    """The address that others dial, with its port if that is not the default one; empty if the
+    system has one host only, and no others can join."""
     capabilities: dict[str, Any]
     """The capabilities of its Thespian system, by name; they decide where workers are placed."""
 
     def fits(self, on: str | dict[str, Any]) -> bool:
         """Whether *on* is this host's address, or capabilities that this host has all of."""
-        if isinstance(on, str):
-            return on == self.address
+        if isinstance(on, str):  # an address without a port means any port
+            return bool(self.address) and on in {self.address, addresses.split(self.address)[0]}
         nothing = object()
         return all(self.capabilities.get(name, nothing) == wanted for name, wanted in on.items())
 

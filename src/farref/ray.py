@@ -27,13 +27,16 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import ray
+try:
+    import ray
+except ImportError as error:
+    raise ImportError("farref.ray needs Ray: pip install 'farref[ray]'") from error
 from ray.util import get_node_ip_address, placement_group, remove_placement_group
 from ray.util.placement_group import placement_group_table
 from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from .actors.api.system import System
-from .actors.base import keys
+from .actors.base import addresses, keys
 from .actors.hosting import launched
 from .launch.children import dying_with
 from .launch.first import free_port
@@ -111,7 +114,10 @@ def start(
         )
         system._placed = contextlib.ExitStack()
         try:
-            how = {"first": f"{host}:{port}", "path": [os.path.abspath(each) for each in sys.path]}
+            how = {
+                "first": addresses.at(host, port),
+                "path": [os.path.abspath(each) for each in sys.path],
+            }
             made = _hosts(group, nodes, here, wanted, runtime_env)
             hosts = []
             for number, maker in made:

@@ -29,7 +29,7 @@ from thespian.actors import (
     WatchMessage,
 )
 
-from farref.actors.base import places, system_base
+from farref.actors.base import handshake, places, system_base
 from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
 
@@ -310,6 +310,11 @@ def program() -> None:
     if "--exit" in sys.argv:
         os._exit(0)
     time.sleep(3600)
+
+
+def preamble(want: str) -> bytes:
+    """The first bytes of a dialler that does not encrypt."""
+    return handshake.preamble(want, handshake.KEYED)
 
 
 def dial(port: int) -> socket.socket:

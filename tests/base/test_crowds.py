@@ -14,7 +14,7 @@ import pytest
 from thespian.actors import ActorSystem, NoCompatibleSystemForActor
 
 from farref.actors.base import CrowdedOut, Limits, NoSuchSystem, tcp
-from farref.actors.base.handshake import CROWDED, MAGIC, NONCE, Dialler
+from farref.actors.base.handshake import ANY_ADMIN, CROWDED, MAGIC, NONCE, Dialler
 
 from .kit import (
     KEY,
@@ -25,6 +25,7 @@ from .kit import (
     eventually,
     free_port,
     hung_up,
+    preamble,
     running,
     serves,
 )
@@ -35,8 +36,8 @@ pytestmark = pytest.mark.processes
 @pytest.fixture
 def impatient() -> Iterator[tuple[ActorSystem, int]]:
     port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=0.5, max_handshakes=5)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+    limits = Limits(handshake_timeout=0.5, max_handshakes=5, max_visitors=5)
+    with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         yield system, port
 
 
@@ -88,17 +89,26 @@ def crowd(port: int, size: int, word: bytes = b"") -> Iterator[list[socket.socke
 def patient() -> Iterator[tuple[ActorSystem, int]]:
     """A system that lets strangers stay: a peer waiting for one to leave would wait for ever."""
     port = free_port("127.0.0.1")
-    options = {"host": "127.0.0.1", "port": port, "key": KEY, "convention": f"127.0.0.1:{port}"}
+    options = {
+        "host": "127.0.0.1",
+        "port": port,
+        "key": KEY,
+        "encrypt": False,
+        "convention": f"127.0.0.1:{port}",
+    }
     with running(**options, limits=Limits(handshake_timeout=1000)) as system:
         yield system, port
 
 
-@pytest.mark.parametrize("word", [b"", MAGIC + b"K" + bytes(NONCE)], ids=["silent", "halfway"])
+HALFWAY = preamble(ANY_ADMIN) + bytes(NONCE)
+
+
+@pytest.mark.parametrize("word", [b"", HALFWAY], ids=["silent", "halfway"])
 @pytest.mark.parametrize("size", [64, 1000])
 def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, word: bytes) -> None:
     """A program that knocks still gets in, and so does another host that joins and sends."""
     system, port = patient
-    options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY}
+    options = {"host": "127.0.0.3", "port": free_port("127.0.0.3"), "key": KEY, "encrypt": False}
     with enough_descriptors(size), crowd(port, size, word):
         tcp.knock("127.0.0.1", port, KEY, 0)
         with running(**options, convention=f"127.0.0.1:{port}", capabilities={"B": True}):
@@ -109,8 +119,8 @@ def test_a_crowd_keeps_nobody_out(patient: tuple[ActorSystem, int], size: int, w
 def test_who_is_crowded_out_learns_why(patient: tuple[ActorSystem, int]) -> None:
     """Far more strangers come than there is room for: the first ones are told, and hung up on."""
     _, port = patient
-    most = Limits().max_handshakes
-    with crowd(port, most + 3) as strangers:
+    most = Limits().max_visitors
+    with enough_descriptors(most), crowd(port, most + 3) as strangers:
         for stranger in strangers[:3]:
             assert stranger.recv(4096) == CROWDED
             assert hung_up(stranger)
@@ -161,8 +171,8 @@ def enough_descriptors(size: int) -> Iterator[None]:
 
 def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
     port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5, max_visitors=5)
+    with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         crowd = [dial(port) for _ in range(20)]  # they stay until all patience is over
         try:
             with system.private() as newcomer:

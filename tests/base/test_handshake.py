@@ -7,7 +7,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from farref.actors.base import Address, HandshakeError
-from farref.actors.base.handshake import MAGIC, NONCE, PROOF, Acceptor, Dialler
+from farref.actors.base.errors import CrowdedOut, NobodyThere
+from farref.actors.base.handshake import (
+    ANY_ADMIN,
+    CROWDED,
+    GONE,
+    KEYED,
+    MAGIC,
+    NONCE,
+    PROOF,
+    REFUSED,
+    Acceptor,
+    Dialler,
+    _introduction,
+    missing,
+    wanted,
+)
+
+from .kit import preamble
 
 KEY = b"k" * 32
 ME = Address("me-1", "/run/me-1", "10.0.0.1", 4000)
@@ -17,8 +34,13 @@ def dialler(want: str = "you", key: bytes = KEY) -> Dialler:
     return Dialler(want, ME, key, b"d" * NONCE)
 
 
-def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE) -> Acceptor:
-    return Acceptor(Address("you"), key, nonce)
+def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE, want: str = "you") -> Acceptor:
+    return Acceptor(Address("you"), key, nonce, preamble=preamble(want))
+
+
+def said(one: Dialler, want: str = "you") -> bytes:
+    """The first bytes of *one* that are for the acceptor: the port has read the preamble."""
+    return one.opening.removeprefix(preamble(want))
 
 
 def in_pieces(data: bytes, size: int) -> list[bytes]:
@@ -27,7 +49,7 @@ def in_pieces(data: bytes, size: int) -> list[bytes]:
 
 def converse(one: Dialler, other: Acceptor, size: int) -> None:
     """Carry every byte of both, in pieces of *size*."""
-    to_acceptor, to_dialler = one.opening, b""
+    to_acceptor, to_dialler = said(one), b""
     while to_acceptor or to_dialler:
         to_dialler = b"".join(other.feed(piece) for piece in in_pieces(to_acceptor, size))
         to_acceptor = b"".join(one.feed(piece) for piece in in_pieces(to_dialler, size))
@@ -51,7 +73,7 @@ def test_both_know_each_other_whatever_the_pieces(key: bytes, size: int) -> None
 @pytest.mark.parametrize("key", [b"", KEY], ids=["local", "keyed"])
 def test_what_follows_the_handshake_is_kept(key: bytes) -> None:
     one, other = dialler(key=key), acceptor(key=key)
-    data = one.opening
+    data = said(one)
     if key:
         answer = other.feed(data)
         data = one.feed(answer)
@@ -61,15 +83,15 @@ def test_what_follows_the_handshake_is_kept(key: bytes) -> None:
 
 def test_the_key_is_never_sent() -> None:
     one, other = dialler(), acceptor()
-    challenge = other.feed(one.opening)
+    challenge = other.feed(said(one))
     assert KEY not in one.opening + challenge + one.feed(challenge)
 
 
 def test_a_dialler_with_another_key_is_refused_by_both() -> None:
     one, other = dialler(key=b"x" * 32), acceptor()
     with pytest.raises(HandshakeError, match="acceptor does not know"):
-        one.feed(other.feed(one.opening))
-    forged = bytes(PROOF) + one._introduction
+        one.feed(other.feed(said(one)))
+    forged = bytes(PROOF) + _introduction("you", ME)
     with pytest.raises(HandshakeError, match="dialler does not know"):
         other.feed(forged)
     assert other.peer is None
@@ -77,7 +99,7 @@ def test_a_dialler_with_another_key_is_refused_by_both() -> None:
 
 def test_a_replayed_session_is_refused() -> None:
     one, other = dialler(), acceptor()
-    recorded = [one.opening, one.feed(other.feed(one.opening))]
+    recorded = [said(one), one.feed(other.feed(said(one)))]
     other.feed(recorded[1])
     assert other.peer is not None
     later = acceptor(nonce=b"b" * NONCE)
@@ -89,21 +111,21 @@ def test_a_replayed_session_is_refused() -> None:
 def test_a_reflected_proof_is_refused() -> None:
     # The stranger has the acceptor prove itself to another dialler, and uses that proof.
     victim = acceptor()
-    challenge = victim.feed(MAGIC + b"K" + b"d" * NONCE)
-    with pytest.raises(HandshakeError):
-        victim.feed(challenge[NONCE:] + dialler()._introduction)
+    challenge = victim.feed(b"d" * NONCE)
+    with pytest.raises(HandshakeError, match="does not know the shared key"):
+        victim.feed(challenge[1 + NONCE :][:PROOF] + _introduction("you", ME))
 
 
 def test_an_altered_introduction_is_refused() -> None:
     one, other = dialler(), acceptor()
-    final = one.feed(other.feed(one.opening))
+    final = one.feed(other.feed(said(one)))
     with pytest.raises(HandshakeError):
         other.feed(final[:-1] + bytes([final[-1] ^ 1]))
 
 
 def test_a_wrong_mode_is_refused() -> None:
     with pytest.raises(HandshakeError):
-        acceptor().feed(dialler(key=b"").opening)
+        missing(dialler(key=b"").opening)
     with pytest.raises(HandshakeError):
         acceptor(key=b"").feed(dialler().opening)
 
@@ -132,14 +154,85 @@ def test_garbage_is_refused_or_waits(garbage: bytes, size: int) -> None:
 
 
 def test_every_cut_of_the_keyed_opening() -> None:
-    opening = dialler().opening
+    opening = said(dialler())
     for cut in range(len(opening)):
         other = acceptor()
         answers = [other.feed(opening[:cut]), other.feed(opening[cut:])]
-        assert [len(a) for a in answers if a] == [NONCE + PROOF]
+        assert [len(a) for a in answers if a] == [1 + NONCE + PROOF + 2 + len("you")]
+
+
+def test_exactly_the_preamble_is_read() -> None:
+    """However the bytes come: what follows the preamble is for the actor that it names."""
+    opening = dialler().opening
+    whole = len(opening) - NONCE
+    for cut in range(whole):
+        assert 0 < missing(opening[:cut]) <= whole - cut
+    assert missing(opening[:whole]) == 0
+    assert wanted(opening[:whole]) == "you"
+
+
+@pytest.mark.parametrize("name", ["", "ä" * 150, "a/../b\0c"])
+def test_any_name_may_be_wanted(name: str) -> None:
+    """It is checked where it is looked up."""
+    assert missing(preamble(name)) == 0
+    assert wanted(preamble(name)) == name
+
+
+def test_a_name_without_end_is_refused() -> None:
+    with pytest.raises(HandshakeError, match="a name of 65535 bytes"):
+        missing(MAGIC + KEYED + b"\xff\xff")
+    with pytest.raises(HandshakeError, match="a name that is none"):
+        wanted(MAGIC + KEYED + b"\0\x01\xff")
+
+
+@pytest.mark.parametrize("mode", [b"K", b"L"])
+def test_an_older_dialler_is_refused_by_its_version(mode: bytes) -> None:
+    with pytest.raises(HandshakeError, match=r"speaks version 2 .* speaks version 3: install"):
+        missing(b"FARREF2\n" + mode)
+
+
+def test_a_later_acceptor_names_its_version() -> None:
+    later = b"FARREF12\nthis is another version\n"
+    with pytest.raises(HandshakeError, match=r"host speaks version 12 .*version 3: install"):
+        feed_all(dialler(), in_pieces(later, 1))
+
+
+def feed_all(one: Dialler, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        one.feed(piece)
+
+
+@pytest.mark.parametrize("size", [1, 5, 100])
+def test_notices(size: int) -> None:
+    for notice, error in ((CROWDED, CrowdedOut), (GONE, NobodyThere), (REFUSED, HandshakeError)):
+        with pytest.raises(error):
+            feed_all(dialler(), in_pieces(notice, size))
+
+
+@pytest.mark.parametrize("answer", [b"x", b"FARREFx", b"FARREF3 ", MAGIC + b"a" * 100])
+def test_an_acceptor_that_is_something_else(answer: bytes) -> None:
+    with pytest.raises(HandshakeError, match="does not speak this protocol"):
+        dialler().feed(answer)
+
+
+def test_the_name_of_an_admin_is_learned() -> None:
+    """And an acceptor believes it only if nobody has altered the wanted name on the way."""
+    one, other = dialler(want=ANY_ADMIN), acceptor(want=ANY_ADMIN)
+    final = one.feed(other.feed(said(one, ANY_ADMIN)))
+    other.feed(final)
+    assert (one.met, other.peer) == ("you", ME)
+    one, other = dialler(want=ANY_ADMIN), acceptor(want="you")
+    with pytest.raises(HandshakeError, match="altered"):
+        one.feed(other.feed(said(one, ANY_ADMIN)))
+
+
+def test_another_name_than_the_dialled_one_is_refused() -> None:
+    one, other = dialler(want="another"), acceptor(want="another")
+    with pytest.raises(HandshakeError, match="does not call itself another, but you"):
+        one.feed(other.feed(said(one, "another")))
 
 
 def test_a_talkative_acceptor_is_refused() -> None:
     one, other = dialler(), acceptor()
     with pytest.raises(HandshakeError, match="more than its proof"):
-        one.feed(other.feed(one.opening) + b"!")
+        one.feed(other.feed(said(one)) + b"!")

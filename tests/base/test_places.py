@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
 import tempfile
 import textwrap
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,17 @@ from farref.actors.base import (
     places,
     system_base,
 )
-from farref.actors.base.addresses import Address, admin_address, numeric, parse
+from farref.actors.base.addresses import (
+    Address,
+    admin_address,
+    advertised,
+    mint,
+    minted_for,
+    numeric,
+    parse,
+    place,
+)
+from farref.actors.base.lookups import Lookups
 from farref.actors.base.settings import Limits, SystemSettings
 from farref.actors.base.system import shared_key
 from farref.actors.hosting.directory import folder
@@ -300,7 +312,76 @@ def test_an_admin_is_found_by_what_is_written() -> None:
     assert parse(settings("127.0.0.2"), "127.0.0.1:1900").host == "127.0.0.1"
 
 
-@pytest.mark.parametrize("spec", ["h:p:q", "h:0", "h:70000", 5, None, ("a", "b"), ("a",)])
+def test_addresses_of_ipv6() -> None:
+    mine = settings("fd00::1")
+    assert admin_address(mine).key == "[fd00::1]:1900"
+    assert admin_address(mine).well_known
+    for spec in (
+        "[fd00::1]:1900",
+        "[fd00::1]",
+        "fd00::1",
+        "fd00:0::1",
+        "localhost",
+        ("fd00::1", ""),
+    ):
+        assert parse(mine, spec) == admin_address(mine)
+    assert parse(mine, "[fd00::2]:1901") == Address("[fd00::2]:1901")
+    assert (place("fd00::1", 1900), place("fd00::1", 1901)) == ("fd00::1", "[fd00::1]:1901")
+    assert numeric("::1") == numeric("0:0::1") == "::1"
+    assert numeric("::ffff:127.0.0.1") == "127.0.0.1"
+    assert numeric("::", listen=True) == "::"
+    with pytest.raises(InvalidAddress, match="is another machine on each link"):
+        numeric("fe80::1")
+
+
+def test_names_stay_names_where_they_are_advertised() -> None:
+    assert advertised("no-such-host.example", 1901) == ("no-such-host.example", 1901)
+    assert advertised("a_b:5", 1901) == ("a_b", 5)
+    assert advertised("[0:0::2]:5", 1901) == ("::2", 5)
+    assert parse(settings("10.0.0.1"), "a.example") == Address("a.example:1900")
+    for spec in ("", ":5", "-a", "a b", "a..b", "x" * 64, "0.0.0.0:5", "a:0", "ü"):
+        with pytest.raises(InvalidAddress):
+            advertised(spec, 1901)
+
+
+def test_a_stranger_names_no_path() -> None:
+    mine = settings("10.0.0.1")
+    known = mint(mine, "i")
+    assert minted_for(mine, known.key) == known.path
+    assert minted_for(mine, mint(mine, "x").key)
+    for key in ("", "key", "i-", "i-../../etc", f"j-{'0' * 20}", f"i-{'0' * 19}/", f"i-{'0' * 21}"):
+        assert minted_for(mine, key) == ""
+
+
+def test_a_name_is_looked_up_without_waiting() -> None:
+    woken = threading.Event()
+    lookups = Lookups(woken.set)
+    assert lookups.numeric("::1") == ["::1"]
+    assert lookups.numeric("localhost") is None
+    assert woken.wait(20)
+    assert {"127.0.0.1", "::1"} & set(lookups.numeric("localhost") or ())
+
+
+def test_a_name_that_there_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is looked up again later: a machine may get its name after its dialler."""
+    woken = threading.Event()
+    lookups = Lookups(woken.set)
+    for name in ("no such host", "x" * 70):
+        woken.clear()
+        assert lookups.numeric(name) is None
+        assert woken.wait(20)
+        with pytest.raises(OSError, match=r"Name|resolve"):
+            lookups.numeric(name)
+    monkeypatch.setattr("farref.actors.base.lookups.monotonic", lambda: math.inf)
+    woken.clear()
+    assert lookups.numeric("no such host") is None
+    assert woken.wait(20)
+
+
+NONSENSE = ["[::1", "[::1]x", "[h]:1", "h:p:q", "h:0", "h:70000", 5, None, ("a", "b"), ("a",)]
+
+
+@pytest.mark.parametrize("spec", NONSENSE)
 def test_nonsense_is_no_address(spec: object) -> None:
     with pytest.raises(InvalidAddress):
         parse(settings("10.0.0.1"), spec)

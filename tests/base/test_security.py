@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 import pytest
-from thespian.actors import ActorAddress, ActorSystem
+from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
 from thespian.system.transport import SendStatus, TransmitIntent
 
 from farref.actors.base import (
@@ -32,8 +32,20 @@ from farref.actors.base import (
     tcp,
 )
 from farref.actors.base.addresses import Address
+from farref.actors.base.errors import NobodyThere
 from farref.actors.base.framing import DATA, HEADER
-from farref.actors.base.handshake import MAGIC, NONCE, Dialler
+from farref.actors.base.gate import PASSED
+from farref.actors.base.handshake import (
+    ANY_ADMIN,
+    GONE,
+    KEYED,
+    MAGIC,
+    NONCE,
+    PROOF,
+    REFUSED,
+    Dialler,
+    _introduction,
+)
 
 from .kit import (
     KEY,
@@ -46,6 +58,7 @@ from .kit import (
     eventually,
     free_port,
     hung_up,
+    preamble,
     running,
     serves,
 )
@@ -69,7 +82,7 @@ def guarded(
     no_socket_left: None, earlier: set[tuple[Any, Any]], port: int
 ) -> Iterator[ActorSystem]:
     limits = Limits(handshake_timeout=PATIENCE, max_message_bytes=10_000_000)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
+    with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
         yield system
 
 
@@ -79,24 +92,24 @@ def trap(tmp_path: Path) -> Path:
     return tmp_path / "exploded"
 
 
-def actor_port(system: ActorSystem) -> tuple[ActorSystem, int, str]:
-    echo = system.createActor(Echo)
-    details = echo.addressDetails
-    return echo, details.port, details.key
+def actor_key(system: ActorSystem) -> str:
+    return str(system.createActor(Echo).addressDetails.key)
 
 
 @pytest.mark.parametrize("at", ["admin", "actor"])
 def test_garbage_and_pickles_are_refused(
     guarded: ActorSystem, port: int, trap: Path, at: str
 ) -> None:
-    target = port if at == "admin" else actor_port(guarded)[1]
+    want = preamble(ANY_ADMIN if at == "admin" else actor_key(guarded))
     for data in (
         b"GET / HTTP/1.0\r\n\r\n",
         os.urandom(5000),
         bomb(trap),
         MAGIC + b"L" + bomb(trap),
+        want + bomb(trap) + os.urandom(5000),
+        want + os.urandom(5000),
     ):
-        with dial(target) as stranger:
+        with dial(port) as stranger:
             stranger.sendall(data)
             assert hung_up(stranger)
     assert not trap.exists()
@@ -108,8 +121,9 @@ def test_a_stranger_without_the_key(guarded: ActorSystem, port: int, trap: Path)
         dialler = Dialler(f"127.0.0.1:{port}", ME, b"w" * 32, os.urandom(NONCE))
         stranger.sendall(dialler.opening)
         challenge = stranger.recv(4096)
-        assert len(challenge) == 64
-        stranger.sendall(bytes(32) + dialler._introduction + bomb(trap))
+        assert challenge.startswith(KEYED)
+        introduction = _introduction(f"127.0.0.1:{port}", ME)
+        stranger.sendall(bytes(PROOF) + introduction + bomb(trap))
         assert hung_up(stranger)
     assert not trap.exists()
     assert serves(guarded)
@@ -125,7 +139,7 @@ def test_a_recorded_session_cannot_be_replayed(guarded: ActorSystem, port: int, 
         honest.sendall(recorded[1])
     with dial(port) as stranger:
         stranger.sendall(recorded[0])
-        assert len(stranger.recv(4096)) == 64
+        assert stranger.recv(4096).startswith(KEYED)
         stranger.sendall(recorded[1] + bomb(trap))
         assert hung_up(stranger)
     assert not trap.exists()
@@ -176,16 +190,14 @@ class Relay:
         assert not self._thread.is_alive()
 
 
-@pytest.mark.parametrize("to", ["the admin of another host", "an actor"])
-def test_a_relay_is_refused(guarded: ActorSystem, port: int, to: str) -> None:
-    """A dialler of one address is not led to another one with the same key and port."""
-    target = port if to == "the admin of another host" else actor_port(guarded)[1]
-    relay = Relay(("127.0.0.1", target), target)
-    host, at = relay.address
+def test_a_relay_is_a_way_in(guarded: ActorSystem, port: int) -> None:
+    """A tunnel leads to the host, and the dialler learns the address that the host gives itself."""
+    relay = Relay(("127.0.0.1", port), port)
     try:
-        with pytest.raises(HandshakeError, match=f"call itself 127.0.0.9:{target}"):
-            tcp.knock(host, at, KEY, 0)
-        assert len(relay.heard) == len(MAGIC) + 1 + NONCE  # no proof, and no introduction
+        host, at = relay.address
+        assert tcp.knock(host, at, KEY, 0) == f"127.0.0.1:{port}"
+        with pytest.raises(HandshakeError, match="another key, or another program"):
+            tcp.knock(host, at, b"w" * 32, 0)
     finally:
         relay.close()
 
@@ -202,7 +214,8 @@ def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
         transport.scheduleTransmit(None, intent)
         eventually(lambda: failed or transport.run(None, 0.01))
         assert failed == [SendStatus.DeadTarget]
-        assert len(relay.heard) == len(MAGIC) + 1 + NONCE
+        # No proof, and no introduction.
+        assert relay.heard[:-NONCE] == preamble(there.addressDetails.key)
     finally:
         relay.close()
 
@@ -224,30 +237,134 @@ def test_another_address_of_the_same_machine_is_another_one(
         system_base(host="0.0.0.0", port=port, key=KEY)
 
 
-def test_an_oversized_length_is_refused(guarded: ActorSystem) -> None:
-    _, target, key = actor_port(guarded)
-    dialler = Dialler(key, ME, KEY, os.urandom(NONCE))
-    with dial(target) as friend:
+def test_an_oversized_length_is_refused(guarded: ActorSystem, port: int) -> None:
+    dialler = Dialler(actor_key(guarded), ME, KEY, os.urandom(NONCE))
+    with dial(port) as friend:
         friend.sendall(dialler.opening)
         friend.sendall(dialler.feed(friend.recv(4096)) + HEADER.pack(1 << 50, 0, DATA))
         assert hung_up(friend)
     assert serves(guarded)
 
 
-def test_a_recycled_port_is_refused(guarded: ActorSystem) -> None:
+def test_a_message_for_somebody_else_is_refused(guarded: ActorSystem, port: int) -> None:
     """Both ends refuse: the dialler hears another name, and the acceptor sees another target."""
-    _, target, key = actor_port(guarded)
     honest = Dialler("somebody-else", ME, KEY, os.urandom(NONCE))
-    with dial(target) as stale:
-        stale.sendall(honest.opening)
-        with pytest.raises(HandshakeError, match="does not call itself somebody-else"):
+    mine = f"127.0.0.1:{port}"
+    with dial(port) as stale:
+        stale.sendall(preamble(mine) + honest.opening[-NONCE:])
+        with pytest.raises(HandshakeError, match="altered"):
             honest.feed(stale.recv(4096))
-    careless = Dialler(key, ME, KEY, os.urandom(NONCE))
-    careless._introduction = honest._introduction
-    with dial(target) as stale:
+    careless = Dialler(mine, ME, KEY, os.urandom(NONCE))
+    with dial(port) as stale:
         stale.sendall(careless.opening)
-        stale.sendall(careless.feed(stale.recv(4096)))
+        proof = careless.feed(stale.recv(4096))[:PROOF]
+        stale.sendall(proof + _introduction("somebody-else", ME))
         assert hung_up(stale)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "x-" + 20 * "0",
+        "somebody-else",
+        "../../etc/passwd",
+        "x-../" + 16 * "0",
+        "key",
+        "lock",
+        "",
+        "x-" + 20 * "\N{SUPERSCRIPT TWO}",
+        "\0",
+        f"{'0' * 8}-{'0' * 20}",
+    ],
+)
+def test_a_name_that_is_not_here(guarded: ActorSystem, port: int, name: str) -> None:
+    """The stranger is told; no name leads out of the folder, nor to a file that is no socket."""
+    with dial(port) as stranger:
+        stranger.sendall(preamble(name) + os.urandom(NONCE))
+        assert stranger.recv(4096) == GONE
+        assert hung_up(stranger)
+    assert serves(guarded)
+
+
+def test_an_actor_that_has_ended_is_not_here(guarded: ActorSystem, port: int) -> None:
+    """A message to it fails at once, as if the kernel itself had refused the connection."""
+    echo = guarded.createActor(Echo)
+    guarded.tell(echo, ActorExitRequest())
+    path = Path(echo.addressDetails.path)
+    eventually(lambda: not path.exists())
+    dialler = Dialler(echo.addressDetails.key, ME, KEY, os.urandom(NONCE))
+    with dial(port) as stale:
+        stale.sendall(dialler.opening)
+        answer = stale.recv(4096)
+    with pytest.raises(NobodyThere, match="is not on its host"):
+        dialler.feed(answer)
+
+
+def test_another_version_is_told(guarded: ActorSystem, port: int) -> None:
+    with dial(port) as older:
+        older.sendall(b"FARREF2\nK" + os.urandom(NONCE))
+        assert older.recv(4096) == REFUSED
+        assert hung_up(older)
+
+
+def test_who_finds_an_older_host_names_both_versions() -> None:
+    """Farref of version 2 hangs up on others, and answers its own kind with 64 bytes."""
+    with socket.create_server(("127.0.0.9", 0)) as server:
+
+        def older() -> None:
+            for _ in range(2):
+                guest, _ = server.accept()
+                with guest:
+                    if guest.recv(100).startswith(b"FARREF2\nK"):
+                        guest.sendall(os.urandom(64))
+
+        thread = threading.Thread(target=older)
+        thread.start()
+        host, at = server.getsockname()
+        with pytest.raises(HandshakeError, match=r"speaks version 2 of .* speaks version 3"):
+            tcp.knock(host, at, KEY, 0)
+        thread.join(PATIENCE)
+
+
+def test_connections_are_passed_on_by_this_user_only(guarded: ActorSystem, trap: Path) -> None:
+    """Any process of ours may pass a connection on; the stranger at its end must prove the key."""
+    echo = guarded.createActor(Echo)
+    mine, theirs = socket.socketpair()
+    for message in (PASSED + preamble("somebody-else"), PASSED, PASSED + b"nonsense", MAGIC):
+        with dial_path(echo.addressDetails.path) as way:
+            socket.send_fds(way, [message], [theirs.fileno(), theirs.fileno()])
+            assert hung_up(way)
+    listener = socket.create_server(("127.0.0.1", 0))
+    stranger = socket.create_connection(listener.getsockname(), PATIENCE)
+    accepted, _ = listener.accept()
+    with listener, stranger, accepted:
+        with dial_path(echo.addressDetails.path) as way:
+            message = PASSED + preamble(echo.addressDetails.key)
+            socket.send_fds(way, [message], [accepted.fileno()])
+            assert hung_up(way)
+        accepted.close()
+        introduction = _introduction(echo.addressDetails.key, ME)
+        stranger.sendall(os.urandom(NONCE) + bytes(PROOF) + introduction + bomb(trap))
+        assert hung_up(stranger)
+    mine.close()
+    theirs.close()
+    assert not trap.exists()
+    assert serves(guarded)
+
+
+def test_nobody_is_passed_on_to_a_program_without_a_key(guarded: ActorSystem, port: int) -> None:
+    with running() as closed:
+        key = closed._systemBase.transport._me.key
+        with dial(port) as stranger:
+            stranger.sendall(preamble(key) + os.urandom(NONCE))
+            eventually(lambda: (closed._systemBase.transport.run(None, 0.01), told(stranger))[1])
+
+
+def told(stranger: socket.socket) -> bool:
+    stranger.setblocking(False)
+    with contextlib.suppress(BlockingIOError):
+        return stranger.recv(4096) == GONE
+    return False
 
 
 def test_sockets_are_ours_alone(guarded: ActorSystem) -> None:
@@ -351,8 +468,7 @@ def test_nothing_listens_beyond_the_address_that_was_given(
         for here, there in connections(process, "tcp") - earlier
         if not there
     ]
-    assert set(found) == {"127.0.0.1"}
-    assert len(found) >= 3  # the program, the admin, the actor
+    assert found == ["127.0.0.1"]  # the admin's, for all
 
 
 def test_without_a_host_there_is_no_port(earlier: set[tuple[Any, Any]]) -> None:

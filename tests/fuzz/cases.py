@@ -24,6 +24,7 @@ ONLY = os.environ.get("FARREF_FUZZ", "")
 
 COUNTS = {
     "sockets": 1600,
+    "ports": 300,
     "frames": 1000,
     "handshakes": 600,
     "mailboxes": 1200,

@@ -32,6 +32,8 @@ older = {**versions.mine(), "farref": "0.0.9"}
 versions.mine = lambda: older
 """
 """Makes this farref report an older version."""
+COMPILED = ("cffi", "cryptography", "msgspec", "psutil", "pycparser")
+"""Packages that another Python needs its own copy of, and those they need."""
 SAYS_SO = "try:\n    farref.System.{}\nexcept farref.VersionError as error:\n    print(error)"
 COMMAND = "from farref.cli import app\napp({})"
 
@@ -56,10 +58,10 @@ def other_python(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, dict[st
                 shutil.copy(file.locate(), copy)
     for python in found:
         pip = [python, "-m", "pip", "install", "--quiet", "--no-deps", "--only-binary", ":all:"]
-        install = [*pip, "--target", str(folder), "msgspec", "psutil"]
+        install = [*pip, "--target", str(folder), *COMPILED]
         if subprocess.run(install, capture_output=True, check=False, timeout=120).returncode == 0:
             return python, {**os.environ, "PYTHONPATH": str(folder)}
-    pytest.skip(f"msgspec and psutil could not be installed on another Python; tried {found}")
+    pytest.skip(f"{', '.join(COMPILED)} could not be installed on another Python; tried {found}")
 
 
 def minor(version: str) -> tuple[int, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -14,11 +15,13 @@ import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors.base import Limits, tcp
-from farref.actors.hosting import bases, directory
+from farref.actors.base import Limits, keys, tcp
+from farref.actors.cluster import hosts
+from farref.actors.hosting import directory
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
+from ..base.authority import Authority
 from ..base.kit import free_port
 from ..bases import HOSTS
 from .network import address
@@ -128,8 +131,10 @@ def test_somebody_else_is_there() -> None:
 
         def hang_up() -> None:
             guest, _ = server.accept()
-            guest.recv(100)
-            guest.close()
+            guest.settimeout(0.3)
+            with guest, contextlib.suppress(TimeoutError):
+                while True:  # or it would be a reset, as of a host that has no room
+                    guest.recv(4096)
 
         thread = threading.Thread(target=hang_up)
         thread.start()
@@ -140,7 +145,7 @@ def test_somebody_else_is_there() -> None:
 
 def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slow peer gains no time with single bytes."""
-    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
     monkeypatch.setattr(tcp, "ANSWER", 0.3)
     with socket.create_server(("127.0.0.2", 0)) as server:
         first = f"127.0.0.2:{server.getsockname()[1]}"
@@ -151,20 +156,20 @@ def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
                     guest, _ = server.accept()
                     with guest, contextlib.suppress(OSError):
                         while True:
-                            guest.send(b"x")
+                            guest.send(b"K")
                             time.sleep(0.05)
 
         thread = threading.Thread(target=dribble)
         thread.start()
         with pytest.raises(SystemDownError, match="has not proved that it knows the key"):
-            System.join(first, host="127.0.0.3")
+            System.join(first, host="127.0.0.3", encrypt=False)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
 @pytest.mark.parametrize("base", HOSTS)
 def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bases, "KNOCKING", 0.3)
+    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
     first = f"127.0.0.2:{free_port('127.0.0.2')}"
     with pytest.raises(SystemDownError, match=r"nobody answers at .*start the system there"):
         System.join(first, host="127.0.0.3", base=base)
@@ -180,6 +185,15 @@ def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
         ({"host": "no such host", "key": b"long enough, is it"}, "cannot resolve"),
         ({"host": "127.0.0.1", "base": "simpleSystemBase"}, "a system of several hosts needs base"),
         ({"host": "127.0.0.1", "base": "multiprocTCPBase", "key": b"k"}, "takes no key="),
+        (
+            {"host": "127.0.0.1", "base": "multiprocTCPBase", "advertise": "a"},
+            "takes no advertise=",
+        ),
+        ({"host": "::1", "base": "multiprocTCPBase"}, "no IPv6"),
+        ({"host": "127.0.0.1", "advertise": "a b"}, "is no address that others could dial"),
+        ({"host": "127.0.0.1", "advertise": "a:1900"}, "without a shared key only loopback"),
+        ({"host": "0.0.0.0", "advertise": "127.0.0.1"}, "without a shared key only loopback"),
+        ({"host": "0.0.0.0"}, "pass that one as advertise="),
     ],
 )
 def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> None:
@@ -192,6 +206,85 @@ def test_a_key_without_a_host() -> None:
         System(key=b"long enough, is it")
     with pytest.raises(ValueError, match="need host="):
         System(port=1900)
+    with pytest.raises(ValueError, match="need host="):
+        System(advertise="a:1900")
+
+
+def test_hosts_in_the_clear(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """It must be asked for on every host, and is said aloud."""
+    here: dict[str, Any] = {"host": "127.0.0.2", "port": free_port("127.0.0.2")}
+    there: dict[str, Any] = {"host": "127.0.0.3", "port": free_port("127.0.0.3")}
+    first = f"127.0.0.2:{here['port']}"
+    with System(**here, encrypt=False, timeout=30) as system:
+        assert f"messages between the hosts of system '{system.name}' are sent in" in caplog.text
+        with pytest.raises(SystemDownError, match="nothing is sent to it in the clear"):
+            System.join(first, **there)
+        command = [sys.executable, "-m", "farref", "refs", system.name]
+        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
+        assert "messages between its hosts are sent in the clear" in done.stdout
+        caplog.clear()
+        with System.join(first, **there, encrypt=False) as joined:
+            assert "sent in the clear" in caplog.text
+            joined.worker("B", on="127.0.0.3")
+            assert farref.rpc_sync("B", pow, (2, 3)) == 8
+    with System(**here, timeout=30) as system:
+        with pytest.raises(SystemDownError, match="the other host encrypts"):
+            System.join(first, **there, encrypt=False)
+        done = subprocess.run(
+            [*command[:-1], system.name], capture_output=True, check=True, text=True, timeout=60
+        )
+        assert "in the clear" not in done.stdout
+
+
+TLS_JOINED = """
+    import sys, farref
+
+    cert, key, ca, first, port = sys.argv[1:]
+    tls = farref.TLS(cert, key, ca)
+    with farref.System.join(first, host="127.0.0.3", port=int(port), tls=tls) as system:
+        print("ready", flush=True)
+        system.serve()
+"""
+
+
+def test_certificates_of_ones_own(tmp_path: Path) -> None:
+    """Hosts join with them, programs attach, and who has none is refused."""
+    ours = Authority(tmp_path, "ours")
+    mine, theirs = ours.sign("mine"), ours.sign("theirs")
+    port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
+    first = f"127.0.0.2:{port}"
+    files = [str(path) for path in (theirs.cert, theirs.key, theirs.ca)]
+    (tmp_path / "programs").mkdir()
+    folder = tmp_path / "programs"
+    with System(host="127.0.0.2", port=port, tls=mine, timeout=30, orphan_grace=0.2) as system:
+        with pytest.raises(SystemDownError, match=r"cannot be encrypted|no system like ours"):
+            System.join(first, host="127.0.0.3", port=there)
+        with started(folder, TLS_JOINED, *files, first, str(there)) as program:
+            system.worker("B1", on="127.0.0.3")
+            assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+            with started(folder, ATTACHED, system.name) as attached:
+                assert attached.communicate(timeout=30) == ("[2]\n", "")
+            system.shutdown()
+            assert program.communicate(timeout=30) == ("ready\n", "")
+
+
+def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
+    """Others attach and join by the addresses that lead there, and learn the one that it gives."""
+    port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
+    secret = tmp_path / "key"
+    keys.make(secret)
+    options: dict[str, Any] = {"host": "0.0.0.0", "port": port}
+    options |= {"advertise": f"localhost:{port}", "key": secret}
+    with System(**options, timeout=30, orphan_grace=0.2) as system:
+        system.worker("A")
+        with started(tmp_path, ATTACHED.replace("B1", "A"), system.name) as program:
+            assert program.communicate(timeout=30) == ("[2]\n", "")
+        with System.join(f"127.0.0.2:{port}", host="127.0.0.3", port=there, key=secret) as joined:
+            names = [f"127.0.0.1:{port}", f"127.0.0.3:{there}"]
+            assert sorted(host.address for host in joined.hosts()) == names
+            for number, on in enumerate((*names, "127.0.0.3", "localhost")):
+                joined.worker(f"W{number}", on=on)
+                assert farref.rpc_sync(f"W{number}", pow, (2, 3)) == 8
 
 
 def test_the_port_is_taken(near: tuple[System, str]) -> None:

@@ -18,6 +18,7 @@ from .imports import FACADE, LAYERS, ROOT
 
 PUBLIC_NAMES = [
     "ANY",
+    "TLS",
     "ActorRendezvous",
     "AliasCycleError",
     "AwaitableStore",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..actors.api.system import System
+from ..actors.base.tls import TLS
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 
@@ -27,6 +28,23 @@ def join(
         str | None, typer.Option(help="This machine's address, if the first host sees a wrong one.")
     ] = None,
     port: Annotated[int | None, typer.Option(help="This machine's port, 1900 by default.")] = None,
+    advertise: Annotated[
+        str | None,
+        typer.Option(
+            metavar="HOST[:PORT]",
+            help="The address that the others must dial, if it is another one: behind NAT, in a "
+            "container with a published port, at the end of a tunnel.",
+        ),
+    ] = None,
+    encrypt: Annotated[
+        bool, typer.Option(help="Whether the first host encrypts: System(encrypt=).")
+    ] = True,
+    tls: Annotated[
+        tuple[Path, Path, Path] | None,
+        typer.Option(
+            metavar="CERT KEY CA", help="Certificates of an authority of your own: System(tls=)."
+        ),
+    ] = None,
     capability: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME[=TEXT]", help="A capability of this host; may be repeated."),
@@ -42,6 +60,9 @@ def join(
             key=key,
             host=host,
             port=port,
+            advertise=advertise,
+            encrypt=encrypt,
+            tls=TLS(*tls) if tls else None,
             base=base,
             capabilities=dict(map(capability_of, capability or [])),
         ) as system:

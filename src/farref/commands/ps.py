@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ..actors.base import addresses
 from ..actors.hosting import directory, processes
 from ..actors.looking.why import seconds_text, size_text
 from ..protocol.errors import FarrefError
@@ -83,7 +84,7 @@ def look() -> list[SystemRow]:
     found = []
     for name, entry in directory.entries().items():
         door = entry.get("door", {})
-        address = f"{door['host']}:{door['port']}" if "host" in door else ""
+        address = addresses.at(door["host"], door["port"]) if "host" in door else ""
         found.append(_row(name, "first", address, "", entry))
     found += [
         _row(entry["system"], "joined", entry["host"], entry["first"], entry)

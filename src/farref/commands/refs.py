@@ -16,11 +16,12 @@ from rich.tree import Tree
 
 from ..actors.api.system import System
 from ..actors.hosting import directory
+from ..actors.hosting.bases import CLEAR
 from ..actors.looking.inspection import Role
 from ..actors.looking.snapshot import LEAK_AGE, Snapshot
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, State
-from ..refs.table import LEGEND, QUIET, WIDEST, summary, table, totals
+from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals
 from ..refs.watch import watch
 from .bar import waiting
 
@@ -129,13 +130,14 @@ def refs(
 
             with waiting("asking"):
                 seen = look()
+            clear = any(host.capabilities.get(CLEAR) for host in system.hosts())
             chosen.check(seen[0])  # once: while this watches, an endpoint may end
             if live:
                 _watch(look, every, as_json=as_json)
             elif as_json:
                 typer.echo(json.dumps(_said(*seen), indent=2))
             else:
-                _show(*seen)
+                _show(*seen, clear=clear)
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else 130) from None
     except (FarrefError, LookupError) as error:
@@ -162,7 +164,7 @@ def attached(name: str | None) -> Iterator[System]:
         yield system
 
 
-def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
+def _show(snapshot: Snapshot, rows: list[ReferenceInfo], *, clear: bool) -> None:
     console = Console()
     if rows:
         console.print(table(rows, console.width))
@@ -170,6 +172,8 @@ def _show(snapshot: Snapshot, rows: list[ReferenceInfo]) -> None:
             console.print(Text(LEGEND, style=QUIET))
     for line in summary(snapshot, rows):
         console.print(line)
+    if clear:
+        console.print(Text("messages between its hosts are sent in the clear", style=BAD))
 
 
 def _watch(

@@ -49,11 +49,11 @@ def rendezvous(
     """Serve the rendezvous of torchrun's agents at an address, until it is stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        host, port = addresses.split(address if ":" in address else f"{address}:{PORT}")
+        host, port = addresses.split(address, PORT)
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
         with System(name=name, host=host, port=port, key=key or launched.key()) as system:
             # The reader of this line may be gone later, so it is the only one.
-            typer.echo(f"agents meet at farref://{host}:{port}; Ctrl-C ends it")
+            typer.echo(f"agents meet at farref://{addresses.at(host, port)}; Ctrl-C ends it")
             _serve(system, idle)
     except KeyboardInterrupt:
         return

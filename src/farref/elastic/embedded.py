@@ -23,7 +23,7 @@ from collections.abc import Callable
 from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
-from ..actors.base.system import shared_key
+from ..actors.base.system import encryption_for, shared_key
 from ..actors.hosting import directory, launched
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
@@ -67,7 +67,7 @@ class Place:
             log.warning("%s means %s here: other machines cannot reach it", host, self.host)
 
     def __str__(self) -> str:
-        return f"{self.host}:{self.port}"
+        return addresses.at(self.host, self.port)
 
     def serve(self, patience: float) -> System:
         """Enter the system at this address of this machine; start it if it does not run.
@@ -97,7 +97,8 @@ class Place:
             SystemDownError: that is not possible now.
         """
         try:
-            tcp.knock(self.host, self.port, self._key, patience)
+            encryption = encryption_for(self.host, encrypt=True, tls=None)
+            tcp.knock(self.host, self.port, self._key, patience, encryption)
         except BaseError as error:
             raise SystemDownError(str(error)) from error
         return System.join(str(self), key=self._key, port=self.port)

@@ -259,7 +259,7 @@ class First:
             await asyncio.sleep(LOOK)
 
     async def _tell_of(self, host: str, port: int, path: list[str]) -> None:
-        self._up = {"first": f"{host}:{port}", "path": path}
+        self._up = {"first": addresses.at(host, port), "path": path}
         for line in list(self._others.values()):
             with contextlib.suppress(LineError):
                 await line.send(up=self._up)
@@ -274,7 +274,7 @@ def own_addresses() -> tuple[str, ...]:
 
 def free_port(host: str) -> int:
     """A port at *host* that nobody listens on now. Raises `LaunchError`."""
-    with socket.socket() as probe:
+    with socket.socket(addresses.family(host)) as probe:
         try:
             probe.bind((host, 0))
         except OSError as error:

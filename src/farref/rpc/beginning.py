@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
 from ..actors.api.system import System
+from ..actors.base import addresses
 from ..actors.wire.settings import THREADS
 from ..protocol.errors import (
     FarrefError,
@@ -180,7 +181,7 @@ def _find(
     if here:
         enter_system = partial(System.attach, meeting.system, **chosen)
     else:
-        first = f"{meeting.host}:{meeting.port}"
+        first = addresses.at(meeting.host or "", meeting.port)
         enter_system = partial(System.join, first, key=meeting.key, **chosen)
     why: Exception | None = None
     while time.monotonic() < end:

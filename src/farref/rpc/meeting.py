@@ -55,9 +55,10 @@ class Meeting:
         """Whether this machine is rank 0's."""
         if self.rank == 0 or self.host is None or self._loopback:
             return True
-        with socket.socket() as probe:
+        numeric = self._numeric
+        with socket.socket(addresses.family(numeric)) as probe:
             try:
-                probe.bind((self._numeric, 0))
+                probe.bind((numeric, 0))
             except OSError:
                 return False
         return True

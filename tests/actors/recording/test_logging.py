@@ -218,13 +218,14 @@ with System("farrefBase") as system:
 """
 
 STRANGERS = """
-from farref.actors.base import HandshakeError, refusals, tcp
+from farref.actors.base import HandshakeError, refusals, tcp, tls
 refusals.PERIOD = 0.0
 port, key = int(sys.argv[1]), sys.argv[2]
 with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
-    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0)  # one of ours: nothing to be told
+    secure = tls.make()
+    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0, secure)  # one of ours: nothing to be told
     try:
-        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0)
+        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0, secure)
     except HandshakeError:
         pass
     with socket.create_connection(("127.0.0.1", port)) as stranger:

@@ -1,0 +1,168 @@
+"""The one TCP port of a host: reads the name that a stranger wants, and passes the connection on.
+
+Only the admin of a system listens on TCP.  A stranger's first bytes name the actor or program that
+it wants (:mod:`.handshake`).  The admin connects to the Unix socket of that one, and passes the
+connection itself over it (``SCM_RIGHTS``), with the bytes that it has read.  Then it closes its own
+descriptor.  So nothing is forwarded: from here on, both ends have the connection to themselves, and
+whether the stranger knows the key is a matter between these two.
+
+Exactly the preamble is read from the connection, and not one byte more.
+
+The bytes before the proof of the key are an attacker's.  So the wanted name is no path: it must be
+one that :func:`.addresses.mint` makes for this system, or for an outside program.  The receiver
+takes a connection only from a process of its own user, as the kernel reports it.
+"""
+
+from __future__ import annotations
+
+import array
+import contextlib
+import errno
+import os
+import socket
+from collections.abc import Callable
+from typing import Final
+
+from ...features import peer_uid
+from . import addresses
+from .errors import HandshakeError
+from .handshake import CROWDED, GONE, MAGIC, REFUSED, OtherVersion, missing, wanted
+from .poller import READABLE, Poller
+from .settings import SystemSettings
+
+PASSED: Final = MAGIC + b"P"
+"""The first bytes of a message that passes a connection on; its preamble follows."""
+DRAIN: Final = 1 << 16
+_DESCRIPTOR: Final = array.array("i").itemsize
+_CLOSE_ON_EXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
+
+class Visitor:
+    """A stranger at the port, until it has named an actor.  Used by the running thread only."""
+
+    def __init__(
+        self,
+        sock: socket.socket,
+        remote: str,
+        poller: Poller,
+        on_named: Callable[[Visitor], None],
+        on_refused: Callable[[Visitor, str], None],
+    ) -> None:
+        """Serve *sock*, which *remote* has dialled.
+
+        *on_named* is called when the preamble is whole, and owns the socket from then on.
+        """
+        self.sock = sock
+        self.remote = remote
+        self.preamble = b""
+        self.closed = False
+        self._poller = poller
+        self._on_named = on_named
+        self._on_refused = on_refused
+        poller.add(sock.fileno(), READABLE, self)
+
+    def has_spoken(self) -> bool:
+        """Whether it has sent anything by now."""
+        if not self.preamble and not self.closed:
+            self.on_event(READABLE)
+        return bool(self.preamble)
+
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
+        """Read the preamble, and no more."""
+        try:
+            while (left := missing(self.preamble)) > 0:
+                data = self.sock.recv(left)
+                if not data:
+                    self.refuse("")
+                    return
+                self.preamble += data
+        except BlockingIOError:
+            return
+        except OtherVersion as error:
+            self.refuse(str(error), REFUSED)
+        except HandshakeError as error:
+            self.refuse(str(error))
+        except OSError:
+            self.refuse("")
+        else:
+            self._poller.remove(self.sock.fileno())
+            self._on_named(self)
+
+    def refuse(self, why: str, notice: bytes = b"") -> None:
+        """Hang up, with a *notice* if its socket takes one."""
+        if self.closed:
+            return
+        self.closed = True
+        self._poller.remove(self.sock.fileno())
+        hang_up(self.sock, notice)
+        self._on_refused(self, why)
+
+    def close(self) -> None:
+        """Hang up without a word."""
+        self.refuse("")
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's socket."""
+        self.closed = True
+        self.sock.close()
+
+
+def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
+    """Close *sock*, after a *notice*."""
+    if notice:
+        with contextlib.suppress(OSError):
+            # Closing with unread bytes would reset the connection, maybe before the notice is read.
+            with contextlib.suppress(BlockingIOError):
+                sock.recv(DRAIN)
+            sock.send(notice)
+            sock.shutdown(socket.SHUT_WR)
+    sock.close()
+
+
+def pass_on(sock: socket.socket, preamble: bytes, settings: SystemSettings) -> bytes:
+    """Pass *sock*, whose preamble was read, to the process that it wants; never waits.
+
+    The caller closes it.  Returns the notice for the stranger if that is not possible.
+    """
+    path = addresses.minted_for(settings, wanted(preamble))
+    if not path:
+        return GONE
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as way:
+        way.setblocking(False)
+        try:
+            way.connect(path)
+            if peer_uid(way) != os.getuid():
+                return GONE
+            message = PASSED + preamble
+            # A few hundred bytes into an empty socket buffer: it takes all or none.
+            if socket.send_fds(way, [message], [sock.fileno()]) != len(message):
+                return CROWDED
+        except OSError as error:
+            # A full backlog is a busy process; all else means that it has ended.
+            return CROWDED if error.errno in (errno.EAGAIN, errno.EMFILE) else GONE
+    return b""
+
+
+def receive(way: socket.socket, size: int) -> tuple[bytes, socket.socket | None]:
+    """The next bytes of *way*, a Unix socket, and the connection that was passed with them."""
+    data, extra, _, _ = way.recvmsg(size, socket.CMSG_SPACE(_DESCRIPTOR), _CLOSE_ON_EXEC)
+    found: list[int] = []
+    for level, kind, content in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            passed = array.array("i")
+            passed.frombytes(content[: len(content) - len(content) % _DESCRIPTOR])
+            found.extend(passed)
+    for more in found[1:]:
+        os.close(more)
+    return data, socket.socket(fileno=found[0]) if found else None
+
+
+def passed_preamble(message: bytes) -> bytes | None:
+    """The preamble in a *message* that passes a connection on; None if it is no such message."""
+    if not message.startswith(PASSED):
+        return None
+    preamble = message[len(PASSED) :]
+    try:
+        return preamble if missing(preamble) == 0 else None
+    except HandshakeError:
+        return None

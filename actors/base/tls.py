@@ -1,0 +1,341 @@
+"""Encrypts connections between hosts: TLS 1.3, by Python's ``ssl``.
+
+**Trust** is not decided here, but by the shared key (:mod:`.handshake`).  So each program makes a
+certificate when it starts a system, and no dialler verifies it: both ends put its hash into the
+proofs of the key.  Who has an authority gives :class:`TLS`; then each end also asks the other for a
+certificate of that authority.
+
+TLS 1.3 only: no older version, no resumed session and no early data, which somebody could replay.
+
+**One seam.**  A :class:`SecureSocket` behaves like a socket that never blocks.  So the connections
+need not know of TLS, except in two matters:
+
+- a record is read whole, so bytes may wait in it that no poller sees: ``pending()`` counts them;
+- bytes that the kernel has not taken must be offered again, the same ones first.  The queue of an
+  outgoing connection does that anyway.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import errno
+import functools
+import hashlib
+import os
+import socket
+import ssl
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, cast
+
+from . import places
+from .errors import HandshakeError, InvalidCertificate
+
+RECORD: Final = 1 << 14  # bytes of the largest record of TLS
+GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many bytes
+HOUR: Final = datetime.timedelta(hours=1)
+FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
+NAME: Final = "farref"
+
+
+@dataclass(frozen=True, slots=True)
+class TLS:
+    """Certificates of one's own: each end shows one that *ca* has signed, and asks for one.
+
+    *cert*, *key* and *ca* are paths of files in the form PEM: this host's certificate (with the
+    certificates between it and the authority, if there are any), its private key without a
+    passphrase, and the authority's.  Names in certificates are not compared with addresses.  The
+    shared key of the system is needed all the same.
+    """
+
+    cert: str | os.PathLike[str]
+    key: str | os.PathLike[str] = field(repr=False)
+    ca: str | os.PathLike[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Encryption:
+    """The certificates of one system, as they are sent to each of its processes."""
+
+    cert: bytes
+    key: bytes = field(repr=False)
+    ca: bytes = b""
+    """The authority's; empty: nobody's."""
+    digest: bytes = b""
+    """The hash of our certificate, as diallers see it."""
+
+
+def hash_of(certificate: bytes) -> bytes:
+    """The hash of *certificate* (DER) that both ends put into their proofs."""
+    return hashlib.sha256(certificate).digest()
+
+
+def make() -> Encryption:
+    """A fresh certificate, signed by itself.
+
+    Raises :class:`InvalidCertificate` if the package that makes it is not installed.
+    """
+    try:
+        from cryptography import x509  # noqa: PLC0415 - only programs with host= need it
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    except ImportError as error:
+        raise InvalidCertificate(
+            f"messages between hosts are encrypted, and that needs a package that is missing"
+            f" ({error}): pip install cryptography; or give tls=TLS(...)"
+        ) from error
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, NAME)])
+    now = datetime.datetime.now(datetime.UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - HOUR)
+        .not_valid_after(now + FOREVER)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    shown = made.public_bytes(serialization.Encoding.DER)
+    return Encryption(made.public_bytes(serialization.Encoding.PEM), private, digest=hash_of(shown))
+
+
+def read(given: TLS) -> Encryption:
+    """The certificates in the files of *given*.  Raises :class:`InvalidCertificate`."""
+    try:
+        cert, key, ca = (Path(path).read_bytes() for path in (given.cert, given.key, given.ca))
+        first = cert[cert.index(b"-----BEGIN CERTIFICATE") :]
+        end = b"-----END CERTIFICATE-----"
+        shown = ssl.PEM_cert_to_DER_cert((first[: first.index(end)] + end).decode())
+        if not ca.strip():
+            raise ValueError(f"{given.ca} is empty")  # noqa: TRY301 - handled below
+        found = Encryption(cert, key, ca, hash_of(shown))
+        server_context(found)
+    except (OSError, ValueError) as error:  # `ssl.SSLError` is an OSError
+        raise InvalidCertificate(
+            f"{given} cannot be used: {error}; give files in the form PEM, and a private key"
+            " without a passphrase"
+        ) from error
+    return found
+
+
+@functools.lru_cache(maxsize=4)
+def server_context(given: Encryption) -> ssl.SSLContext:
+    """The settings of an acceptor.  Raises OSError if the certificates are wrong."""
+    context = _context(ssl.PROTOCOL_TLS_SERVER, given)
+    context.num_tickets = 0  # nobody resumes a session
+    return context
+
+
+@functools.lru_cache(maxsize=4)
+def client_context(given: Encryption) -> ssl.SSLContext:
+    """The settings of a dialler."""
+    return _context(ssl.PROTOCOL_TLS_CLIENT, given)
+
+
+def _context(side: int, given: Encryption) -> ssl.SSLContext:
+    context = ssl.SSLContext(side)
+    context.minimum_version = ssl.TLSVersion.TLSv1_3
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_REQUIRED if given.ca else ssl.CERT_NONE
+    context.sslsocket_class = SecureSocket
+    if given.ca:
+        context.load_verify_locations(cadata=given.ca.decode())
+    if given.ca or side == ssl.PROTOCOL_TLS_SERVER:
+        with _file(given.cert + b"\n" + given.key) as path:
+            context.load_cert_chain(path, password=_no_passphrase)
+    return context
+
+
+def _no_passphrase() -> str:
+    raise ValueError("the private key has a passphrase")
+
+
+@contextlib.contextmanager
+def _file(text: bytes) -> Iterator[str]:
+    """A file with *text*, for a moment: OpenSSL reads private keys from files only."""
+    path = places.draft(places.private_directory())
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+        try:
+            file.write(text)
+            file.flush()
+            yield str(path)
+        finally:
+            path.unlink()
+
+
+def accept(sock: socket.socket, given: Encryption) -> SecureSocket:
+    """Encrypt *sock* at the accepting end.  The first reads make the connection.
+
+    Raises OSError, and closes *sock*, if the other end has gone.
+    """
+    context = server_context(given)
+    return _secure(context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False))
+
+
+def dial(sock: socket.socket, given: Encryption) -> SecureSocket:
+    """Encrypt *sock* at the dialling end: then :meth:`SecureSocket.meet`.
+
+    Raises OSError, and closes *sock*, if the other end has gone.
+    """
+    return _secure(client_context(given).wrap_socket(sock, do_handshake_on_connect=False))
+
+
+def _secure(made: ssl.SSLSocket) -> SecureSocket:
+    """*made*, if it encrypts: without a peer it would be a plain socket."""
+    if getattr(made, "_sslobj", None) is None:
+        made.close()
+        raise ConnectionResetError(errno.ECONNRESET, "the other end has gone")
+    return cast("SecureSocket", made)
+
+
+def explained(error: ssl.SSLError) -> HandshakeError:
+    """*error* of a connection that is being made, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return HandshakeError(
+            f"the certificate of the other end is not of our authority: {error.verify_message}"
+        )
+    why = (error.reason or type(error).__name__).lower().replace("_", " ")
+    return HandshakeError(f"the connection cannot be encrypted: {why}")
+
+
+def _check_interrupted(error: ssl.SSLError) -> None:
+    """Raise ConnectionResetError if *error* is about a notice in the middle of TLS."""
+    if error.reason == "WRONG_VERSION_NUMBER":
+        raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
+
+
+class SecureSocket(ssl.SSLSocket):
+    """An encrypted connection, with the methods of a socket that never blocks."""
+
+    _answered = False
+    """Whether the other end has sent anything of TLS."""
+
+    def meet(self) -> tuple[bytes, bytes]:
+        """For a dialler: go on with making the connection.
+
+        Returns the hash of the acceptor's certificate when it is made; or nothing, and the bytes in
+        the clear that the other end has sent in place of TLS.  Raises BlockingIOError if more must
+        come first, and :class:`HandshakeError`.
+        """
+        try:
+            if not self._answered:
+                clear = self._first_bytes()
+                if clear is not None:
+                    return b"", clear
+            self.do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError(errno.EAGAIN, "TLS waits for the other end") from None
+        except ssl.SSLError as error:
+            _check_interrupted(error)
+            raise explained(error) from error
+        certificate = self.getpeercert(binary_form=True)
+        if certificate is None:
+            raise HandshakeError("the acceptor has shown no certificate")
+        return hash_of(certificate), b""
+
+    def _first_bytes(self) -> bytes | None:
+        """The first bytes of the other end if they are a notice; see :mod:`.handshake`."""
+        try:
+            clear = socket.socket.recv(self, 1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return None
+        self._answered = True
+        return socket.socket.recv(self, RECORD) if clear in (b"F", b"") else None
+
+    @property
+    def made(self) -> bool:
+        """Whether the connection is encrypted by now."""
+        return self.version() is not None
+
+    def send_clear(self, data: bytes) -> None:
+        """Send *data* as it is, before the connection is made."""
+        with contextlib.suppress(OSError):
+            with contextlib.suppress(BlockingIOError):
+                socket.socket.recv(self, 1 << 16)  # see `gate.hang_up`
+            socket.socket.send(self, data)
+
+    # -- the methods of a socket ------------------------------------------------------
+
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        """As of a socket."""
+        try:
+            return super().recv(buflen, flags)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
+        except ssl.SSLError as error:
+            _check_interrupted(error)
+            if self.made:
+                raise
+            raise explained(error) from error
+
+    def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
+        """As of a socket; several records, if there are any and *buffer* has room."""
+        view = memoryview(buffer)[:nbytes].cast("B")
+        done = 0
+        try:
+            while done < len(view):
+                count = super().recv_into(view[done:], None, flags)
+                if not count:
+                    break
+                done += count
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not done:
+                raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
+        return done
+
+    def send(self, data: Any, flags: int = 0) -> int:
+        """As of a socket.  If not all was taken, offer the rest again before anything else."""
+        view = memoryview(data).cast("B")
+        done = 0
+        try:
+            while done < len(view):
+                done += super().send(view[done:], flags)
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            if not done:
+                raise BlockingIOError(errno.EAGAIN, "no room") from None
+        return done
+
+    def sendmsg(self, buffers: Sequence[Any], *_: Any) -> int:  # type: ignore[override] # the others are not for TLS
+        """As of a socket; small *buffers* share a record."""
+        done = 0
+        try:
+            for piece in _gathered(buffers):
+                count = self.send(piece)
+                done += count
+                if count < len(piece):
+                    break
+        except BlockingIOError:
+            if not done:
+                raise
+        return done
+
+
+def _gathered(buffers: Sequence[Any]) -> Iterator[bytes | memoryview]:
+    """*buffers* in pieces: large ones as they are, small ones together.
+
+    The same buffers, and maybe more of them, give pieces that are as long or longer: that is how
+    TLS wants bytes that it could not write at once.
+    """
+    small: list[memoryview] = []
+    size = 0
+    for each in buffers:
+        view = memoryview(each).cast("B")
+        if small and size + len(view) > GATHER:
+            yield b"".join(small)
+            small, size = [], 0
+        if len(view) >= GATHER:
+            yield view
+        else:
+            small.append(view)
+            size += len(view)
+    if small:
+        yield b"".join(small)

@@ -1,0 +1,51 @@
+"""Certificates of an authority, as people make them with a tool."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from farref import TLS
+
+
+class Authority:
+    """Signs certificates."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._folder = folder
+        self._name = name
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self.path = self._write(name, self._key, self._key, name, ca=True)[0]
+
+    def sign(self, name: str, shows: Authority | None = None) -> TLS:
+        """A certificate for *name*; its holder believes the authority *shows*."""
+        cert, key = self._write(name, ec.generate_private_key(ec.SECP256R1()), self._key, name)
+        return TLS(cert, key, (shows or self).path)
+
+    def _write(self, name: str, key: Any, signer: Any, file: str, *, ca: bool = False) -> Any:
+        def named(text: str) -> x509.Name:
+            return x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, text)])
+
+        now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+        made = (
+            x509.CertificateBuilder()
+            .subject_name(named(name))
+            .issuer_name(named(self._name))
+            .public_key(key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - day)
+            .not_valid_after(now + day)
+            .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            .sign(signer, hashes.SHA256())
+        )
+        pem = serialization.Encoding.PEM
+        form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        cert, private = self._folder / f"{file}.crt", self._folder / f"{file}.key"
+        cert.write_bytes(made.public_bytes(pem))
+        private.write_bytes(key.private_bytes(pem, form, bare))
+        return cert, private
