@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from farref.actors.base import keys
@@ -21,6 +22,21 @@ from ..conftest import RUN
 from .kit import FARREF, FIRST, PATIENCE, Node, commands, eventually, nodes
 
 pytestmark = pytest.mark.processes
+
+BEFORE: set[psutil.Process] = set()
+"""The processes of this test run that earlier tests keep, such as an etcd."""
+
+
+@pytest.fixture(autouse=True)
+def _before() -> None:
+    BEFORE.clear()
+    BEFORE.update(family(os.environ[RUN], RUN))
+
+
+def left() -> set[psutil.Process]:
+    """The processes that this test has started, and that still run."""
+    return {*family(os.environ[RUN], RUN)} - BEFORE
+
 
 WORK = """
     import sys
@@ -63,7 +79,7 @@ def test_the_program_has_all_nodes_and_all_end_with_its_exit_code(tmp_path: Path
         ]
         for other in others:
             assert (other.end(), other.out, other.err) == (7, "", "")
-    assert family(os.environ[RUN], RUN) == []
+    assert left() == set()
 
 
 SLEEPER = unindented("""
@@ -102,7 +118,7 @@ def test_a_signal_to_any_node_ends_all(tmp_path: Path, rank: int, number: int) -
         name = signal.Signals(number).name
         assert (f"node 1 got {name}: the program gets it" in first.err) == (rank == 1)
         assert other.err == ""
-    assert family(os.environ[RUN], RUN) == []
+    assert left() == set()
 
 
 def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
@@ -112,7 +128,7 @@ def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
         other.process.kill()
         assert first.end() == 1
         assert "farref run: node 1 (127.0.0.1) is lost: its connection was closed" in first.err
-    eventually(lambda: not family(os.environ[RUN], RUN))
+    eventually(lambda: not left())
 
 
 @pytest.mark.long
@@ -124,7 +140,7 @@ def test_the_loss_of_the_first_node_ends_the_others(tmp_path: Path) -> None:
         assert other.end() == 1
         lost = f"farref run: the first node ({FIRST}) is lost: its connection was closed\n"
         assert other.err == lost
-    eventually(lambda: not family(os.environ[RUN], RUN))
+    eventually(lambda: not left())
 
 
 SURVIVOR = unindented("""
@@ -290,7 +306,7 @@ def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> 
         first.until("ready")
         first.process.terminate()
         assert (first.end(), other.end()) == (128 + signal.SIGTERM, 128 + signal.SIGTERM)
-    assert family(os.environ[RUN], RUN) == []
+    assert left() == set()
 
 
 TYPED = unindented("""

@@ -58,7 +58,8 @@ class Roster:
             if rank in self._arrived:
                 raise ValueError(f"there is a rank {rank} already, {self._arrived[rank][0]!r}")
             if name in names:
-                raise ValueError(f"ranks {names[name]} and {rank} have the same name, {name!r}")
+                one, other = sorted((names[name], rank))
+                raise ValueError(f"ranks {one} and {other} have the same name, {name!r}")
             future: Future[Listing] = Future()
             self._arrived[rank] = name, main, future
             there = list(self._arrived.values()) if len(self._arrived) == self._size else []
