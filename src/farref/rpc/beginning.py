@@ -116,7 +116,7 @@ def _begin(
     except FarrefError as error:
         raise type(error)(f"rank 0 cannot start at {meeting.point}: {error}") from error
     try:
-        future = roster.arrive(0, name, meeting.size, _main())
+        future = _arrived(0, name, meeting.size, _main())
         while not is_done(future, WATCH):
             for rank, why in dead(system, roster.names()).items():
                 roster.refuse(WorkerDiedError(f"rank {rank} died before all had arrived: {why}"))
@@ -136,7 +136,7 @@ def _begin(
 
 
 def _arrived(rank: int, name: str, size: int, main: str) -> Future[Listing]:
-    """Runs at rank 0."""
+    """Runs at rank 0, for each rank. An error is the answer of all that have arrived."""
     roster = list_of_ranks()
     try:
         return roster.arrive(rank, name, size, main)
