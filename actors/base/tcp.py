@@ -86,11 +86,13 @@ def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption |
     sock.sendall(dialler.opening)
     sock.setblocking(False)
     with tls.dial(sock, encryption) if encryption is not None else sock as way:
+        waiting = select.poll()  # `select` fails with many descriptors
+        waiting.register(way, select.POLLIN)
         while not dialler.done:
             try:
                 _go_on(way, dialler, there)
             except BlockingIOError:
-                select.select([way], [], [], max(0.0, end - monotonic()))
+                waiting.poll(1000 * max(0.0, end - monotonic()))
             except (CrowdedOut, OtherVersion, OtherMode, _Silent):
                 raise
             except (HandshakeError, ssl.SSLError) as error:
