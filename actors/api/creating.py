@@ -148,7 +148,7 @@ def _check_arguments(actor_class: Any, args: Any, kwargs: Any) -> None:
 
 
 def _with_init(actor_class: type, init: Callable[..., None]) -> type:
-    """A subclass whose instances become instances of *actor_class* in *init*, or after it."""
+    """A subclass of *actor_class*. Its instances get that class in *init*, or after it."""
 
     def fill(body: dict[str, Any]) -> None:
         body |= {

@@ -147,7 +147,7 @@ def numeric(host: str, *, listen: bool = False) -> str:
         found = {
             family: str(address[0])
             for family, _, _, _, address in reversed(
-                socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)  # noqa: S104
+                socket.getaddrinfo(host or "0.0.0.0", None, type=socket.SOCK_STREAM)  # noqa: S104 - only to resolve
             )
         }
     except (OSError, TypeError, UnicodeError) as error:
@@ -245,3 +245,11 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
     if not 0 < number <= MAX_PORT:
         raise wrong
     return host, number if port else default
+
+
+def free_port(host: str) -> int:
+    """A port at *host* that nobody listens on now.  Raises OSError: it is no address of ours."""
+    with socket.socket(family(host)) as probe:
+        probe.bind((host, 0))
+        port: int = probe.getsockname()[1]
+        return port

@@ -120,7 +120,7 @@ def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
 
 
 def pass_on(sock: socket.socket, preamble: bytes, settings: SystemSettings) -> bytes:
-    """Pass *sock*, whose preamble was read, to the process that it wants; never waits.
+    """Pass *sock* to the process that its *preamble* names; never waits.
 
     The caller closes it.  Returns the notice for the stranger if that is not possible.
     """

@@ -97,7 +97,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
 
 
 def given(text: str) -> bytes:
-    """The key that *text* is, in hexadecimal digits, or whose file it names.
+    """The key in *text*: its hexadecimal digits, or the path of its file.
 
     Raises as :func:`read` does.
     """

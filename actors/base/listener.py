@@ -4,9 +4,9 @@ A stranger costs one descriptor and a few hundred bytes.  It may stay for ``hand
 seconds from accept to the last byte, however slowly it sends.
 
 *On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
-time until they have named an actor (:mod:`.gate`).  *Guests*, the strangers whose connections the
-admin has passed on to us, are ``max_handshakes`` at most until they have proved the key.  One
-more replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.
+time until they have named an actor (:mod:`.gate`).  If they name us, the admin passes their
+connections on: they are our *guests*, ``max_handshakes`` at most, until they have proved the key.
+One more replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.
 (A peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced
 one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger
 that connects and sends nothing keeps no peer waiting.
@@ -112,7 +112,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
 
 
 class _Stranger(Protocol):
-    """A connection whose other end has yet to say who it is."""
+    """A connection from somebody who has not said so far who they are."""
 
     def has_spoken(self) -> bool:
         """Whether it has sent anything."""

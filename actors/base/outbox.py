@@ -71,16 +71,18 @@ class Outbox:
 
     # -- sending ----------------------------------------------------------------------
 
-    def post(self, intent: object, address: Address, parts: list[Part]) -> OutConnection | None:
-        """Queue one message and write it as described above; None if the peer is not there."""
+    def post(self, address: Address, parts: list[Part], intent: object) -> OutConnection | None:
+        """Queue one message and write it as described above; None if the peer is not there.
+
+        Without an *intent* it is a raw frame, which nobody acknowledges.
+        """
         with self.lock:
-            connection = self._connections.get(address.key)
+            connection = self._connections.get(address.key) or self._open(address)
             if connection is None:
-                connection = self._open(address)
-                if connection is None:
+                if intent is not None:
                     self.finish(intent, SendStatus.DeadTarget)
-                    return None
-            connection.enqueue(intent, parts)
+                return None
+            connection.enqueue(parts, intent)
             if (
                 self._handling == threading.get_ident()
                 and connection.queued_bytes < FLUSH_BYTES
@@ -94,26 +96,6 @@ class Outbox:
             if self.finished:
                 self.poller.wake()
         return connection
-
-    def post_raw(self, address: Address, parts: list[Part]) -> None:
-        """Queue one frame that nobody acknowledges, and write it as described above."""
-        with self.lock:
-            connection = self._connections.get(address.key) or self._open(address)
-            if connection is None:
-                return
-            connection.enqueue_raw(parts)
-            if (
-                self._handling == threading.get_ident()
-                and connection.queued_bytes < FLUSH_BYTES
-                and perf_counter() - self._handling_since < HANDLER_PATIENCE
-            ):
-                if not connection.dirty:
-                    connection.dirty = True
-                    self.dirty.append(connection)
-            else:
-                connection.flush()
-            if self.finished:
-                self.poller.wake()
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""

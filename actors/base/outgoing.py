@@ -158,6 +158,9 @@ class OutConnection:
         way = self._outbox.way_to(self.address, self._tried)
         if way is None:
             raise ConnectionRefusedError(f"no address of {self.address.host} answers")
+        self._take(way)
+
+    def _take(self, way: Approach) -> None:
         self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
 
     def _take_next_way(self) -> bool:
@@ -169,7 +172,7 @@ class OutConnection:
             return False
         self._leave_socket()
         self._tried += 1
-        self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
+        self._take(way)
         self.state = ConnectionState.RETRYING
         self._outbox.unsettle(self)
         return True
@@ -236,22 +239,18 @@ class OutConnection:
 
     # -- sending ----------------------------------------------------------------------
 
-    def enqueue(self, intent: object, parts: list[Part]) -> None:
-        """Append one message.  The caller flushes."""
+    def enqueue(self, parts: list[Part], intent: object) -> None:
+        """Append one message, or a raw frame without an *intent*.  The caller flushes."""
         for part in parts:
             self.enqueued += len(part)
         self._parts.extend(parts)
+        if intent is None:
+            return
         self._ends.append(self.enqueued)
         self._unacked.append(intent)
         if not len(self._unacked) % READ_ACKS_EVERY:
             # A program may send and send and never run the loop.
             self._read_acks()
-
-    def enqueue_raw(self, parts: list[Part]) -> None:
-        """Append one frame that nobody acknowledges.  The caller flushes."""
-        for part in parts:
-            self.enqueued += len(part)
-        self._parts.extend(parts)
 
     @property
     def queued_bytes(self) -> int:

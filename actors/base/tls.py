@@ -79,8 +79,8 @@ def make() -> Encryption:
     """
     try:
         from cryptography import x509  # noqa: PLC0415 - only programs with host= need it
-        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
-        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+        from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415 - as above
+        from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415 - as above
     except ImportError as error:
         raise InvalidCertificate(
             f"messages between hosts are encrypted, and that needs a package that is missing"

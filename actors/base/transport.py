@@ -217,7 +217,7 @@ class Transport:
         kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
         parts = self._encoder.encode(intent.message, kind)
         self._check_size(sum(map(len, parts)), target)
-        return self._outbox.post(intent, details, parts)
+        return self._outbox.post(details, parts, intent)
 
     def send_raw(self, address: Address, data: bytes) -> None:
         """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.
@@ -226,7 +226,7 @@ class Transport:
         """
         if len(data) > self.settings.limits.max_message_bytes:
             self._check_size(len(data), ActorAddress(address))
-        self._outbox.post_raw(address, framing.raw(data))
+        self._outbox.post(address, framing.raw(data), None)
 
     def _check_size(self, size: int, target: ActorAddress) -> None:
         limit = self.settings.limits.max_message_bytes

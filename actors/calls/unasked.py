@@ -164,7 +164,7 @@ class Unasked(Internal):
             return [info for info in self._calls.owners.values() if info.id not in dead]
 
     def calls(self, rrefs: list[tuple[RRefId | None, WorkerInfo]]) -> list[str]:
-        """What is made at each owner, in words: one piece for each call that was made for it."""
+        """The creations under way at each owner, in words: one text for each call."""
         words: dict[object, str] = {}
         for rref, to in rrefs:
             site = self._asked.get(rref) if rref is not None else None

@@ -91,15 +91,13 @@ class Collector(Internal):
             self._warn()
             with scanner.alone:
                 made = scanner.prepare(rrefs, exact=exact)
-                if exact:
-                    core.step(
-                        lambda: core.context.scanned(
-                            asker, look, rrefs, scanner.compare(made, exact=True)
-                        )
-                    )
-                else:
-                    found = scanner.compare(made, exact=False)
-                    core.step(lambda: core.context.scanned(asker, look, rrefs, found))
+                early = None if exact else scanner.compare(made, exact=False)
+
+                def answer() -> list[Effect]:
+                    found = scanner.compare(made, exact=True) if exact else early
+                    return core.context.scanned(asker, look, rrefs, found)
+
+                core.step(answer)
         except Exception:
             log.exception("%s could not search its values", core.me)
 

@@ -38,7 +38,7 @@ PARTS = 100_000
 SLICE = 2_000
 """The parts that are read at one moment where any moment will do."""
 OBJECTS = 2_000_000
-"""The most objects that a search through values meets; what is beyond them counts as live."""
+"""The most objects that a search through values meets; further ones count as live."""
 AGE = 2.0
 """The list of the values with handles is made anew after this many seconds, or later: after 20
 times as long as it took to make it."""

@@ -15,7 +15,6 @@ import hashlib
 import logging
 import os
 import secrets
-import socket
 import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -78,7 +77,7 @@ MOST_BYTES = Limits().max_message_bytes
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
 CLEAR = CLEAR_CAPABILITY
-"""The capability of a host whose connections to others are not encrypted."""
+"""The capability of a host that does not encrypt its connections to others."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
@@ -257,7 +256,7 @@ def _reachable(
 
 
 def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
-    mine = {"Admin Port": _free_port(), **capabilities}
+    mine = {"Admin Port": addresses.free_port("127.0.0.1"), **capabilities}
     try:
         made = _open(base, mine, log_definitions=_quiet_logging())
     except InvalidActorAddress:
@@ -387,13 +386,6 @@ def _hush_thespian() -> None:
         asked.remove(places.THESPIAN_LOG)
     if not asked:
         thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def _quiet_logging() -> dict[str, Any]:

@@ -13,12 +13,15 @@ import re
 import secrets
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SystemDownError
 from ..base import places
 from ..base.errors import BaseError
 from .processes import Watched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 DOORS = (
     {"Admin Port", "Convention Address.IPv4"},
@@ -59,16 +62,17 @@ def add(name: str, entry: dict[str, Any]) -> None:
 
 
 def sweep() -> None:
-    """Remove the entries and the sockets of systems that were killed.
+    """Remove the entries of systems and hosts that were killed, and their sockets.
 
     Each program that starts a system, or looks for one, calls this. They take turns. Otherwise one
     program might read an old entry, and remove it after another program has given its name to a new
     system.
     """
     with places.claiming(folder()):
-        for path in folder().glob("*.json"):
-            if not _runs(path):
-                path.unlink(missing_ok=True)
+        for kind in ("*.json", f"*{HOST}"):
+            for path in folder().glob(kind):
+                if not _runs(path):
+                    path.unlink(missing_ok=True)
         places.sweep(folder())
 
 
@@ -84,7 +88,7 @@ def entries() -> dict[str, dict[str, Any]]:
 def add_host(entry: dict[str, Any]) -> Path:
     """Note that the program of *entry* has made this machine a host of another's system.
 
-    Whoever added it unlinks the returned file. Only `hosts` reads it.
+    The caller unlinks the returned file at its end. Only `hosts` reads it.
     """
     path = folder() / f"{entry['pid']}-{secrets.token_hex(4)}{HOST}"
     _draft(path, entry).replace(path)
@@ -92,14 +96,12 @@ def add_host(entry: dict[str, Any]) -> Path:
 
 
 def hosts() -> list[dict[str, Any]]:
-    """The entries of `add_host` whose programs run. Others are removed."""
+    """The entries that `add_host` made, of programs that run. It removes the others."""
+    sweep()
     found = []
     for path in sorted(folder().glob(f"*{HOST}")):
-        if _runs(path):
-            with contextlib.suppress(OSError, ValueError):  # it has just ended
-                found.append(_read(path))
-        else:
-            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError, ValueError):  # it has just ended
+            found.append(_read(path))
     return found
 
 
@@ -119,8 +121,7 @@ def find(name: str) -> dict[str, Any]:
     """The data to join *name*. Raises `SystemDownError` if no such system runs."""
     path = _path(name)
     if name not in (running := names()):
-        others = ", ".join(running) or "none"
-        raise SystemDownError(f"no system named {name!r} runs; your running systems: {others}")
+        raise not_running(name, running)
     end = time.monotonic() + START_PATIENCE
     try:
         while "door" not in (entry := _whole(path)):
@@ -130,6 +131,12 @@ def find(name: str) -> dict[str, Any]:
     except FileNotFoundError:
         raise SystemDownError(f"system {name!r} has just ended") from None
     return entry
+
+
+def not_running(name: str, running: Iterable[str]) -> SystemDownError:
+    """The error if *name* is not among the *running* systems."""
+    others = ", ".join(sorted(running)) or "none"
+    return SystemDownError(f"no system named {name!r} runs; your running systems: {others}")
 
 
 def at(host: str, port: int) -> str | None:

@@ -64,6 +64,7 @@ class Watched(msgspec.Struct, frozen=True):
         """Whether this very process still runs."""
         try:
             process = psutil.Process(self.pid)
+            # Not `lives.is_alive`, which reads the start again: the process was found just now.
             return (
                 process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
             )

@@ -17,14 +17,11 @@ on the driver's own Ray node, the first host takes this place, as a machine is o
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 try:
@@ -39,7 +36,7 @@ from .actors.api.system import System
 from .actors.base import addresses, keys
 from .actors.hosting import launched
 from .launch.children import dying_with
-from .launch.first import free_port
+from .launch.joining import command, free_port, taken
 from .protocol.errors import SystemDownError
 
 if TYPE_CHECKING:
@@ -202,14 +199,11 @@ class RayHost:
 
     def __init__(self, how: dict[str, Any], key: str) -> None:
         host = get_node_ip_address()
-        handle, report = tempfile.mkstemp(prefix="farref-ray-")
-        os.close(handle)
-        self._report = Path(report)
         self._why = ""
         self._ended = threading.Event()
-        words = json.dumps({**how, "host": host, "port": free_port(host)})
+        words, self._report = command({**how, "host": host, "port": free_port(host)})
         self._process = subprocess.Popen(  # noqa: S603 - ourselves
-            [sys.executable, "-m", "farref.launch.member", words, report],
+            words,
             env={**os.environ, launched.KEY: key},
             stdin=subprocess.DEVNULL,
             preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - it calls into libc alone
@@ -223,8 +217,7 @@ class RayHost:
 
     def _watch(self) -> None:
         code = self._process.wait()
-        text = self._report.read_text(encoding="utf-8")
-        self._report.unlink()
+        text = taken(self._report)
         self._why = text or (f"its process ended with {code}" if code else "")
         self._ended.set()
         if code:

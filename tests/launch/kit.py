@@ -6,7 +6,6 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 from farref.launch.children import GRACE
@@ -85,12 +84,3 @@ def nodes(
 def reap(process: subprocess.Popen[str]) -> None:
     process.kill()
     process.communicate()
-
-
-def eventually(true: object, seconds: float = PATIENCE) -> None:
-    """Wait until *true*, a function, returns something true."""
-    assert callable(true)
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, "it did not happen"
-        time.sleep(0.02)

@@ -1,18 +1,11 @@
 """Starts a program once for each rank, as torchrun does, and collects the outputs."""
 
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
-
-def free_port() -> int:
-    """A port that nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+from ..base.kit import free_port
 
 
 def launch(
@@ -22,7 +15,7 @@ def launch(
 
     Returns the exit code, the output and the error output of each.
     """
-    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+    meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port("127.0.0.1"))}
     running = [
         subprocess.Popen(
             [sys.executable, str(script), *args],

@@ -43,13 +43,13 @@ def down(
 
 
 def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:
-    there = ", ".join(sorted(running)) or "none"
     if name is None:
         if len(running) != 1:
+            there = ", ".join(sorted(running)) or "none"
             raise SystemDownError(f"name one of your running systems: {there}")
         return next(iter(running))
     if name not in running:
-        raise SystemDownError(f"no system named {name!r} runs; your running systems: {there}")
+        raise directory.not_running(name, running)
     return name
 
 

@@ -16,6 +16,7 @@ from ..actors.hosting import directory, launched, versions
 from . import notes
 from .children import Child
 from .errors import FAILED, LaunchError
+from .joining import free_port
 from .lines import Line, LineError, answer, listener
 from .options import SIGNALS, Options, say
 
@@ -270,16 +271,3 @@ def own_addresses() -> tuple[str, ...]:
     interfaces = psutil.net_if_addrs().values()
     found = [one.address for each in interfaces for one in each if one.family == socket.AF_INET]
     return tuple(one for one in found if not addresses.is_loopback(one))
-
-
-def free_port(host: str) -> int:
-    """A port at *host* that nobody listens on now. Raises `LaunchError`."""
-    with socket.socket(addresses.family(host)) as probe:
-        try:
-            probe.bind((host, 0))
-        except OSError as error:
-            raise LaunchError(
-                f"{host} is no address of this node ({error.strerror}); give its own with --host"
-            ) from error
-        port: int = probe.getsockname()[1]
-        return port

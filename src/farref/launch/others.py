@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import os
 import signal
-import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from ..actors.hosting import launched, versions
 from . import notes
 from .children import GRACE, Child
 from .errors import LaunchError
-from .first import free_port
+from .joining import command, free_port, taken
 from .lines import Line, LineError, WrongKeyError, dial
 from .options import SIGNALS, Options, say
 
@@ -158,13 +155,11 @@ class Other:
             "port": options.port or free_port(host),
             "capabilities": {**options.capabilities, launched.NODE: options.rank},
         }
-        handle, report = tempfile.mkstemp(prefix="farref-run-")
-        os.close(handle)
-        words = [sys.executable, "-m", f"{__package__}.member", json.dumps(how), report]
+        words, report = command(how)
         self._member = await Child.start(
             words, {**os.environ, launched.KEY: self._key().hex()}, member=True
         )
-        self._watching = asyncio.create_task(self._watch(self._member, Path(report)))
+        self._watching = asyncio.create_task(self._watch(self._member, report))
 
     def _key(self) -> bytes:
         note = notes.read(self._options.note) if self._options.note else None
@@ -172,7 +167,7 @@ class Other:
 
     async def _watch(self, member: Child, report: Path) -> None:
         """Wait for the member's end. If it fails, tell the first node."""
-        code, why = await member.wait(), _taken(report)
+        code, why = await member.wait(), taken(report)
         if not code or self._line is None:
             return
         await asyncio.sleep(NEWS)  # mostly the program has ended otherwise, and its code comes
@@ -213,11 +208,3 @@ class Other:
             await asyncio.sleep(0 if alone else GRACE + LEAVING)
         if not self._left.done():
             self._left.set_result(None)
-
-
-def _taken(report: Path) -> str:
-    """The text of the file, which is removed."""
-    try:
-        return report.read_text(encoding="utf-8")
-    finally:
-        report.unlink()

@@ -13,7 +13,7 @@ from thespian.system import multiprocQueueBase
 
 import farref
 from farref import System, SystemDownError, rpc_sync
-from farref.actors.base import system_base
+from farref.actors.base import addresses, system_base
 from farref.actors.base.system import FarrefBase
 from farref.actors.hosting import bases, directory
 from farref.actors.hosting.simple import Ring
@@ -32,8 +32,8 @@ def test_a_port_that_somebody_else_took_first_is_no_failure(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        ports = [taken.getsockname()[1], bases._free_port()]
-        monkeypatch.setattr(bases, "_free_port", lambda: ports.pop(0))
+        ports = [taken.getsockname()[1], addresses.free_port("127.0.0.1")]
+        monkeypatch.setattr(addresses, "free_port", lambda _: ports.pop(0))
         with System("multiprocTCPBase") as system:
             system.worker("B")
             assert rpc_sync("B", pow, (2, 3)) == 8
