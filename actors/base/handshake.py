@@ -46,6 +46,9 @@ the wanted actor is not there, or the dialler speaks another version of this pro
 mode.  A stranger can send a notice too.  But the dialler then only dials again or gives up, as it
 does when the connection breaks.  Each notice begins with :data:`MAGIC`, so the dialler can name the
 acceptor's version, too.
+
+A dialler that does not believe the proof of the acceptor sends :data:`DISBELIEF`, and hangs up.  So
+the acceptor's log can tell a wrong key from a dialler that ended.
 """
 
 from __future__ import annotations
@@ -71,6 +74,7 @@ REFUSED: Final = MAGIC + b"this is another version\n"
 ENCRYPTS: Final = MAGIC + b"this host encrypts\n"
 PLAIN: Final = MAGIC + b"this host does not encrypt\n"
 NOTICES: Final = (CROWDED, GONE, REFUSED, ENCRYPTS, PLAIN)
+DISBELIEF: Final = MAGIC + b"this is not the key, or not the name\n"
 ANY_ADMIN: Final = "admin"
 """The name that a dialler wants, if it does not know the name of the admin at an address."""
 MAX_INTRODUCTION: Final = 1024
@@ -166,6 +170,10 @@ class OtherVersion(HandshakeError):
         )
 
 
+class Disbelieved(HandshakeError):
+    """The dialler does not believe the acceptor, and sends it :data:`DISBELIEF`."""
+
+
 class OtherMode(HandshakeError):
     """Only one of the two ends encrypts."""
 
@@ -227,9 +235,10 @@ class Dialler:
     def feed(self, data: bytes) -> bytes:
         """Take *data* from the acceptor. Return the bytes to send now (empty: wait for more).
 
-        Raises :class:`HandshakeError` when the acceptor does not prove that it knows the key and is
-        the one that was dialled, :class:`CrowdedOut` when it has no room for us, and
-        :class:`NobodyThere` when there is no such actor.
+        Raises :class:`Disbelieved` when the acceptor does not prove that it knows the key and is
+        the one that was dialled, :class:`CrowdedOut` when it has no room for us,
+        :class:`NobodyThere` when there is no such actor, and :class:`HandshakeError` when it does
+        not speak this protocol.
         """
         self._received += data
         if self.done:
@@ -248,13 +257,13 @@ class Dialler:
         seen = (self._preamble, self._binding)
         transcript = (*seen, self._nonce, theirs, self._received[fixed:])
         if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", *transcript)):
-            raise HandshakeError(
+            raise Disbelieved(
                 "the acceptor does not know the shared key, or somebody is in the middle, and has"
                 " another certificate or has altered its bytes"
             )
         name = self._received[fixed + _LENGTH :].decode(errors="replace")
         if self._want not in {name, ANY_ADMIN}:
-            raise HandshakeError(
+            raise Disbelieved(
                 f"the acceptor does not call itself {self._want}, but {name}: dial a host by the"
                 " address that its system was given as host= or advertise="
             )
@@ -331,6 +340,10 @@ class Acceptor:
             proof = _proof(self._key, b"acceptor", self._challenge)
             answer = KEYED + self._nonce + proof + name
         if self._challenge:
+            if self._received[NONCE:] == DISBELIEF:
+                raise HandshakeError(
+                    "it has another key, or dialled another name than the address of this system"
+                )
             self._introduced(NONCE, PROOF)
         return answer
 
@@ -338,16 +351,6 @@ class Acceptor:
     def silent(self) -> bool:
         """Whether nothing has come yet."""
         return not self._received and self.peer is None
-
-    @property
-    def left_behind(self) -> str:
-        """The likely reason why a dialler hangs up at this point; "": none."""
-        if not self._challenge or self.peer is not None:
-            return ""
-        return (
-            "it hung up when it had seen our proof: it has another key, or dialled another name"
-            " than the address of this system"
-        )
 
     def _introduced(self, start: int, proof_size: int) -> None:
         head = start + proof_size

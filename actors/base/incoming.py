@@ -151,8 +151,7 @@ class InConnection:
         except BlockingIOError:
             return
         except (OSError, WireError) as error:
-            told = isinstance(error, WireError)
-            self.refused = str(error) if told else self._acceptor.left_behind
+            self.refused = str(error) if isinstance(error, WireError) else ""
             self.close()
             return
         if frames is None:
@@ -185,7 +184,6 @@ class InConnection:
             self._on_passed(passed, data)
             return None
         if not data:
-            self.refused = self._acceptor.left_behind
             return None
         answer = self._acceptor.feed(data)
         # A hundred bytes into an empty socket buffer: anything less than all is an attack.

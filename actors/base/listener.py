@@ -6,10 +6,10 @@ seconds from accept to the last byte, however slowly it sends.
 *On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
 time until they have named an actor (:mod:`.gate`).  If they name us, the admin passes their
 connections on: they are our *guests*, ``max_handshakes`` at most, until they have proved the key.
-One more replaces the oldest that has sent nothing yet, or the oldest of all if each has sent something.
-(A peer of ours sends its part at once, and needs only one packet in each direction.)  The replaced
-one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.  So a stranger
-that connects and sends nothing keeps no peer waiting.
+One more replaces the oldest that has sent nothing yet; or the oldest of all, if each has sent
+something.  (A peer of ours sends its part at once, and needs only one packet in each direction.)
+The replaced one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
+So a stranger that connects and sends nothing keeps no peer waiting.
 
 *On a Unix socket* a peer with another uid is closed before a byte is read.  The others are this
 user's own processes, and as many may be in the handshake as there are descriptors.

@@ -36,6 +36,7 @@ from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, Part, control
+from .handshake import DISBELIEF, MAGIC, Disbelieved
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 from .tls import SecureSocket, explained
@@ -369,11 +370,14 @@ class OutConnection:
                 answer = self._dialler.feed(data)
             except ssl.SSLError as error:
                 raise explained(error) from error
+            except Disbelieved:
+                self.sock.send(DISBELIEF)
+                raise
             except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
                 self._dial_again()
                 return
             if not data:
-                raise HandshakeError("the peer closed the connection; does it have the same key?")
+                raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up")
             if answer:
                 self.sock.send(answer)  # a few hundred bytes into an empty buffer
                 self.state = ConnectionState.OPEN
@@ -382,7 +386,7 @@ class OutConnection:
         """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
         if not self._dialler.waits_for_tls or not isinstance(self.sock, SecureSocket):
             return b""
-        certificate, clear = self.sock.meet()
+        certificate, clear = self.sock.meet(MAGIC)
         if certificate:
             self.sock.send(self._dialler.bind(certificate))
         return clear

@@ -20,7 +20,16 @@ from ...features import has
 from . import tls
 from .addresses import Address, at
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
-from .handshake import ANY_ADMIN, MAGIC, NONCE, Dialler, OtherMode, OtherVersion
+from .handshake import (
+    ANY_ADMIN,
+    DISBELIEF,
+    MAGIC,
+    NONCE,
+    Dialler,
+    Disbelieved,
+    OtherMode,
+    OtherVersion,
+)
 from .settings import Limits
 from .tls import Encryption
 
@@ -109,13 +118,18 @@ def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
     """One step of the handshake.  Raises BlockingIOError if the other end must come first."""
     data = b""
     if dialler.waits_for_tls and isinstance(way, tls.SecureSocket):
-        certificate, data = way.meet()
+        certificate, data = way.meet(MAGIC)
         if certificate:
             way.send(dialler.bind(certificate))
     data = data or way.recv(4096)
     if not data:
         raise _Silent(f"at {there} is no system like ours: it closed the connection")
-    way.send(dialler.feed(data))  # or it would seem that we have another key
+    try:
+        answer = dialler.feed(data)
+    except Disbelieved:
+        way.send(DISBELIEF)
+        raise
+    way.send(answer)
 
 
 class _Silent(HandshakeError):

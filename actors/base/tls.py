@@ -34,6 +34,8 @@ from . import places
 from .errors import HandshakeError, InvalidCertificate
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
+RECORD_HEAD: Final = 5  # bytes at the beginning of a record, which OpenSSL reads alone
+NO_RECORD: Final = "WRONG_VERSION_NUMBER"  # OpenSSL's reason if these bytes begin no record
 GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many bytes
 HOUR: Final = datetime.timedelta(hours=1)
 FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
@@ -207,49 +209,38 @@ def explained(error: ssl.SSLError) -> HandshakeError:
     return HandshakeError(f"the connection cannot be encrypted: {why}")
 
 
-def _check_interrupted(error: ssl.SSLError) -> None:
-    """Raise ConnectionResetError if *error* is about a notice in the middle of TLS."""
-    if error.reason == "WRONG_VERSION_NUMBER":
-        raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
-
-
 class SecureSocket(ssl.SSLSocket):
     """An encrypted connection, with the methods of a socket that never blocks."""
 
-    _answered = False
-    """Whether the other end has sent anything of TLS."""
+    _refused = False
+    """Whether the other end has sent something else in place of TLS."""
 
-    def meet(self) -> tuple[bytes, bytes]:
+    def meet(self, magic: bytes) -> tuple[bytes, bytes]:
         """For a dialler: go on with making the connection.
 
         Returns the hash of the acceptor's certificate when it is made; or nothing, and the bytes in
-        the clear that the other end has sent in place of TLS.  Raises BlockingIOError if more must
-        come first, and :class:`HandshakeError`.
+        the clear that the other end has sent in place of TLS: a notice begins with *magic*.  Raises
+        BlockingIOError if more must come first, and :class:`HandshakeError`.
         """
+        if self._refused:
+            return b"", socket.socket.recv(self, RECORD)
         try:
-            if not self._answered:
-                clear = self._first_bytes()
-                if clear is not None:
-                    return b"", clear
             self.do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "TLS waits for the other end") from None
+        except ssl.SSLEOFError:
+            return b"", b""
         except ssl.SSLError as error:
-            _check_interrupted(error)
-            raise explained(error) from error
+            if error.reason != NO_RECORD:
+                raise explained(error) from error
+            # OpenSSL has taken five bytes, and keeps them.  In a notice they are these; other bytes
+            # are no notice with them either.
+            self._refused = True
+            return b"", magic[:RECORD_HEAD]
         certificate = self.getpeercert(binary_form=True)
         if certificate is None:
             raise HandshakeError("the acceptor has shown no certificate")
         return hash_of(certificate), b""
-
-    def _first_bytes(self) -> bytes | None:
-        """The first bytes of the other end if they are a notice; see :mod:`.handshake`."""
-        try:
-            clear = socket.socket.recv(self, 1, socket.MSG_PEEK)
-        except BlockingIOError:
-            return None
-        self._answered = True
-        return socket.socket.recv(self, RECORD) if clear in (b"F", b"") else None
 
     @property
     def made(self) -> bool:
@@ -272,7 +263,8 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLError as error:
-            _check_interrupted(error)
+            if error.reason == NO_RECORD:  # a notice, after TLS had begun
+                raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
             if self.made:
                 raise
             raise explained(error) from error

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 OBJECTS = 2_000_000
 """The most objects that one search visits."""
 SECONDS = 3.0
-"""The longest time of one search."""
+"""The most CPU time of one search."""
 WAYS = 8
 """The most paths reported for one handle."""
 UNNAMED = 5
@@ -115,7 +115,7 @@ class _Search:
     def __init__(self, core: Core, wanted: Callable[[RRef[Any]], bool]) -> None:
         self._front = core.front
         self._wanted = wanted
-        self._end = time.monotonic() + SECONDS
+        self._end = time.thread_time() + SECONDS
         self.ways: dict[int, list[RetainingPath]] = {}
         """By the id of the handle."""
         self.complete = True
@@ -149,7 +149,7 @@ class _Search:
             if not self._handle(root.thing, None) and gc.is_tracked(root.thing):
                 ahead.append(root.thing)
         while ahead:
-            if len(self._met) > OBJECTS or time.monotonic() > self._end:
+            if len(self._met) > OBJECTS or time.thread_time() > self._end:
                 self.complete = False
                 return
             for _ in range(min(1000, len(ahead))):

@@ -25,6 +25,7 @@ from ...protocol.errors import ProtocolError
 from ...protocol.wellformed import check
 from ..core.counters import Counters
 from ..recording.tracing import spell
+from .holdings import Holding
 from .inspection import ReferenceInfo
 
 if TYPE_CHECKING:
@@ -159,7 +160,7 @@ def _ask(
     silent: dict[str, str] = {}
     for info in infos:
         answer, worker = found[info.id], spell(info.id)
-        why = _wrong(answer, seconds)
+        why = wrong(answer, seconds)
         if why or answer is None:
             if info.id not in core.context.dead:  # else it died meanwhile
                 silent[worker] = why
@@ -168,16 +169,23 @@ def _ask(
     return answers, silent
 
 
-def _wrong(answer: Inspected | None, seconds: float) -> str:
-    """The reason why *answer* cannot be used; empty if it can."""
+def wrong(answer: Inspected | None, seconds: float, *, about: bool = False) -> str:
+    """The reason why *answer* cannot be used; empty if it can.
+
+    *about*: the question was about one reference.
+    """
     if answer is None:
         return f"no answer in {seconds:g} s"
     if answer.error:
         return answer.error
     try:
-        check(answer.counters, (Counters,), "answer")
-        for row in answer.rows:
-            check(row, (ReferenceInfo,), "answer")
+        if about:
+            for holding in answer.holdings:
+                check(holding, (Holding,), "answer")
+        else:
+            check(answer.counters, (Counters,), "answer")
+            for row in answer.rows:
+                check(row, (ReferenceInfo,), "answer")
     except ProtocolError as error:
         return str(error)
     return ""

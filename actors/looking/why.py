@@ -12,11 +12,9 @@ import re
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.errors import ProtocolError
 from ...protocol.ids import RRefId, WorkerId
-from ...protocol.wellformed import check
 from .holdings import Holding
-from .snapshot import LEAK_AGE, look
+from .snapshot import LEAK_AGE, look, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +143,8 @@ class _Explanation:
         self._snapshot = snapshot
         self._seconds = seconds
         self._short = {full: short for short, full in snapshot.in_full.items()}
+        self._silent = dict(snapshot.silent)
+        """Endpoints that gave no answer, each with the reason."""
         self._explained: set[str] = set()
         self._path: list[str] = []
 
@@ -188,7 +188,7 @@ class _Explanation:
 
     def _beside(self, row: ReferenceInfo, owner: ReferenceInfo | None) -> str:
         """How *row*'s endpoint has it. *owner*, if it answered, does not count that endpoint."""
-        if owner is None and row.owner in self._snapshot.silent:
+        if owner is None and row.owner in self._silent:
             return f"has it, {'not ' * (row.state != 'confirmed')}confirmed by its owner"
         return "has it, unknown to its owner"
 
@@ -217,7 +217,7 @@ class _Explanation:
         row = next(iter(rows.values()), None)
         if row is None:
             return Reason("note", "no endpoint has it any more")
-        why = self._snapshot.silent.get(row.owner)
+        why = self._silent.get(row.owner)
         if row.state == "lost":
             return Reason("note", f"its owner {row.owner} died, and the value with it")
         if why:
@@ -230,21 +230,17 @@ class _Explanation:
         """The holdings of every endpoint that answers: messages on their way may be anywhere."""
         inspector = self._inspector
         about = _parsed(self._snapshot.in_full.get(rref, rref))
-        silent = self._snapshot.silent  # not asked again: each question would be another wait
-        infos = [
+        infos = [  # the silent ones are not asked again: each question would be another wait
             info
             for info in inspector.registry.workers()
-            if self._name(_full(info.id)) not in silent
+            if self._name(_full(info.id)) not in self._silent
         ]
         held: dict[str, list[Holding]] = {}
         for worker, answer in inspector.inspect(infos, self._seconds, about).items():
             full = _full(worker)
-            if answer is None or answer.error:
-                continue
-            try:
-                for each in answer.holdings:
-                    check(each, (Holding,), "answer")
-            except ProtocolError:
+            if (why := wrong(answer, self._seconds, about=True)) or answer is None:
+                if worker not in inspector.core.context.dead:
+                    self._silent[self._name(full)] = why
                 continue
             held[self._name(full)] = [self._shortened(each) for each in answer.holdings]
         return held
@@ -279,8 +275,8 @@ class _Explanation:
         found.shown.add(worker)
         row = found.rows.get(worker)
         children = list(self._at(worker, found))
-        if worker in self._snapshot.silent:
-            children.append(Reason("note", f"cannot tell: {self._snapshot.silent[worker]}"))
+        if worker in self._silent:
+            children.append(Reason("note", f"cannot tell: {self._silent[worker]}"))
         elif row is None:
             children += self._on_the_way(worker, found)
         return Reason("endpoint", f"{worker} {how}", worker=worker, children=tuple(children))

@@ -18,7 +18,7 @@ from farref.actors.base import places, system_base
 
 from .kit import PATIENCE, Echo, Parent, alive, eventually, running, sockets
 
-pytestmark = pytest.mark.processes
+pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("own_folder")]
 
 ROOT = Path(__file__).parents[2]
 

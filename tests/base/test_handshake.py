@@ -11,6 +11,7 @@ from farref.actors.base.errors import CrowdedOut, NobodyThere
 from farref.actors.base.handshake import (
     ANY_ADMIN,
     CROWDED,
+    DISBELIEF,
     GONE,
     KEYED,
     MAGIC,
@@ -91,10 +92,14 @@ def test_a_dialler_with_another_key_is_refused_by_both() -> None:
     one, other = dialler(key=b"x" * 32), acceptor()
     with pytest.raises(HandshakeError, match="acceptor does not know"):
         one.feed(other.feed(said(one)))
+    with pytest.raises(HandshakeError, match="it has another key"):
+        other.feed(DISBELIEF)
+    stubborn = acceptor()
+    stubborn.feed(said(one))
     forged = bytes(PROOF) + _introduction("you", ME)
     with pytest.raises(HandshakeError, match="dialler does not know"):
-        other.feed(forged)
-    assert other.peer is None
+        stubborn.feed(forged)
+    assert other.peer is stubborn.peer is None
 
 
 def test_a_replayed_session_is_refused() -> None:

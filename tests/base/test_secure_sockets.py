@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from farref.actors.base import Address, Limits, tls
+from farref.actors.base import Address, CrowdedOut, Limits, tls
 from farref.actors.base.framing import Encoder
-from farref.actors.base.handshake import CROWDED, SECURE, Acceptor, Dialler, preamble
+from farref.actors.base.handshake import CROWDED, MAGIC, SECURE, Acceptor, Dialler, preamble
 from farref.actors.base.inbox import Inbox
 from farref.actors.base.incoming import ACK, READ_SIZE, SecureInConnection
 from farref.actors.base.poller import Poller
@@ -66,9 +66,12 @@ class Ends:
             self.poller.wait(0.01)
         pytest.fail("it waits for ever")
 
+    def meet(self) -> tuple[bytes, bytes]:
+        return self.theirs.meet(MAGIC)
+
     def enter(self) -> None:
         """Make the connection."""
-        certificate, clear = self.until(self.theirs.meet)
+        certificate, clear = self.until(self.meet)
         assert (certificate, clear) == (OURS.digest, b"")
         self.theirs.send(self.dialler.bind(certificate))
         answer = self.until(lambda: self.theirs.recv(4096))
@@ -152,20 +155,35 @@ def test_counts_that_the_kernel_does_not_take() -> None:
     ends.close()
 
 
-def test_a_stranger_is_told_before_tls(ends: Ends) -> None:
-    with pytest.raises(BlockingIOError):
-        ends.theirs.meet()
+@pytest.mark.parametrize("early", [False, True], ids=["later", "at once"])
+def test_a_stranger_is_told_before_tls(ends: Ends, *, early: bool) -> None:
+    """Also if the notice is there before its own first record goes."""
+    if not early:
+        with pytest.raises(BlockingIOError):
+            ends.meet()
     ends.mine.refuse("there is a crowd", CROWDED)
-    assert ends.until(ends.theirs.meet) == (b"", CROWDED)
+    for _ in range(2):  # the head of a record, and the rest
+        certificate, told = ends.until(ends.meet)
+        assert not certificate
+        with contextlib.suppress(CrowdedOut):
+            assert ends.dialler.feed(told) == b""
+            continue
+        return
+    pytest.fail("it has not understood")
+
+
+def test_an_acceptor_that_closes_says_nothing(ends: Ends) -> None:
+    ends.mine.close()
+    assert ends.until(ends.meet) == (b"", b"")
 
 
 def test_a_stranger_is_told_in_the_middle_of_tls(ends: Ends) -> None:
     """It dials again, as after a reset: the notice is no record."""
     with pytest.raises(BlockingIOError):
-        ends.theirs.meet()
+        ends.meet()
     ends.until(lambda: ends.poller.wait(0.05) or True)
     ends.mine.refuse("there is a crowd", CROWDED)
-    certificate, _ = ends.until(ends.theirs.meet)
+    certificate, _ = ends.until(ends.meet)
     assert certificate
     with pytest.raises(ConnectionResetError):
         ends.until(lambda: ends.theirs.recv(100))

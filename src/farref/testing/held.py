@@ -94,7 +94,7 @@ def _reasons(system: System, rows: list[ReferenceInfo]) -> Iterator[str]:
             yield f"and more; ask `farref refs --why ID` or `System.why`: {', '.join(left)}"[:200]
             return
         try:
-            reason = system.why(rref)
+            reason = system.why(rref, timeout=PATIENCE)
         except (LookupError, FarrefError) as error:
             yield f"{rref}: {error}"
             told.add(rref)

@@ -299,6 +299,31 @@ def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> Non
     assert "E" not in found[0]
 
 
+def test_who_stops_after_the_first_question_is_named(
+    forking: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else it would seem that C holds it for no reason."""
+    ref = farref.remote("B", make_box)
+    pid = farref.rpc_sync("C", os.getpid)
+    farref.rpc_sync("C", keep, args=([ref],))
+    assert until(forking, ref.confirmed_by_owner)
+    inspect = Inspector.inspect
+
+    def stopping(inspector: Inspector, *how: Any, **more: Any) -> Any:
+        if len(how) == 3:  # the second question: about one reference
+            stop(pid)
+        return inspect(inspector, *how, **more)
+
+    monkeypatch.setattr(Inspector, "inspect", stopping)
+    try:
+        told = str(forking.why(ref, timeout=1))
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert "C has fork" in told
+    assert "cannot tell: no answer in 1 s" in told
+    farref.rpc_sync("C", forget)
+
+
 def test_who_computes_answers_and_who_is_stopped_is_named(
     gate: Path, forking: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
