@@ -36,22 +36,26 @@ TASTE = (
 
 LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
 """All tests in these folders are marked long: `make test` leaves them to `make test-all`."""
-FIRST = (
+COMPUTING = ("model", "simulation")
+"""The folders of tests that start no process, and fill the memory. They come last: each process
+that an earlier test starts is a fork of pytest's, and its cost grows with pytest's memory."""
+LONGEST = (
     "packaging/test_types.py",
     "wear/test_wear.py",
-    "model/test_explorer.py",
-    "simulation/test_simulation.py",
-    "model/test_random_programs.py",
     "rendezvous/test_torchrun.py",
     "actors/limits/test_bounds.py",
-    "model/test_rendezvous.py",
-    "model/test_delivery.py",
     "hosts/test_deaths.py",
     "docs/test_blocks.py",
     "actors/looking/test_snapshot.py",
     "actors/rendezvous/test_rendezvous.py",
     "commands/test_demo.py",
     "commands/test_refs.py",
+    "model/test_explorer.py",
+    "simulation/test_simulation.py",
+    "model/test_random_programs.py",
+    "model/test_mutants.py",
+    "model/test_rendezvous.py",
+    "model/test_delivery.py",
 )
 """The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
 
@@ -89,12 +93,16 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
-    first = {tests / name: place for place, name in enumerate(FIRST)}
-    long = {item.path for item in items if item.path.relative_to(tests).parts[0] in LONG}
+    longest = {tests / name: place for place, name in enumerate(LONGEST)}
+
+    def place(item: pytest.Item) -> tuple[bool, int, bool]:
+        folder = item.path.relative_to(tests).parts[0]
+        return folder in COMPUTING, longest.get(item.path, len(longest)), folder not in LONG
+
     for item in items:
-        if item.path in long:
+        if item.path.relative_to(tests).parts[0] in LONG:
             item.add_marker(pytest.mark.long)
-    items.sort(key=lambda item: (first.get(item.path, len(first)), item.path not in long))
+    items.sort(key=place)
 
 
 @pytest.fixture(scope="session")
