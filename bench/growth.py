@@ -3,7 +3,7 @@
 These measure farref alone, each part in a system of its own. Each step adds some, and its figures
 are of the added ones, and of a call or a share at that size. Times are processor time of all the
 system's processes together, so other programs on the machine do not count. `bench/scale.py` shows
-the figures.
+the figures. `bench/hosts.py` adds hosts.
 """
 
 from __future__ import annotations

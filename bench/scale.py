@@ -1,4 +1,4 @@
-"""Whether time and memory stay flat: 1,000,000 references, 100,000 forks of one, 200 workers.
+"""Whether time and memory stay flat: 1,000,000 references, 100,000 forks, 200 workers, 32 hosts.
 
     python -m bench.scale                       # everything: about seven minutes, 4 GB of memory
     python -m bench.scale references --most 100000
@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from .growth import Part, forks, references, workers
+from .hosts import hosts
 from .machine import about, machine
 from .plots import pyplot
 from .report import dropped, grown, shown
@@ -30,6 +31,7 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
     "forks": (forks, 100_000),
     "workers": (workers, 200),
     "references": (references, 1_000_000),
+    "hosts": (hosts, 32),
     "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
 }
 """In this order: a system's processes inherit the memory that this process held before."""
@@ -56,7 +58,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
-    parser.add_argument("--most", type=int, help="largest number, not a million, 100,000, 200")
+    parser.add_argument("--most", type=int, help="largest number, not a million, 100,000, 200, 32")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="draw a PNG (needs matplotlib)")
     options = parser.parse_args()

@@ -1,0 +1,97 @@
+"""Growth: hosts, and what each more costs the registrar, the one process that hears of everything.
+
+Each host is a loopback address of this machine, with processes of its own. The figures are
+processor time, as in `bench.growth`, but of the registrar alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import farref
+from farref import System
+from farref.actors.base.addresses import free_port
+
+from .growth import PATIENCE, Crew, Part, decades
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import psutil
+
+EACH = 8
+"""Workers on each host."""
+REST = 20.0
+"""Seconds without calls."""
+DEATHS = 8
+"""A figure is the mean of this many deaths."""
+FIRST = "127.0.1.1"
+"""The first host's address."""
+FARREF = [sys.executable, "-m", "farref"]
+
+
+def hosts(most: int) -> Part:
+    """Hosts with `EACH` workers, beside the program's own host."""
+    part = Part(f"hosts with {EACH} workers each, at the registrar", "hosts")
+    running: list[subprocess.Popen[bytes]] = []
+    port = free_port(FIRST)
+    with contextlib.ExitStack() as ending:
+        key = str(Path(ending.enter_context(tempfile.TemporaryDirectory())) / "key")
+        subprocess.run([*FARREF, "key", key], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
+        ending.callback(lambda: [each.wait(PATIENCE) for each in running])
+        system = System(host=FIRST, port=port, key=key, timeout=PATIENCE)
+        ending.enter_context(system)
+        (registrar,) = (p for p in Crew(system).processes if p.name().startswith("farref: Reg"))
+        for wanted in decades(most, 2):
+            number, start = len(running), _spent(registrar)
+            for n in range(number, wanted):
+                command = [*FARREF, "join", f"{FIRST}:{port}", "--key", key, "--host", _address(n)]
+                running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - our own
+            _until(lambda: len(system.hosts()) > len(running))
+            for n in range(number, wanted):
+                for w in range(EACH):
+                    system.worker(f"H{n}W{w}", on=_address(n))
+            joining = (_spent(registrar) - start) / (wanted - number)
+            start = _spent(registrar)
+            time.sleep(REST)
+            idle = (_spent(registrar) - start) / REST
+            dying = 0.0
+            for death in range(DEATHS):
+                at, start = death % wanted, _spent(registrar)
+                _kill(system, f"H{at}W0")
+                dying += _spent(registrar) - start
+                system.worker(f"H{at}W0", on=_address(at))
+            seconds = {"one more host": joining, "a death": dying / DEATHS, "a second's rest": idle}
+            part.step(wanted, seconds, {"of it": float(registrar.memory_full_info().pss)})
+    return part
+
+
+def _address(host: int) -> str:
+    return f"127.0.1.{host + 2}"
+
+
+def _spent(process: psutil.Process) -> float:
+    """The processor seconds of *process* so far."""
+    return sum(process.cpu_times()[:2])
+
+
+def _kill(system: System, name: str) -> None:
+    """Kill a worker, and wait until this program has heard of its death."""
+    os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
+    _until(lambda: name not in {info.name for info in system.workers()})
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        if time.monotonic() > end:
+            raise TimeoutError(f"not in {PATIENCE:g} s")
+        time.sleep(0.05)
