@@ -36,28 +36,30 @@ TASTE = (
 
 LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
 """All tests in these folders are marked long: `make test` leaves them to `make test-all`."""
-COMPUTING = ("model", "simulation")
-"""The folders of tests that start no process, and fill the memory. They come last: each process
-that an earlier test starts is a fork of pytest's, and its cost grows with pytest's memory."""
 LONGEST = (
     "packaging/test_types.py",
     "wear/test_wear.py",
     "rendezvous/test_torchrun.py",
-    "actors/limits/test_bounds.py",
     "hosts/test_deaths.py",
     "docs/test_blocks.py",
-    "actors/looking/test_snapshot.py",
     "actors/rendezvous/test_rendezvous.py",
     "commands/test_demo.py",
     "commands/test_refs.py",
+)
+"""The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
+FILLING = (
+    "actors/looking/test_snapshot.py",
+    "actors/limits/test_bounds.py",
     "model/test_explorer.py",
     "simulation/test_simulation.py",
     "model/test_random_programs.py",
     "model/test_mutants.py",
     "model/test_rendezvous.py",
     "model/test_delivery.py",
+    "model/test_rendezvous_mutants.py",
 )
-"""The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
+"""The files that fill the memory come last, the longest first. Each process that a test starts is a
+fork of pytest's: its cost grows with pytest's memory."""
 
 
 # The duration of an example depends on the machine's load, not on the tested code. Every run has
@@ -94,10 +96,11 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     tests = Path(__file__).parent
     longest = {tests / name: place for place, name in enumerate(LONGEST)}
+    filling = {tests / name: place for place, name in enumerate(FILLING)}
 
-    def place(item: pytest.Item) -> tuple[bool, int, bool]:
-        folder = item.path.relative_to(tests).parts[0]
-        return folder in COMPUTING, longest.get(item.path, len(longest)), folder not in LONG
+    def place(item: pytest.Item) -> tuple[int, int, bool]:
+        long = item.path.relative_to(tests).parts[0] in LONG
+        return filling.get(item.path, -1), longest.get(item.path, len(longest)), not long
 
     for item in items:
         if item.path.relative_to(tests).parts[0] in LONG:
