@@ -1,8 +1,9 @@
 """Which types of objects tell all their holders to Python, by its reference counts.
 
 C code of a package may know an object without a reference that Python counts, and give it out at
-any time. PyTorch does so: a tensor in Python is the front of one in C++. The gradient's graph
-refers to that one, and gives out the front. Packages that pybind11 or Cython made may do the same.
+any time. A tensor of PyTorch's is the front of one in C++: the gradient's graph refers to that one,
+and gives out the front. (PyTorch 2.13 counts such a reference. Older versions do not.) Packages
+that pybind11 or Cython made may do the same.
 So an object of such a type counts as reached by something else. Python's own types, and classes
 that Python code defines on top of these, do no such thing.
 """

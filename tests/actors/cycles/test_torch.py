@@ -1,4 +1,4 @@
-"""Rings through PyTorch's objects. C++ knows a tensor without a reference that Python counts."""
+"""Rings through PyTorch's objects, which C++ code may know and give out."""
 
 from __future__ import annotations
 
