@@ -3,9 +3,9 @@
 C code of a package may know an object without a reference that Python counts, and give it out at
 any time. A tensor of PyTorch's is the front of one in C++: the gradient's graph refers to that one,
 and gives out the front. (PyTorch 2.13 counts such a reference. Older versions do not.) Packages
-that pybind11 or Cython made may do the same.
-So an object of such a type counts as reached by something else. Python's own types, and classes
-that Python code defines on top of these, do no such thing.
+that pybind11 or Cython made may do the same. So an object of such a type counts as reached by
+something else. Python's own types, and classes that Python code defines on top of these, do no such
+thing.
 """
 
 from __future__ import annotations
