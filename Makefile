@@ -115,7 +115,7 @@ soak: $(STAMP) ## the tests of minutes, then 10 minutes of kills
 	$(BIN)/pytest -m slow
 	$(BIN)/python -m tests.faults --seconds $(SOAK_SECONDS) $(SOAK_OPTIONS)
 
-rings: $(STAMP) ## 100 random graphs with searches, 40 with a death, 150 games, 100,000 live objects
+rings: $(STAMP) ## 140 random graphs, 60 with a death, 40 by themselves; 150 games; 100,000 live objects
 	$(BIN)/pytest -m slow tests/actors/cycles
 
 simulate: $(STAMP) ## random programs in virtual time, for 2 minutes

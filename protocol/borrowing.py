@@ -209,7 +209,7 @@ class BorrowingUser(User):
         return not waits and super().unused
 
     def grip(self, by: Iterable[RRefId]) -> Grip:
-        """The owner learns of the table, and of this endpoint, when an entry ends."""
+        """A reported loan is a fork that the owner counts already, or will count."""
         forks = tuple(sorted(self.known | self.reported))
         others = tuple(sorted(self.borrowers.items()))
         return replace(super().grip(by), forks=forks, others=others)

@@ -284,7 +284,7 @@ class Context:
         return self._finish(self.cycles.scanned(asker, look, rrefs, found))
 
     def give_up_cycle(self, start: RRefId) -> list[Effect]:
-        """In the search from *start*, wait no longer for endpoints that have not answered."""
+        """In the search from *start*, wait no longer for others that have not answered."""
         return self._finish(self.cycles.give_up(start))
 
     # ---- messages

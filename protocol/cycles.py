@@ -29,11 +29,11 @@ takes time in proportion to the edges that it meets, and the living cost no seco
 **Live, whenever in doubt.** Each of these keeps an object: a handle that is not in the value of an
 object of the set, or in a value that something else reaches; a message that has not been handled; a
 request, made or received; a loan; a pin; an unconfirmed fork; an alias that does not know its
-canonical object (one that does is an edge). At the end the forks that owners and tables list must
-be exactly the ones that the users have; a table may list some that are over. Thus every reference
-that is on its way is seen at one end at least, by G2. A dead endpoint does not answer for its forks
-and pins, and they are there until its grace is over. So they keep the objects until each orphan has
-announced itself. An endpoint that does not answer in time keeps the objects that it was asked for.
+canonical object (one that does is an edge). At the end each fork that an owner counts must be one
+that its user has. Thus every reference that is on its way is seen at one end at least, by G2. A
+dead endpoint does not answer for its forks and pins, and they are there until its grace is over. So
+they keep the objects until each orphan has announced itself. An endpoint that does not answer in
+time keeps the objects that it was asked for.
 
 **Looking twice.** The looks happen at different times, and a reference may travel from a place that
 has not been looked at to one that has. So when the set is closed, every look is made a second time.
@@ -117,22 +117,22 @@ class Cycles(msgspec.Struct):
     def suspect(self, rrefs: Iterable[RRefId], *, cuts: bool) -> list[Effect]:
         """Begin a search from *rrefs*; without *cuts* it only reports. `Looked` ends it."""
         rrefs = tuple(rrefs)
-        starts = [rref for rref in rrefs if self.may_be_garbage(rref)]
-        if not starts:
+        if not any(map(self.may_be_garbage, rrefs)):  # else the first look finds those that live
             return [Looked(rref) for rref in rrefs[:1]]
         quest = self.state.quests[rrefs[0]] = Quest(rrefs[0], cuts=cuts)
-        return self._look(quest, [(self.state.me, rref) for rref in starts])
+        return self._look(quest, [(self.state.me, rref) for rref in rrefs])
 
     def give_up(self, start: RRefId) -> list[Effect]:
-        """In the search from *start*, wait no longer for the endpoints that have not answered."""
+        """In the search from *start*, wait no longer for other endpoints that have not answered."""
         quest = self.state.quests.get(start)
         if quest is None:
             return []
-        for worker, rrefs in quest.asked.values():
-            quest.silent.add(worker)
-            quest.enliven(rrefs)
-        quest.asked.clear()
-        return self._go_on(quest)
+        for look, (worker, rrefs) in list(quest.asked.items()):
+            if worker != self.state.me:
+                del quest.asked[look]
+                quest.silent.add(worker)
+                quest.enliven(rrefs)
+        return [] if quest.asked else self._go_on(quest)
 
     def scanned(
         self, asker: WorkerId, look: int, rrefs: Iterable[RRefId], found: Found | None

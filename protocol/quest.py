@@ -39,7 +39,7 @@ class Quest:
     """A search that an endpoint makes, from objects that live there; *start* is the first one."""
 
     __slots__ = (
-        *("again", "asked", "counted", "cuts", "first", "leads", "listed", "live", "owned"),
+        *("again", "asked", "counted", "cuts", "first", "leads", "live", "owned"),
         *("silent", "start", "unseen"),
     )
 
@@ -57,8 +57,6 @@ class Quest:
         """Where the next looks go: others hold the objects there, as the answers say."""
         self.counted: dict[Place, set[ForkId]] = {}
         """For each place, the forks that the owner counts for it."""
-        self.listed: dict[Place, set[ForkId]] = {}
-        """For each place, the forks that tables list for it; some may be over."""
         self.owned: dict[RRefId, WorkerId] = {}
         """The owners that have answered for their objects."""
         self.leads: dict[RRefId, list[RRefId]] = {}
@@ -94,7 +92,8 @@ class Quest:
             self.owned[rref] = worker
         for fork, other in grip.others:
             there = other, rref
-            (self.counted if grip.owned else self.listed).setdefault(there, set()).add(fork)
+            if grip.owned:
+                self.counted.setdefault(there, set()).add(fork)
             if there not in self.first:
                 self.unseen.add(there)
         for holder in grip.by:
@@ -109,15 +108,12 @@ class Quest:
         return found
 
     def compare_forks(self) -> None:
-        """Owners must count exactly the forks that the users have: no fork is on its way.
+        """Each user must have the forks that the owner counts: none is on its way.
 
-        A table may list some of these instead, and forks that their users no longer have: it lists
-        none before the user has it.
+        A user may have further ones: tables list these, or listed them until an endpoint died.
         """
-        none = set[ForkId]()
         for place, grip in self.first.items():
-            forks, counted = set(grip.forks), self.counted.get(place, none)
-            there = counted <= forks <= counted | self.listed.get(place, none)
+            there = self.counted.get(place, frozenset()).issubset(grip.forks)
             if not there or place[1] not in self.owned:
                 self.enliven([place[1]])
 

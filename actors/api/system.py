@@ -132,9 +132,9 @@ class System:
             only busy: the process must be stopped, or cut off. None disables it, for instance in a
             debugger.
         cycles: whether endpoints search by themselves for objects that only hold each other, over
-            any number of endpoints. ``"collect"``: such objects are freed. ``"report"``: a line of
-            the log names them. ``"off"``, the default: only `collect` searches. On
-            ``"simpleSystemBase"`` only `collect` does.
+            any number of endpoints. ``"collect"``, the default: such objects are freed after half a
+            minute without use. ``"report"``: a line of the log names them. ``"off"``: only
+            `collect` searches. On ``"simpleSystemBase"`` only `collect` does.
         trace: a folder in which every endpoint records its protocol steps.
         sites: whether creations note their file and line, for `farref refs`. By default the
             environment variable ``FARREF_SITES`` decides.
@@ -178,7 +178,7 @@ class System:
         timeout: float = DEFAULT_TIMEOUT,
         orphan_grace: float = 5.0,
         silence: float | None = 5.0,
-        cycles: CycleMode = "off",
+        cycles: CycleMode = "collect",
         trace: str | os.PathLike[str] | None = None,
         sites: bool | None = None,
         telemetry: bool | Callable[[], object] | None = None,

@@ -12,13 +12,15 @@ import gc
 import logging
 import threading
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...protocol.effects import Looked, Scan
+from ...protocol.quest import spread
 from ..core.core import Internal
 from .exact import is_exact
-from .scan import Scanner
+from .scan import SLICE, Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -38,7 +40,7 @@ LONGEST = 3600.0
 SHARE = 100
 """The next look at all values comes after this many times as long as the last one took."""
 PATIENCE = 10.0
-"""Seconds after which a search no longer waits for endpoints that have not answered."""
+"""Seconds after which a search no longer waits for other endpoints that have not answered."""
 TOGETHER = 100_000
 """The most objects that one search begins with, if somebody waits for it."""
 BESIDE = 10_000
@@ -63,6 +65,7 @@ class Collector(Internal):
         self.scanner = Scanner(core, objects)
         core.handlers |= {Scan: self._scan, Looked: self._looked}
         self._mode = core.settings.cycles
+        self._looks_by_itself = self._mode != "off" and core.port.runs_by_itself
         self._suspects: dict[RRefId, _Suspect] = {}
         self._start: RRefId | None = None
         """The first object of the search under way; None if there is no search."""
@@ -100,6 +103,7 @@ class Collector(Internal):
                 core.step(answer)
         except Exception:
             log.exception("%s could not search its values", core.me)
+            core.step(lambda: core.context.scanned(asker, look, rrefs, None))
 
     def _warn(self) -> None:
         if not is_exact() and not self._warned:
@@ -129,22 +133,30 @@ class Collector(Internal):
     # ---- in the mailbox thread
 
     def deadline(self) -> float | None:
-        """The time when `look` has work next; None if it never has."""
-        if self._mode == "off" or not self._core.port.runs_by_itself:
+        """The time when `look` has work next; None if it never has.
+
+        Where the endpoint beats often, it looks when it beats anyway: so it sleeps as long as it
+        would without searches.
+        """
+        if not self._looks_by_itself:
             return None
-        return self._look_at if self._start is None else min(self._look_at, self._patient_until)
+        if self._start is not None:
+            return self._patient_until
+        silence = self._core.settings.silence
+        return None if silence is not None and silence <= IDLE else self._look_at
 
     def look(self, now: float) -> None:
         """Start to look for suspects, if it is time."""
-        due = self.deadline()
-        if due is None or now < due:
+        if not self._looks_by_itself:
             return
         if self._start is not None:
             if now >= self._patient_until:
                 self._wait_no_more()
             return
+        if now < self._look_at:
+            return
         self._look_at = now + IDLE  # at the earliest
-        if not self._looking and self._core.discards.counted:
+        if not self._looking and self._core.context.owners:
             self._looking = True
             self._core.chores.submit(self._look)
 
@@ -188,14 +200,13 @@ class Collector(Internal):
 
     def _begin(self, rrefs: list[RRefId], *, cuts: bool) -> bool:
         """Search from those of *rrefs* that may be garbage. False if there is a search already."""
-        core, holders = self._core, self.scanner.holders()
-
+        core = self._core
+        worth = self._worth(rrefs, self.scanner.holders())
         begun: list[bool] = []
 
         def begin() -> list[Effect]:
             begun.append(self._start is None)
-            worth = self._worth(rrefs, holders) if self._start is None else []
-            if not worth:
+            if not worth or self._start is not None:
                 return []
             self._start = worth[0]
             self._patient_until = time.monotonic() + PATIENCE
@@ -207,19 +218,31 @@ class Collector(Internal):
     def _worth(
         self, rrefs: list[RRefId], holders: Mapping[RRefId, Mapping[RRefId, int]]
     ) -> list[RRefId]:
-        """Those of *rrefs* without a handle here that is not in a value. Under the lock."""
-        context = self._core.context
-        standing = context.aliases.standing()
-        found = []
-        for rref in rrefs:
-            owner = context.owners.get(rref)
-            inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
-            if owner is not None and owner.at_rest and owner.handles <= inside:
-                found.append(rref)
-        return found
+        """Those of *rrefs* that nothing here but values leads to, as far as the handles tell.
+
+        So most of what lives costs no search. Takes the endpoint's lock for a short time, often.
+        """
+        leads: defaultdict[RRefId, list[RRefId]] = defaultdict(list)
+        for rref, by in holders.items():
+            for holder in by:
+                leads[holder].append(rref)
+        context, all_of_them = self._core.context, list(leads)
+        alive: list[RRefId] = []
+        with self._core.lock:
+            standing = context.aliases.standing()
+        for first in range(0, len(all_of_them), SLICE):
+            with self._core.lock:
+                for rref in all_of_them[first : first + SLICE]:
+                    owner = context.owners.get(rref)
+                    inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
+                    if owner is None or not owner.at_rest or owner.handles > inside:
+                        alive.append(rref)
+        live: set[RRefId] = set()
+        spread(live, alive, leads)
+        return [rref for rref in rrefs if rref in leads and rref not in live]
 
     def _wait_no_more(self) -> None:
-        """Endpoints have not answered in time: their objects count as live."""
+        """Other endpoints have not answered in time: their objects count as live."""
         core = self._core
 
         def give_up() -> list[Effect]:

@@ -6,8 +6,8 @@ variable, frame, thread or other object. A part with a further reference counts 
 does every part that it refers to. So it does no harm that a walk does not look into modules,
 classes, and objects that do not tell what they refer to: a path through them is a further
 reference. A weak reference to a part makes it reached, too: it may give out the part at any time.
-All this trusts what types written in C say of their references exactly as far as Python's own
-collector does.
+So does the type of a part if it does not tell all its holders to Python (`kinds`). All this trusts
+what types written in C say of their references exactly as far as Python's own collector does.
 
 One call of C code reads the numbers of some parts. During that no other thread can run, and no
 garbage collection.
@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.core import Internal
 from ..handles.rref import RRef
+from .kinds import is_counted
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -50,6 +51,7 @@ class _Reading:
         """For each part, the references that must come from the parts."""
         self._edges: dict[int, list[int]] = {}
         self._watched: list[int] = []
+        """The parts that something may give out without a reference to them."""
         self.pause = 0.0
         """The longest time, in seconds, for which it stopped all threads."""
 
@@ -72,13 +74,15 @@ class _Reading:
             if stops:
                 gc.enable()
         self.pause = max(self.pause, time.perf_counter() - started)
+        uncounted = {kind for kind in set(map(type, parts)) if not is_counted(kind)}
         base = counts[-1]  # a variable has the probe, too, as the caller's list has each part
         for part, count, led, watched in zip(parts[:-1], counts, referents, weak, strict=False):
             number = id(part)
             self._others[number] = count - base - (number in self._roots)
             self._edges[number] = ids = list(map(id, led))
             self._inside.update(ids)
-            if watched != issubclass(type(part), RRef):  # the hold of a handle
+            kind = type(part)
+            if watched != issubclass(kind, RRef) or kind in uncounted:  # the hold of a handle
                 self._watched.append(number)
 
     def reached(self) -> set[int]:

@@ -35,7 +35,7 @@ class Settings(msgspec.Struct, frozen=True):
     """The least seconds between the notice of a death and the release of the dead one's holds."""
     silence: float | None = 5.0
     """An endpoint silent for this many seconds counts as dead; None: never."""
-    cycles: CycleMode = "off"
+    cycles: CycleMode = "collect"
     """Whether endpoints search for objects that only hold each other."""
     trace: str | None = None
     """Folder in which every endpoint records its steps, or None."""

@@ -386,14 +386,7 @@ class Endpoint(Shell):
 
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
         """The first look misses all variables of an object that a value holds."""
-        held = super().held_by_values()
-        standing = self.context.aliases.standing()
-        for rref, counts in held.items():
-            entry = self.context.entries.find(rref)
-            aliases = len(standing.get(rref, ()))
-            if entry is not None:
-                counts[min(counts)] += max(0, entry.handles - aliases - counts.total())
-        return held
+        return self.seen_blindly()
 
     def collect(self, rref: RRefId) -> None:
         """Note that the value was collected."""

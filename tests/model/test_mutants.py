@@ -91,5 +91,12 @@ def test_a_mutant_that_believes_a_foreign_message_is_caught(
     print(f"{mutant}\n    {foreign}: {how}")  # noqa: T201 - the list of mutants
 
 
+def test_the_page_has_the_numbers_of_mutants() -> None:
+    rules, refusals = len(each_of(*MACHINES, DELIVERY)), len(FOREIGN_MUTANTS)
+    told = f"| {rules + refusals} mutants: {rules} of the rules, {refusals} of the refusals;"
+    page = Path(__file__).parents[2] / "docs" / "verification.md"
+    assert told in page.read_text(), f"docs/verification.md lacks: {told}"
+
+
 def test_each_refusal_has_a_mutant() -> None:
     assert {foreign for _, foreign in FOREIGN_MUTANTS} == set(FOREIGN)

@@ -16,22 +16,24 @@ import pytest
 
 from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
+from farref.protocol.cycles import Cycles
 from farref.protocol.death import Death
 from farref.protocol.delivery import Channel
-from farref.protocol.effects import Refusal
+from farref.protocol.effects import Looked, Refusal
 from farref.protocol.entries import Entries
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.lending import LendingUser
 from farref.protocol.messages import Probe
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
+from farref.protocol.quest import Quest
 from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.simulation import Act, Outcome, Plan, WrongError, draw, shrink, simulate
 from farref.simulation.jobs import Error, PendingRequest, Turn
 from farref.simulation.oracle import Oracle
-from farref.simulation.plan import PROGRAM, WEATHERS
+from farref.simulation.plan import PROGRAM, RINGS, WEATHERS
 from farref.trace import read
 
 from ..model.mutants import Mutant, mutated
@@ -67,6 +69,7 @@ def test_programs_go_well(weather: Any, sharing: Any) -> None:
     }[weather]
     always = {"packets lost", "packets repeated"}
     always |= {"lost: CYCLE", "refused: SELF_WAIT", "refused: RING", "refused: CANCELLED"}
+    always |= {*RINGS, "garbage"}
     rare = {"timeout"} | ({"lost: CREATOR", "refused: LOST"} if "crash" in expected else set())
     assert done.keys() - rare == {*PROGRAM, *expected, *always}
 
@@ -82,7 +85,8 @@ def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
 
 @pytest.mark.parametrize(("seed", "acts", "sharing"), FOUND)
 def test_programs_that_have_found_a_mistake_go_well(seed: int, acts: int, sharing: Any) -> None:
-    assert simulate(draw(seed, acts, weather="calm", sharing=sharing)).wrong is None
+    plan = draw(seed, acts, weather="calm", sharing=sharing, rings=False)
+    assert simulate(plan).wrong is None
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:
@@ -172,6 +176,17 @@ def _impatient(death: Death) -> frozenset[Any]:
     return frozenset()
 
 
+def _sure(quest: Quest) -> list[Any]:
+    """A search that does not look a second time."""
+    quest.again = True
+    return []
+
+
+def _shy(cycles: Cycles, rrefs: Any, *, cuts: bool) -> list[Any]:
+    """An endpoint that never searches."""
+    return [Looked(rref) for rref in rrefs[:1]]
+
+
 BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (User, "fork", _unpinned),
     (Owner, "forget", _deaf),
@@ -184,6 +199,8 @@ BROKEN: list[tuple[Any, str, Callable[..., Any]]] = [
     (Death, "uncounted", _impatient),
     (Rings, "suspect", _unsuspecting),
     (Rings, "_came_round", _rash),
+    (Quest, "begin_again", _sure),
+    (Cycles, "suspect", _shy),
 ]
 
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from .jobs import Ask, Job, Value
-from .plan import GRACE, NODES
+from .plan import GRACE, NODES, RINGS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..protocol.ids import RRefId, WorkerId
+    from ..protocol.ids import CallId, RRefId, WorkerId
     from .node import Node
     from .plan import Act
 
@@ -38,9 +38,7 @@ def improvise(node: Node, act: Act) -> bool:
         case "drop" if node.handles:
             node.do(node.context.drop(node.handles.pop(act.pick % len(node.handles))))
         case "cancel" if node.asked:
-            call = list(node.asked)[act.pick % len(node.asked)]
-            node.asked[call].cancelled = True
-            node.do(node.context.cancel(call))
+            _cancel(node, list(node.asked)[act.pick % len(node.asked)])
         case "circle":
             places = [act.other, *dice.choices(range(NODES), k=dice.randrange(3))]
             pauses = [dice.choice((0.2, 0.5, 1.0)), *(0.0 for _ in places[1:])]
@@ -52,6 +50,8 @@ def improvise(node: Node, act: Act) -> bool:
             _ring(node, to, some, wait, alias=dice.random() < 0.4, made=dice.random() < 0.3)
         case "make" if to is not None:
             program.make(to, [], job)
+        case _ if act.what in RINGS:
+            return _entangle(node, act.what, usable, seconds, dice)
         case _ if not some:
             return False
         case "nest" if to is not None:
@@ -89,11 +89,45 @@ def _own(node: Node) -> None:
     node.handles.append(rref)
 
 
+def _cancel(node: Node, call: CallId) -> None:
+    node.asked[call].cancelled = True
+    node.do(node.context.cancel(call))
+
+
 def _method(node: Node, on: RRefId, names: Sequence[RRefId], job: Job) -> None:
     """Call a method of the object *on*, if the program still has a handle of it."""
     if on in node.handles and not node.program.is_lost(on):
         node.program.invoke(on, [each for each in names if each in node.handles], job)
         node.do([])
+
+
+def _entangle(
+    node: Node, what: str, usable: Sequence[RRefId], seconds: float, dice: random.Random
+) -> bool:
+    """Let objects hold each other, or no longer, or search for those that only do that."""
+    if what == "search":
+        return node.searches.begin(dice)
+    if not usable:
+        return False
+    some = dice.sample(usable, min(len(usable), dice.randint(1, 4)))
+    match what:
+        case "tie":
+            _tie(node, some, seconds, drops=dice.random() < 0.7)
+        case "link":
+            _method(node, some[0], some[-2:], Job("link", seconds, put=True))
+        case _:
+            _method(node, some[0], [], Job("untie", seconds, take=True, back=dice.random() < 0.7))
+    return True
+
+
+def _tie(node: Node, names: Sequence[RRefId], seconds: float, *, drops: bool) -> None:
+    """Let each of *names* hold the next one, and the last one the first; maybe drop them all."""
+    for on, other in zip(names, [*names[1:], names[0]], strict=True):
+        _method(node, on, [other], Job("tie", seconds, put=True))
+    if drops:
+        for each in names:
+            node.handles.remove(each)
+        node.do(node.context.drop(*names))
 
 
 def _circle(node: Node, places: Sequence[int], seconds: Sequence[float], *, direct: bool) -> None:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Protocol
 from ..protocol.messages import Call, Create, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterator
 
     from ..protocol.context import Context
     from ..protocol.delivery import Packet
+    from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
 
 
@@ -27,6 +29,10 @@ class Job:
     """It returns them: in a container, or in the value that it makes (but see `bare`)."""
     bare: bool = False
     """If it makes a value, it returns the last reference bare: so the object is an alias of it."""
+    put: bool = False
+    """A method: it puts them into the value of its object."""
+    take: bool = False
+    """A method: it takes all references out of the value of its object."""
     onward: int | None = None
     """It lends them to this endpoint, for a call that it does not wait for."""
     ask: Ask | None = None
@@ -117,10 +123,12 @@ class PendingRequest:
 
 
 class Resident(Protocol):
-    """An endpoint, for the oracle, the rings and the scene: a `Node`."""
+    """An endpoint, for the oracle, the rings, the searches and the scene: a `Node`."""
 
     me: WorkerId
     context: Context
+    handles: list[RRefId]
+    inside: dict[RRefId, tuple[RRefId, ...]]
     asked: dict[CallId, PendingRequest]
     tasks: list[Task]
     asleep_until: float
@@ -128,8 +136,17 @@ class Resident(Protocol):
     def take(self, sender: WorkerId, packet: Packet) -> None:
         """Take a packet that came in."""
 
+    def do(self, effects: list[Effect]) -> None:
+        """Carry out the *effects* of a step, and send its messages."""
+
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
+
+    def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """For each object, the objects here whose values hold it, and with how many handles."""
+
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """The same for the first of two looks, which may be wrong."""
 
     def settles(self) -> bool:
         """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""

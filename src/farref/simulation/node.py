@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..actors.calls.queues import Queues
 from ..actors.core.links import Links
 from ..protocol.context import Context
-from ..protocol.effects import Lose, Loss, Refusal
+from ..protocol.effects import Lose, Loss, Refusal, Scan
 from ..protocol.messages import (
     Call,
     Create,
@@ -24,13 +24,15 @@ from ..protocol.messages import (
 from ..world.shell import Shell
 from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
 from .program import SimulatedProgram
+from .searches import Searches
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
     from ..actors.recording.tracing import Tracer
     from ..protocol.delivery import Packet
-    from ..protocol.effects import Effect, Fail, Refuse, Settle
+    from ..protocol.effects import Effect, Fail, Looked, Refuse, Settle
     from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
     from ..protocol.messages import Message, Request
     from .scene import Scene
@@ -50,6 +52,7 @@ class Node(Shell):
         self.program = SimulatedProgram(self, scene)
         self.handles, self.asked = self.program.handles, self.program.asked
         self.tasks: list[Task] = []
+        self.searches = Searches(self, scene)
         self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
         self.graves: dict[WorkerId, float] = {}
         self._owed: frozenset[ForkId] = frozenset()
@@ -73,6 +76,7 @@ class Node(Shell):
             return
         messages, _ = self.links.receive(sender, packet, self.scene.now)
         for message in messages:
+            self.scene.handed_over(sender, self.me)
             self.receive(sender, message)
         self._post()
 
@@ -131,6 +135,7 @@ class Node(Shell):
         self.obey(effects)
         self._owed |= self.context.uncounted()
         self.links.forget(worker)
+        self.scene.will_not_come(worker, self.me)
         self.graves[worker] = 0.0
         self.graves = dict.fromkeys(self.graves, self.scene.now + self.scene.plan.grace)
         self._post()
@@ -167,6 +172,7 @@ class Node(Shell):
             self._self_sent.append(message)
         else:
             self.links.send(to, message)
+            self.scene.posted(self.me, to, message)
 
     def _made(self, message: Create, owner: WorkerId) -> None:
         """Tell the oracle of a creation that leaves: for this program, or for an alias here."""
@@ -188,6 +194,27 @@ class Node(Shell):
         self.values.pop(rref, None)
         self.scene.freed(rref)
         super().free(rref)
+
+    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
+        """A first look misses variables: nothing may depend on it."""
+        return self.seen_blindly()
+
+    def carry_out(self, effect: Effect) -> None:
+        """Carry out one effect. A search through values takes its time."""
+        if isinstance(effect, Scan):
+            self.searches.scan(effect)
+        else:
+            super().carry_out(effect)
+
+    def collect(self, rref: RRefId) -> None:
+        """Have the oracle check that nothing reaches *rref*, and drop its value."""
+        self.scene.collected(rref, self)
+        super().collect(rref)
+
+    def looked(self, effect: Looked) -> None:
+        """Have the oracle check the findings of a search."""
+        self.searches.ended()
+        self.scene.looked(effect, self)
 
     def refuse(self, effect: Refuse) -> None:
         """Have the oracle check the refusal, and answer with the error."""
@@ -326,6 +353,8 @@ class Node(Shell):
         self.tasks.remove(task)
         if job.keep:
             self._keep(handles, self.handles)
+        if isinstance(request, Invoke):
+            self._change(request.rref, job, handles)
         if isinstance(request, Create) and job.bare and handles:
             self.scene.oracle.aliased(request.rref, handles[-1])
             self.finish(request, handles, (handles[-1],), bare=True)
@@ -335,6 +364,15 @@ class Node(Shell):
             value = Value(None if isinstance(request, Call) else request.rref)
             self._return(request, value, handles if job.back else (), handles)
         self._post()
+
+    def _change(self, rref: RRefId, job: Job, handles: list[RRefId]) -> None:
+        """Put *handles* into the value of *rref*, or take all handles out of it."""
+        if job.put:
+            more = list(self.inside.get(rref, ()))
+            self._keep(handles, more)
+            self.inside[rref] = tuple(more)
+        if job.take:
+            handles += self.inside.pop(rref, ())
 
     def _return(
         self,

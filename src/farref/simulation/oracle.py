@@ -31,7 +31,8 @@ A request is refused for one of these reasons:
 * `CANCELLED`: its caller has cancelled it.
 
 No living endpoint holds an object when it is freed (G4), unless its creation never came, because
-its creator died: it never had a value.
+its creator died: it never had a value. A search calls no object garbage that a program can reach
+(G4; see `reach`). After a search of each endpoint at rest every object can be reached (G5).
 """
 
 from __future__ import annotations
@@ -40,9 +41,10 @@ from typing import TYPE_CHECKING
 
 from ..protocol.effects import Loss, Refusal
 from ..protocol.messages import target_of
+from .reach import closure
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Request
@@ -124,6 +126,19 @@ class Oracle:
             for name in node.held():
                 if node.context.whereabouts(name) == rref:
                     raise WrongError("G4", f"{rref} is freed, and {node.me} holds it as {name}")
+
+    def found(self, rrefs: Iterable[RRefId], reached: Collection[RRefId], node: Resident) -> None:
+        """A search of *node* calls *rrefs* garbage. Raises `WrongError` if one is *reached*."""
+        wrong = sorted(set(rrefs).intersection(reached))
+        if wrong:
+            raise WrongError("G4", f"{node.me} takes {wrong} for garbage, and a program reaches it")
+
+    def searched(self, nodes: Iterable[Resident], reached: Collection[RRefId]) -> None:
+        """All *nodes* have searched at rest. Raises `WrongError` if more than *reached* is left."""
+        for node in nodes:
+            left = sorted(node.context.owners.keys() - reached)
+            if left:
+                raise WrongError("G5", f"{node.me} keeps {left}, and no program reaches it")
 
     # ---- requests
 
@@ -221,7 +236,7 @@ class Oracle:
     def _rests_on(self, rref: RRefId) -> set[RRefId]:
         """*rref*, its way, and the objects with methods that made any of these, and their ways."""
         edges = self._stands_for, self._methods_of
-        return _reached(rref, lambda each: [e[each] for e in edges if each in e])
+        return closure([rref], lambda each: [e[each] for e in edges if each in e])
 
     def _waits_for(self, rref: RRefId) -> set[RRefId]:
         """*rref*, and the objects that a request on it waits for."""
@@ -232,21 +247,9 @@ class Oracle:
             nested = [on for chain, on in self._nested.values() if each in chain]
             return [*self._way(each), *makers, *nested]
 
-        return _reached(rref, waits_for)
+        return closure([rref], waits_for)
 
     def _died(self, rrefs: Iterable[RRefId], node: Resident) -> bool:
         """Whether *node* knows that an owner of one of *rrefs* is dead."""
         owners = filter(None, map(self._owners.get, rrefs))
         return any(owner in node.context.dead for owner in owners)
-
-
-def _reached(rref: RRefId, further: Callable[[RRefId], Iterable[RRefId]]) -> set[RRefId]:
-    """*rref*, and all objects that *further* leads to from it."""
-    found: set[RRefId] = set()
-    todo = [rref]
-    while todo:
-        each = todo.pop()
-        if each not in found:
-            found.add(each)
-            todo += further(each)
-    return found

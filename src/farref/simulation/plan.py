@@ -45,6 +45,8 @@ PROGRAM = {
     "drop": 14,
 }
 """The acts of programs, and how often each occurs."""
+RINGS = {"link": 5, "tie": 8, "untie": 4, "search": 12}
+"""More acts, of programs with objects that hold each other, and with searches for garbage."""
 DISASTERS: dict[Weather, dict[str, int]] = {
     "calm": {},
     "crashes": {"crash": 3},
@@ -81,6 +83,8 @@ class Plan:
     """The share of packets that are lost. Half as many are repeated."""
     grace: float
     """Seconds from the news of a death to the release of the dead endpoint's references."""
+    rings: bool
+    """Whether objects may come to hold each other, and endpoints search for such garbage."""
     acts: tuple[Act, ...] = field(repr=False)
 
 
@@ -90,15 +94,22 @@ def draw(
     *,
     sharing: Sharing | None = None,
     weather: Weather | None = None,
+    rings: bool | None = None,
 ) -> Plan:
-    """Draw the plan of *seed*, with *acts* acts. The seed decides discipline and weather, too."""
+    """Draw the plan of *seed*, with *acts* acts.
+
+    The seed decides discipline, weather and rings, too: half of the plans have rings.
+    """
     dice = random.Random(seed)
     how, sky = dice.choice(list(DISCIPLINES)), dice.choice(WEATHERS)
     sharing, weather = sharing or how, weather or sky
     loss = dice.choice((0.0, 0.01, 0.05))
     grace = dice.choice((GRACE, SHORT_GRACE)) if weather == "storm" else GRACE
     rare = dice.choice((1, RARE)) if acts >= LONG else 1
-    kinds = {what: often * rare for what, often in PROGRAM.items()} | DISASTERS[weather]
+    if rings is None:
+        rings = random.Random(f"rings {seed}").random() < 0.5
+    program = PROGRAM | RINGS if rings else PROGRAM
+    kinds = {what: often * rare for what, often in program.items()} | DISASTERS[weather]
     at, plan = 0.0, []
     first = ["make"] * min(acts, NODES)  # objects for the other acts
     rest = dice.choices(list(kinds), list(kinds.values()), k=acts - len(first))
@@ -106,7 +117,7 @@ def draw(
         at += dice.expovariate(10) if dice.random() < 0.8 else 0.0
         who, other = dice.sample(range(NODES), 2)
         plan.append(Act(round(at, 3), what, who, other, dice.randrange(10**6)))
-    return Plan(seed, sharing, weather, loss, grace, tuple(plan))
+    return Plan(seed, sharing, weather, loss, grace, rings, tuple(plan))
 
 
 def name_of(number: int) -> str:

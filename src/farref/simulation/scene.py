@@ -7,19 +7,22 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections import Counter
+from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
 from ..protocol.packets import decode, encode
 from .network import Network
 from .oracle import Oracle
+from .reach import reachable
 from .rings import WaitGraph
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ..protocol.delivery import Packet
+    from ..protocol.effects import Looked
     from ..protocol.ids import RRefId, WorkerId
+    from ..protocol.messages import Message
     from .jobs import Resident
     from .plan import Plan
 
@@ -38,6 +41,8 @@ class Scene:
         self._events: list[tuple[float, int, Resident | None, Callable[[], object]]] = []
         self._order = itertools.count()
         self._ticks: dict[WorkerId, float] = {}
+        self._flying: defaultdict[tuple[WorkerId, WorkerId], deque[Message]] = defaultdict(deque)
+        """For each sender and receiver, the messages that have not been handed over."""
 
     # ---- the endpoints
 
@@ -61,6 +66,38 @@ class Scene:
             each.settles() or any(worker not in each.context.dead for worker in dead)
             for each in self.living()
         )
+
+    # ---- searches for garbage in rings
+
+    def posted(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
+        """Note that *message* of *sender* is on its way."""
+        self._flying[sender, to].append(message)
+
+    def handed_over(self, sender: WorkerId, to: WorkerId) -> None:
+        """Note that *to* has taken the next message of *sender*."""
+        self._flying[sender, to].popleft()
+
+    def will_not_come(self, sender: WorkerId, to: WorkerId) -> None:
+        """Note that *to* takes no further message of *sender*."""
+        self._flying.pop((sender, to), None)
+
+    def reached(self) -> set[RRefId]:
+        """All objects that a program can reach."""
+        living = self.living()
+        here = {each.me for each in living}
+        flying = (each for (_, to), sent in self._flying.items() if to in here for each in sent)
+        return reachable(living, flying)
+
+    def collected(self, rref: RRefId, node: Resident) -> None:
+        """Tell the oracle that *node* drops the value of *rref*, as it is garbage."""
+        self.oracle.found([rref], self.reached(), node)
+
+    def looked(self, effect: Looked, node: Resident) -> None:
+        """Tell the oracle of the garbage that a search of *node* has found, to be freed."""
+        found = [rref for each in effect.garbage if each.cut for rref in each.objects]
+        if found:
+            self.done["garbage"] += len(found)
+            self.oracle.found(found, self.reached(), node)
 
     # ---- time
 

@@ -93,6 +93,30 @@ class SimulatedWorld:
         for act in self.plan.acts:
             self.act(act)
         self.scene.run_until(self.scene.now + 20.0)
+        self._search()
+        self._drop_all()
+        self._search()
+        self._check_end()
+
+    def _search(self) -> None:
+        """When nothing happens any more, let each endpoint search once: no garbage is left."""
+        if not self.plan.rings:
+            return
+        for node in [None, *self._living()]:
+            if node is not None:
+                node.searches.begin_with_all()
+            self._rest()
+        self.scene.oracle.searched(self._living(), self.scene.reached())
+
+    def _rest(self) -> None:
+        """Play on until nothing happens any more."""
+        end = self.scene.now + AFTERWARDS
+        while self.scene.step(end):
+            pass
+        self._check_quiet()
+
+    def _drop_all(self) -> None:
+        """Let all programs drop all references, and play on until nothing happens any more."""
         end = self.scene.now + AFTERWARDS
         while self.scene.now < end:
             for node in self._living():
@@ -102,7 +126,7 @@ class SimulatedWorld:
                     node.do(node.context.drop(*gone))
             if not self.scene.step(end):
                 break
-        self._check_end()
+        self._check_quiet()
 
     def close(self) -> None:
         """Stop recording."""
@@ -193,9 +217,11 @@ class SimulatedWorld:
 
     # ---- the end
 
-    def _check_end(self) -> None:
+    def _check_quiet(self) -> None:
         if not self.scene.quiet:
             raise WrongError("G6", f"things go on {AFTERWARDS:.0f} s after the end")
+
+    def _check_end(self) -> None:
         for node in self._living():
             if node.asked or node.context.waiting:
                 raise WrongError(

@@ -93,6 +93,17 @@ class Shell(ABC):
                 held[self.context.whereabouts(each)][holder] += 1
         return held
 
+    def seen_blindly(self) -> dict[RRefId, Counter[RRefId]]:
+        """`held_by_values`, as if no variable had a handle of an object that a value holds."""
+        held = Shell.held_by_values(self)
+        standing = self.context.aliases.standing()
+        for rref, counts in held.items():
+            entry = self.context.entries.find(rref)
+            if entry is not None and counts:
+                outside = entry.handles - len(standing.get(rref, ())) - counts.total()
+                counts[min(counts)] += max(0, outside)
+        return held
+
     def collect(self, rref: RRefId) -> None:
         """Drop the value of *rref*, which is garbage in a ring, with the handles in it."""
         self.drop(self.inside.pop(rref, ()))

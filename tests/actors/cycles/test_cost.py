@@ -1,22 +1,31 @@
-"""Searches cost nothing where there is no ring: the messages and bytes are the same with them."""
+"""Searches cost nothing where there is no ring.
+
+The messages, the bytes and the Python functions of calls, shares and drops are the same with them.
+"""
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
 
 from farref import Counters, RRef, System, remote, rpc_sync
-from farref.actors.cycles import collector, scan
+from farref.actors.cycles import collector, exact, kinds, reading, scan
+from farref.protocol import cycles, quest
 from farref.testing import until
 
 if TYPE_CHECKING:
+    from types import FrameType
+
     from farref.actors.wire.settings import CycleMode
 
 pytestmark = pytest.mark.processes
 ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
 TIMES = 100
+FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, quest)}
 
 
 def nothing(*_: object) -> None:
@@ -33,9 +42,9 @@ def work() -> None:
         remote("C", list, args=([made],)).to_here()
 
 
-def cost(cycles: CycleMode) -> tuple[Counter[str], int]:
+def cost(mode: CycleMode) -> tuple[Counter[str], int]:
     """The messages of `work` by kind, and the bytes of payload."""
-    with System(timeout=20, cycles=cycles) as system:
+    with System(timeout=20, cycles=mode) as system:
         for name in "BC":
             system.worker(name)
         until(system, lambda: False, 0.5)
@@ -60,3 +69,30 @@ def test_messages_and_bytes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
     for each in ABOUT_SEARCHES:
         kinds.pop(each, None)
     assert (kinds, size) == without
+
+
+def functions(mode: CycleMode) -> set[str]:
+    """The functions of searches that calls, shares and drops call, in any thread of the program."""
+    called: set[str] = set()
+
+    def note(frame: FrameType, event: str, _argument: object) -> None:
+        if event == "call" and frame.f_code.co_filename in FILES:
+            called.add(frame.f_code.co_qualname)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        with System("farrefBase", timeout=20, cycles=mode) as system:
+            for name in "BC":
+                system.worker(name)
+            called.clear()
+            work()
+            return called.copy()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+
+
+def test_functions_are_equal() -> None:
+    """A thread that is to sleep asks for the time of the next search: nothing else is added."""
+    assert functions("collect") == functions("off") == {"Collector.deadline", "Collector.look"}

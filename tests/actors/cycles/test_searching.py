@@ -51,10 +51,10 @@ def test_a_ring_goes_beside_many_live_objects(system: System, number: int) -> No
     nodes = ring_of("B", "C")
     names = ids(nodes)
     nodes.clear()
-    searches = system.counters()["B"].searches
+    searches = system.counters(timeout=60)["B"].searches
     while there(system, names):
         system.collect(timeout=200)
-    counters = system.counters()["B"]
+    counters = system.counters(timeout=60)["B"]
     assert 0 < counters.pause < 60  # reported; it is some milliseconds
     assert counters.searches - searches < 20  # one for all that is alive, each time
     assert rpc_sync("B", use_many, timeout=60) == number
@@ -79,6 +79,20 @@ def test_a_live_list_over_two_workers_takes_a_few_messages(system: System) -> No
     everything = {row.rref for row in system.references() if row.role == "owner"}
     nodes.clear()
     assert_goes(system, everything)
+
+
+def test_a_search_waits_for_the_values_here(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However long it takes to look through them: only other endpoints may be given up."""
+    monkeypatch.setattr(collector, "PATIENCE", 0.001)
+    refs = [RRef(Node()) for _ in range(2_000)]
+    for one, other in itertools.pairwise([*refs, refs[0]]):
+        one.local_value().link(other)
+    del one, other
+    refs.clear()
+    found = system.collect(timeout=PATIENCE)
+    assert [len(each.objects) for each in found] == [2_000]
 
 
 def looks(system: System) -> int:
@@ -114,6 +128,14 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
         while there(system, names):
             assert time.monotonic() < end
             time.sleep(0.1)
+
+
+def test_an_endpoint_that_beats_does_not_wake_up_to_search(system: System) -> None:
+    assert system.endpoint.collector.deadline() is None
+    with System("farrefBase", silence=None) as other:
+        assert other.endpoint.collector.deadline() is not None
+    with System("farrefBase", silence=None, cycles="off") as other:
+        assert other.endpoint.collector.deadline() is None
 
 
 def test_nobody_searches_where_it_is_off(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,7 @@ from farref import (
     remote,
     rpc_sync,
 )
+from farref.actors.cycles import collector, scan
 
 from ..conftest import GRACE
 from ..helpers import PATIENCE
@@ -177,11 +178,20 @@ class Graph:
 
 
 @pytest.fixture(scope="module")
-def system() -> Iterator[System]:
-    with System(timeout=30, orphan_grace=GRACE) as made:
-        for name in NAMES:
-            made.worker(name)
-        yield made
+def system(request: pytest.FixtureRequest) -> Iterator[System]:
+    """The endpoints search by themselves, all the time, or not; the workers inherit the times."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(collector, "IDLE", 0.05)
+        patch.setattr(collector, "LONGEST", 0.05)
+        patch.setattr(scan, "AGE", 0.02)
+        with System(timeout=30, orphan_grace=GRACE, cycles=request.param) as made:
+            for name in NAMES:
+                made.worker(name)
+            yield made
+
+
+ASKED = pytest.mark.parametrize("system", ["off"], indirect=True)
+BY_THEMSELVES = pytest.mark.parametrize("system", ["collect"], indirect=True)
 
 
 def collecting(system: System, end: threading.Event) -> None:
@@ -189,13 +199,21 @@ def collecting(system: System, end: threading.Event) -> None:
         system.collect(timeout=5)
 
 
-def run(system: System, seed: int, steps: int, mortal: str = "") -> None:
-    """A random run; at its end nothing is left. In its middle the endpoint *mortal* is killed."""
+def run(
+    system: System, seed: int, steps: int, mortal: str = "", *, by_themselves: bool = False
+) -> None:
+    """A random run; at its end nothing is left. In its middle the endpoint *mortal* is killed.
+
+    Unless the endpoints search *by themselves*, the program collects all the time.
+    """
+    if mortal:
+        system.worker(mortal)
     owners = (*NAMES, mortal) if mortal else NAMES
     graph = Graph(random.Random(seed), owners)
     end = threading.Event()
-    collector = threading.Thread(target=collecting, args=(system, end))
-    collector.start()
+    asking = threading.Thread(target=collecting, args=(system, end))
+    if not by_themselves:
+        asking.start()
     try:
         for step in range(steps):
             if mortal and step == steps // 2:
@@ -213,7 +231,8 @@ def run(system: System, seed: int, steps: int, mortal: str = "") -> None:
         assert_left(system, set(), set(graph.names.values()))
     finally:
         end.set()
-        collector.join(60)
+        if not by_themselves:
+            asking.join(60)
 
 
 def kill(name: str) -> None:
@@ -239,25 +258,36 @@ def assert_left(system: System, expected: set[str], names: set[str]) -> None:
         time.sleep(0.1)
 
 
+@ASKED
 def test_random_graphs(system: System) -> None:
     run(system, seed=1, steps=150)
 
 
+@BY_THEMSELVES
 def test_random_graphs_with_a_death(system: System) -> None:
-    system.worker("mortal")
-    run(system, seed=1001, steps=120, mortal="mortal")
+    run(system, seed=1001, steps=120, mortal="mortal", by_themselves=True)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(1002, 1042))
+@ASKED
 def test_more_random_graphs_with_a_death(system: System, seed: int) -> None:
-    system.worker(f"mortal {seed}")
     run(system, seed, steps=240, mortal=f"mortal {seed}")
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("seed", range(2, 102))
+@ASKED
 def test_more_random_graphs(system: System, seed: int) -> None:
     run(system, seed, steps=300)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("seed", range(2002, 2042))
+@BY_THEMSELVES
+def test_more_random_graphs_that_endpoints_search_by_themselves(system: System, seed: int) -> None:
+    mortal = f"mortal {seed}" if seed % 2 else ""
+    run(system, seed, steps=240, mortal=mortal, by_themselves=True)

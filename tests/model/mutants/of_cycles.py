@@ -42,8 +42,17 @@ CYCLES = {
     "a ring, and a reference that comes home while it is looked at": (
         Mutant("does not compare the looks", Quest, "see", "!= grip", "is None"),
     ),
-    "a ring, and a reference that goes to and fro between two members [borrow]": (
+    "a ring that another endpoint keeps from a borrower of it [borrow]": (
         Mutant("forgets the table", BorrowingUser, "grip", "self.borrowers.items()", "()"),
+    ),
+    "cycles/a_notice_under_way": (
+        Mutant(
+            "forgets reported loans",
+            BorrowingUser,
+            "grip",
+            "self.known | self.reported",
+            "self.known",
+        ),
     ),
     "a ring, and a reference that leaves between two looks": (
         Mutant("sees no reference leave", References, "fork", "entry.stamp += 1"),
@@ -74,6 +83,9 @@ CYCLES = {
             "edges[to][0] if alias else to",
             "to",
         ),
+    ),
+    "an object that holds itself, and its other holder, which is known to live": (
+        Mutant("forgets that a holder lives", Quest, "_add", "self.enliven([rref])"),
     ),
     "cycles/a_late_cut": (
         Mutant("cuts in any case", Cycles, "receive_cut", "or owner.stamp != message.stamp", ""),

@@ -53,14 +53,19 @@ def in_disciplines(programs: Iterable[Program]) -> Iterator[Program]:
             )
 
 
-PROGRAMS = (
-    *in_disciplines(
-        (*SHARING, *REQUESTS, *LENDING, *DEATHS, *LENDING_DEATHS, *ALIASES, *ALIAS_DEATHS)
-    ),
-    *in_disciplines(AWAITING),
-    *RINGS,
-    *RINGS_AND_AWAITS,
-    *in_disciplines(CYCLES),
-)
+BY_FILE = {
+    "sharing.py": tuple(in_disciplines(SHARING)),
+    "requests.py": tuple(in_disciplines(REQUESTS)),
+    "awaiting.py": (*in_disciplines(AWAITING), *RINGS_AND_AWAITS),
+    "rings.py": RINGS,
+    "lending.py": tuple(in_disciplines(LENDING)),
+    "deaths.py": tuple(in_disciplines(DEATHS)),
+    "lending_deaths.py": tuple(in_disciplines(LENDING_DEATHS)),
+    "aliases.py": tuple(in_disciplines(ALIASES)),
+    "alias_deaths.py": tuple(in_disciplines(ALIAS_DEATHS)),
+    "cycles.py": tuple(in_disciplines(CYCLES)),
+}
+"""The programs of each file of this folder."""
+PROGRAMS = tuple(program for programs in BY_FILE.values() for program in programs)
 
-__all__ = ["PROGRAMS"]
+__all__ = ["BY_FILE", "PROGRAMS"]

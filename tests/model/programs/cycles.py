@@ -213,6 +213,18 @@ CYCLES = (
         C=(Drop("x"),),
     ),
     _cycle(
+        "a ring that another endpoint keeps from a borrower of it",
+        A=(
+            *OPEN_RING,
+            Method(
+                "m", "y", (), (Pull("x", "self"), Ask("k", "C", ("x",), KEEP_V), Put("x", "self"))
+            ),
+            *(Drop("y"), Settle(), Own("z")),
+        ),
+        B=(),
+        C=(),
+    ),
+    _cycle(
         "a ring that comes back from a loan while another endpoint keeps it",
         A=(
             *(Own("x"), Need("y"), Put("y", "x")),
@@ -230,6 +242,20 @@ CYCLES = (
             *(Say("B", ("s",), (Put("s", "g"), Drop("g"))), Drop("s")),
         ),
         B=(),
+    ),
+    _cycle(
+        "an object that holds itself, and its other holder, which is known to live",
+        A=(
+            *(Own("q"), Say("C", ("q",), (Keep("q"),)), Settle()),
+            *(Remote("h", "B", ("q",), returns=("q",)), Need("r"), Settle()),
+            *(Method("k", "h", ("r",), (Put("r", "self"),)), Drop("r"), Drop("q"), Settle()),
+            Drop("h"),
+        ),
+        B=(),
+        C=(
+            *(Need("q"), Own("r", ("q",)), Put("r", "r", copy=True)),
+            *(Say("A", ("r",), (Keep("r"),)), Drop("r"), Drop("q")),
+        ),
     ),
     _cycle(
         "a ring of two, and one owner dies",

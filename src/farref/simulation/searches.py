@@ -1,0 +1,77 @@
+"""The searches of one simulated endpoint for garbage in rings, and its answers to others."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..protocol.effects import Scan
+    from ..protocol.ids import RRefId
+    from .jobs import Resident
+    from .scene import Scene
+
+PATIENCE = 10.0
+"""Seconds after which a search no longer waits for endpoints that have not answered."""
+
+
+class Searches:
+    """The searches of *node*, one at a time."""
+
+    def __init__(self, node: Resident, scene: Scene) -> None:
+        self._node = node
+        self._scene = scene
+        self._dice = random.Random(f"searches {scene.plan.seed} {node.me}")
+        self._start: RRefId | None = None
+        self._number = 0
+
+    def begin(self, dice: random.Random) -> bool:
+        """Search from some objects here. Returns False if there is nothing to search from."""
+        holding = self._holding()
+        some = holding if dice.random() < 0.7 else dice.sample(holding, (len(holding) + 1) // 2)
+        patience = dice.choice((0.1, PATIENCE, PATIENCE))
+        return self._begin(some, cuts=dice.random() < 0.9, patience=patience)
+
+    def begin_with_all(self) -> None:
+        """Search from all objects here."""
+        self._begin(self._holding(), cuts=True, patience=PATIENCE)
+
+    def _holding(self) -> list[RRefId]:
+        """The objects here with handles in their values."""
+        return sorted(rref for rref, inside in self._node.inside.items() if inside)
+
+    def _begin(self, rrefs: Sequence[RRefId], *, cuts: bool, patience: float) -> bool:
+        if not rrefs or self._start is not None:
+            return False
+        self._start = rrefs[0]
+        self._number += 1
+        self._wait(patience, self._number)
+        self._node.do(self._node.context.suspect_cycle(rrefs, cuts=cuts))
+        return True
+
+    def _wait(self, patience: float, number: int) -> None:
+        """After *patience* seconds, let search *number* wait no longer for answers."""
+
+        def give_up() -> None:
+            if self._start is not None and self._number == number:
+                self._wait(patience, number)
+                self._node.do(self._node.context.give_up_cycle(self._start))
+
+        self._scene.later(patience, self._node, give_up)
+
+    def ended(self) -> None:
+        """The search is over."""
+        self._start = None
+
+    def scan(self, scan: Scan) -> None:
+        """Answer *scan* after a while. What a first look saw may no longer be so."""
+        node = self._node
+        seen = None if scan.exact else node.seen_in_values()
+
+        def answer() -> None:
+            found = node.held_by_values() if seen is None else seen
+            node.do(node.context.scanned(scan.asker, scan.look, scan.rrefs, found))
+
+        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), node, answer)
