@@ -26,6 +26,10 @@ MOST_NAMES = 10_000
 
 _main_is_shared = False
 
+# Not by the public function, which copies the set at each call.
+_BY_VALUE: set[str] = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
+"""The modules with functions that cloudpickle is to pickle by value; mostly none."""
+
 BY_NAME: dict[Any, bool] = {}
 """Functions and classes that cloudpickle pickles by their names. Their modules keep them alive
 anyway."""
@@ -87,6 +91,8 @@ def _is_plain(value: object) -> bool:
                 return False
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return False  # a method, of an object that may be anything
+        elif BY_NAME.get(part) and not _BY_VALUE and part.__module__ != "__main__":
+            continue  # nearly always; it was asked about before
         elif not is_by_name(part):
             return False
     return False
@@ -128,7 +134,7 @@ def is_by_name(thing: Any) -> bool:
         return True
     if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False
-    if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
+    if _BY_VALUE:  # a program may add to it at any time
         BY_NAME.clear()
         return False
     known = BY_NAME.get(thing)

@@ -161,7 +161,7 @@ class InConnection:
 
     def _read_frames(self) -> list[Frame] | None:
         decoder = self._decoder
-        fresh = decoder.fresh
+        fresh = not decoder.partial and decoder.large is None
         target = None if fresh else decoder.destination()
         if target is not None:
             count = self._sock.recv_into(target[:LARGE_READ])

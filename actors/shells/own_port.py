@@ -21,6 +21,7 @@ from ..base.envelopes import UserIntent
 from ..base.framing import Raw
 from ..hosting import bases
 from ..wire.messages import Nudge
+from ..wire.parcels import unpack
 from .ports import Alarm, SelfRunning, lead_until
 from .receiving import Receiver
 
@@ -135,7 +136,7 @@ class OwnPort(Receiver, SelfRunning):
             self._receive(Raw(data), sender)
             return
         try:
-            endpoint.delivery.take_parcel(data, sender)
+            endpoint.delivery.take_parcel(unpack(data), sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
         self._alarm.set(endpoint)

@@ -55,7 +55,7 @@ def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: f
     if not isinstance(future, Future):
         return False
 
-    future.tell(loop)
+    future.leader = loop
     return loop.lead(future.done, timeout)
 
 

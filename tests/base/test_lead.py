@@ -16,7 +16,7 @@ from thespian.actors import ActorSystem
 
 from farref.actors.base import lead
 from farref.actors.base.envelopes import Received
-from farref.actors.base.loop import RunLoop
+from farref.actors.base.poller import Poller
 from farref.actors.base.transport import Transport
 
 from .kit import PATIENCE, eventually, running
@@ -226,15 +226,15 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 ) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
-    sleep = RunLoop._sleep
+    sleep = Poller.wait
 
-    def collecting(loop: RunLoop, timeout: float | None) -> None:
-        if loop is here.loop and left:
-            loop.deliver_local(Received(here.transport.myAddress, left.pop()))
-        sleep(loop, timeout)
+    def collecting(poller: Poller, timeout: float | None) -> list[int]:
+        if poller is here.loop._poller and left:
+            here.loop.deliver_local(Received(here.transport.myAddress, left.pop()))
+        return sleep(poller, timeout)
 
     time.sleep(3 * A_WHILE)  # until nothing is due
-    monkeypatch.setattr(RunLoop, "_sleep", collecting)
+    monkeypatch.setattr(Poller, "wait", collecting)
     here.loop.look()
     assert here.by("of a finalizer") == here.resident.ident
 
