@@ -37,7 +37,34 @@ anyway."""
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
-    if not _is_plain(value):
+    parts = [value]
+    for _ in range(MOST_PARTS):
+        if not parts:
+            break
+        part: Any = parts.pop()
+        kind = type(part)
+        if kind in _ATOMS:
+            continue
+        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
+            return None
+        if kind is tuple or kind is list:
+            parts += part
+        elif kind is dict:
+            parts += part
+            parts += part.values()
+        elif kind is bytes:
+            if len(part) > SHORT:
+                return None
+        elif kind not in NAMED:
+            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
+                return None
+        elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
+            return None  # a method, of an object that may be anything
+        elif BY_NAME.get(part) and not _BY_VALUE and part.__module__ != "__main__":
+            continue  # nearly always; it was asked about before
+        elif not is_by_name(part):
+            return None
+    else:
         return None
     views: list[memoryview] = []
 
@@ -65,37 +92,6 @@ def size_class(value: object) -> int:
     if numpy is not None and kind is getattr(numpy, "ndarray", None):
         return int(value.nbytes).bit_length()  # type: ignore[attr-defined]  # it is one
     return 0
-
-
-def _is_plain(value: object) -> bool:
-    parts = [value]
-    for _ in range(MOST_PARTS):
-        if not parts:
-            return True
-        part: Any = parts.pop()
-        kind = type(part)
-        if kind in _ATOMS:
-            continue
-        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
-            return False
-        if kind is tuple or kind is list:
-            parts += part
-        elif kind is dict:
-            parts += part
-            parts += part.values()
-        elif kind is bytes:
-            if len(part) > SHORT:
-                return False
-        elif kind not in NAMED:
-            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
-                return False
-        elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
-            return False  # a method, of an object that may be anything
-        elif BY_NAME.get(part) and not _BY_VALUE and part.__module__ != "__main__":
-            continue  # nearly always; it was asked about before
-        elif not is_by_name(part):
-            return False
-    return False
 
 
 def _is_numeric(part: Any, kind: type) -> bool:

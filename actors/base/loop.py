@@ -276,7 +276,7 @@ class RunLoop:
         leaves when another thread is to lead.
         """
         polled, inbox, outbox = False, self._inbox, self._outbox
-        lead = self._lead
+        lead, heap = self._lead, self._timers.heap
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
@@ -288,7 +288,11 @@ class RunLoop:
             if outbox.dirty:
                 outbox.flush()
             completed = bool(outbox.finished) and self._complete()
-            now, due = perf_counter(), self._due()
+            now = perf_counter()
+            if self._listener.waits or self._ack_due:
+                due = self._due()
+            else:  # nearly always
+                due = heap[0][0] if heap else math.inf
             if due <= now or self._signals or outbox.unsettled:
                 self._tick(now)
                 due = self._due()

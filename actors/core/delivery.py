@@ -146,10 +146,11 @@ class Delivery(Internal):
         packets, news = links.packets(now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
         state, mints = core.context.state, core.mints
+        minted = state.forks, state.calls
         if now < mints.due:
-            mints.latest = state.forks, state.calls
-        else:
-            mints.note((state.forks, state.calls), now)
+            mints.latest = minted
+        elif minted != mints.latest:
+            mints.note(minted, now)
         if news:
             core.wake()  # the mailbox thread keeps the time
         return packets

@@ -138,7 +138,7 @@ class Mailbox:
             self.endpoint.core.refuse("a parcel", error)
         if self.port.left:
             self.receive(Nudge(), sender)
-        else:
+        elif self.endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(self.endpoint)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:

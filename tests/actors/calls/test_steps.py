@@ -110,7 +110,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 82), (fetch, 110), (create, 208), (lend, 165)]
+    ("operation", "most"), [(call, 76), (fetch, 105), (create, 260), (lend, 165)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
