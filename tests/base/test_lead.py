@@ -239,6 +239,35 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
     assert here.by("of a finalizer") == here.resident.ident
 
 
+def test_the_resident_looks_less_often_while_guests_keep_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lead, "DENSE", PATIENCE)  # on a busy machine guests are slow
+    guests, looks, over = 100, list[None](), threading.Event()
+    led = lead.Lead(lambda: None)
+
+    def looked() -> bool:
+        looks.append(None)
+        return over.is_set()
+
+    resident = threading.Thread(target=led.stand_by, args=(looked, None))
+    with led.beside():  # else it leads before the first guest comes
+        pass
+    assert led.enter(yields=False)
+    resident.start()
+    for _ in range(guests):
+        led.leave()
+        while not led.enter(yields=False):  # the resident was faster
+            led.leave()
+        time.sleep(2 * lead.PATIENCE)  # and so it would look twice for each guest
+    over.set()
+    led.leave()
+    led.tell()
+    resident.join(PATIENCE)
+    assert not resident.is_alive()
+    assert len(looks) < guests
+
+
 # ---- the aide
 
 

@@ -7,6 +7,7 @@ later change that makes an operation dearer is seen here, on any machine.
 
 from __future__ import annotations
 
+import resource
 import sys
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -124,6 +125,27 @@ def test_functions_of_the_callee(system: System) -> None:
             call()
         counts.append(farref.rpc_sync("B", end) / FEW)
     assert 30 < min(each for each in counts if each > max(counts) / 2) <= 80
+
+
+def switches() -> int:
+    """How often a thread of this process has waited so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+
+
+def test_no_second_thread_is_woken(system: System) -> None:
+    """An end waits once for each call. A second thread would wait once more, and be waited for."""
+    for _ in range(TIMES):
+        call()
+    here, there = [], []
+    for _ in range(TIMES // FEW):
+        before = switches(), farref.rpc_sync("B", switches)
+        for _ in range(TIMES):
+            call()
+        after = switches(), farref.rpc_sync("B", switches)
+        here.append((after[0] - before[0]) / TIMES)
+        there.append((after[1] - before[1]) / TIMES)
+    assert min(here) < 1.8
+    assert min(there) < 1.8
 
 
 MESSAGES = {
