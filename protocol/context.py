@@ -306,12 +306,20 @@ class Context:
         """
         if self.dead.firsts and sender in self.dead:
             return []
-        return self._finish(self._receive(sender, message))
+        effects, state = self._receive(sender, message), self.state
+        if len(effects) < 2 and not (state.held or state.fetching or state.dead.firsts):
+            return effects  # nearly always: there is nothing to add, to drop or to join
+        return self._finish(effects)
 
     def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:
         match message:  # the frequent ones first
             case Reply():
-                return self._receive_reply(sender, message)
+                waiting = self.waiting.get(message.call)
+                effects = self._requests.receive_reply(sender, message)
+                if waiting is not None and waiting.relay is not None:  # its loans are settled now
+                    effects += self.aliases.pass_back(waiting.relay, message.cargo)
+                    effects += self.entries.release(message.cargo.descriptors)
+                return effects
             case Call(call=call, cargo=cargo):
                 self._check_caller(sender, message)
                 if not cargo.descriptors:
@@ -374,14 +382,6 @@ class Context:
     def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
         if message.call.caller != sender:
             raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
-
-    def _receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
-        waiting = self._requests.check_reply(sender, message)
-        effects = self._requests.receive_reply(sender, waiting, message)
-        if waiting.relay is not None:  # its loans have been settled first
-            effects += self.aliases.pass_back(waiting.relay, message.cargo)
-            effects += self.entries.release(message.cargo.descriptors)
-        return effects
 
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """All effects of a step, in as few messages as possible; held-back ones come last."""

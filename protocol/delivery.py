@@ -70,34 +70,37 @@ class Channel:
     """One endpoint's half of the conversation with one peer."""
 
     __slots__ = (
-        "_acknowledge_at",
         "_ahead",
-        "_expects",
-        "_flight",
         "_next",
         "_pause",
         "_released",
         "_retry_at",
         "_rooms",
         "_told",
-        "_unsent",
+        "acknowledge_at",
         "duplicates",
+        "flight",
+        "handed",
         "owed",
         "retransmissions",
+        "unsent",
     )
 
     def __init__(self) -> None:
-        self._unsent: deque[Message] = deque()
-        self._flight: deque[Message] = deque()
+        self.unsent: deque[Message] = deque()
+        """Messages that have a number and have not left."""
+        self.flight: deque[Message] = deque()
+        """Messages that have left and are not acknowledged."""
         self._next = 0
         """The number that the first unsent message will get."""
         self._retry_at: float | None = None
         self._pause = FIRST_RETRY
-        self._expects = 0
-        """The number of the next message to hand over; all smaller ones have been handed over."""
+        self.handed = 0
+        """How many messages of the peer have been handed over: those with smaller numbers."""
         self._told = 0
         """The last *expects* that was sent to the peer."""
-        self._acknowledge_at: float | None = None
+        self.acknowledge_at: float | None = None
+        """The time when an acknowledgement leaves alone."""
         self._ahead: dict[int, Message] = {}
         self._rooms: dict[Flow, Room] = {flow: Room() for flow in FLOWS}
         """The peer's room, for each flow."""
@@ -113,7 +116,7 @@ class Channel:
     @property
     def backlog(self) -> int:
         """The number of messages, sent or not, that have a number and are not acknowledged."""
-        return len(self._unsent) + len(self._flight)
+        return len(self.unsent) + len(self.flight)
 
     def load(self, flow: Flow) -> tuple[int, int]:
         """The outstanding load: the number of all messages, and the bytes of *flow*.
@@ -127,7 +130,7 @@ class Channel:
 
     def lighter(self, messages: int, size: int) -> bool:
         """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""
-        if len(self._unsent) + len(self._flight) >= messages:
+        if len(self.unsent) + len(self.flight) >= messages:
             return False
         for room in self._rooms.values():  # noqa: SIM110 - `all` would make four calls
             if room.waiting or room.bytes >= size:
@@ -139,33 +142,17 @@ class Channel:
         """Whether a message waits for room."""
         return any(room.waiting for room in self._rooms.values())
 
-    def eager(self, now: float) -> bool:
-        """Whether `packet` may have something to say now."""
-        return bool(self._unsent) or (
-            self._acknowledge_at is not None and now >= self._acknowledge_at
-        )
-
-    @property
-    def in_flight(self) -> int:
-        """The number of messages that have left and are not acknowledged."""
-        return len(self._flight)
-
     @property
     def unacknowledged(self) -> list[Message]:
         """The messages not acknowledged, in the order of sending, then those that wait for room."""
         waiting = [message for room in self._rooms.values() for message, _ in room.waiting]
-        return [*self._flight, *self._unsent, *waiting]
+        return [*self.flight, *self.unsent, *waiting]
 
     @property
     def deadline(self) -> float | None:
         """The time of the next duty of `tick`; None while there is none."""
-        times = [t for t in (self._retry_at, self._acknowledge_at) if t is not None]
+        times = [t for t in (self._retry_at, self.acknowledge_at) if t is not None]
         return min(times, default=None)
-
-    @property
-    def handed(self) -> int:
-        """How many messages of the peer have been handed over."""
-        return self._expects
 
     def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
         """Take *message* for the peer; it leaves with the next `packet`. Returns its number.
@@ -180,13 +167,13 @@ class Channel:
                 return None
             room.messages += 1
             room.bytes += size
-            number = self._next + len(self._unsent)
-            self._unsent.append(message)
+            number = self._next + len(self.unsent)
+            self.unsent.append(message)
             if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
                 self._ask(flow, room)
             return number
-        self._unsent.append(message)
-        return self._next + len(self._unsent) - 1
+        self.unsent.append(message)
+        return self._next + len(self.unsent) - 1
 
     def released(self) -> list[tuple[Message, int]]:
         """Messages that waited for room and leave with the next `packet`, with their numbers.
@@ -206,18 +193,18 @@ class Channel:
     def give(self, flow: Flow) -> None:
         """There is room for *flow* here again."""
         self.owed = tuple(each for each in self.owed if each != flow)
-        self._unsent.append(RoomGiven(flow=flow))
+        self.unsent.append(RoomGiven(flow=flow))
 
     def _ask(self, flow: Flow, room: Room) -> None:
         """Ask the peer, after all messages sent so far, whether it has room for more."""
         if room.asked is None:
             room.asked = room.messages, room.bytes
-            self._unsent.append(RoomAsked(flow=flow))
+            self.unsent.append(RoomAsked(flow=flow))
 
     def _release(self, room: Room) -> None:
         message = room.next()
-        self._released.append((message, self._next + len(self._unsent)))
-        self._unsent.append(message)
+        self._released.append((message, self._next + len(self.unsent)))
+        self.unsent.append(message)
 
     def _given(self, flow: Flow) -> None:
         """The peer has room: as many waiting messages leave as it has room for."""
@@ -230,9 +217,9 @@ class Channel:
 
     def packet(self, now: float) -> Packet | None:
         """All messages that can leave now, in one packet; None if nothing must be said now."""
-        room, unsent = WINDOW - len(self._flight), self._unsent
+        room, unsent = WINDOW - len(self.flight), self.unsent
         if not unsent or room <= 0:
-            due = self._acknowledge_at
+            due = self.acknowledge_at
             return self._make(self._next, []) if due is not None and now >= due else None
         if len(unsent) == 1:  # nearly always
             batch = [unsent.popleft()]
@@ -240,7 +227,7 @@ class Channel:
             batch = [unsent.popleft() for _ in range(min(room, len(unsent)))]
         first = self._next
         self._next += len(batch)
-        self._flight.extend(batch)
+        self.flight.extend(batch)
         if self._retry_at is None:
             self._retry_at = now + self._pause
         return self._make(first, batch)
@@ -254,12 +241,23 @@ class Channel:
         (see `packets`). Raises `ProtocolError`, with nothing changed, if no correct peer sends the
         packet.
         """
-        self._check(packet)
-        if packet.expects > self._next - len(self._flight):
-            self._acknowledged(packet.expects, now)
-        if packet.first == self._expects and not self._ahead:  # nearly always
+        if packet.first < 0:
+            raise ProtocolError(f"a packet begins with message number {packet.first}")
+        if not 0 <= packet.expects <= self._next:
+            raise ProtocolError(f"a packet acknowledges {packet.expects} of {self._next} messages")
+        if packet.first + len(packet.messages) > self.handed + WINDOW:
+            raise ProtocolError(
+                f"a packet brings messages up to {packet.first + len(packet.messages)}, "
+                f"outside the window that begins at {self.handed}"
+            )
+        if packet.expects > self._next - len(self.flight):
+            for _ in range(packet.expects - (self._next - len(self.flight))):
+                self.flight.popleft()
+            self._pause = FIRST_RETRY
+            self._retry_at = now + self._pause if self.flight else None
+        if packet.first == self.handed and not self._ahead:  # nearly always
             handed = list(packet.messages)
-            self._expects += len(handed)
+            self.handed += len(handed)
         else:
             handed = self._put_in_order(packet)
         for message in handed:
@@ -267,15 +265,15 @@ class Channel:
                 self._asked(message.flow, full)
             elif type(message) is RoomGiven:
                 self._given(message.flow)
-        if self._expects - self._told >= WINDOW // 4:
-            self._acknowledge_at = now  # before the sender's window fills and it must stop
-        elif packet.messages and self._acknowledge_at is None:
-            self._acknowledge_at = now + ACK_DELAY
+        if self.handed - self._told >= WINDOW // 4:
+            self.acknowledge_at = now  # before the sender's window fills and it must stop
+        elif packet.messages and self.acknowledge_at is None:
+            self.acknowledge_at = now + ACK_DELAY
         return handed
 
     def _asked(self, flow: Flow, full: Full) -> None:
         if flow not in full():
-            self._unsent.append(RoomGiven(flow=flow))
+            self.unsent.append(RoomGiven(flow=flow))
         elif flow not in self.owed:
             self.owed = (*self.owed, flow)
 
@@ -284,51 +282,34 @@ class Channel:
         self.duplicates += self._repeated(packet)
         handed: list[Message] = []
         for number, message in enumerate(packet.messages, packet.first):
-            if number == self._expects:
+            if number == self.handed:
                 handed.append(message)
-                self._expects += 1
-                while self._expects in self._ahead:
-                    handed.append(self._ahead.pop(self._expects))
-                    self._expects += 1
-            elif number > self._expects:
+                self.handed += 1
+                while self.handed in self._ahead:
+                    handed.append(self._ahead.pop(self.handed))
+                    self.handed += 1
+            elif number > self.handed:
                 self._ahead[number] = message
         return handed
 
     def _repeated(self, packet: Packet) -> int:
         """How many of the messages have come before."""
         last = packet.first + len(packet.messages)
-        handed = max(0, min(self._expects, last) - packet.first)
+        handed = max(0, min(self.handed, last) - packet.first)
         return handed + sum(packet.first <= number < last for number in self._ahead)
-
-    def _check(self, packet: Packet) -> None:
-        if packet.first < 0:
-            raise ProtocolError(f"a packet begins with message number {packet.first}")
-        if not 0 <= packet.expects <= self._next:
-            raise ProtocolError(f"a packet acknowledges {packet.expects} of {self._next} messages")
-        if packet.first + len(packet.messages) > self._expects + WINDOW:
-            raise ProtocolError(
-                f"a packet brings messages up to {packet.first + len(packet.messages)}, "
-                f"outside the window that begins at {self._expects}"
-            )
-
-    def _acknowledged(self, expects: int, now: float) -> None:
-        for _ in range(expects - (self._next - len(self._flight))):
-            self._flight.popleft()
-        self._pause = FIRST_RETRY
-        self._retry_at = now + self._pause if self._flight else None
 
     def tick(self, now: float) -> Packet | None:
         """The packet due at *now*: a retransmission, or an acknowledgement that found no ride."""
         if self._retry_at is not None and now >= self._retry_at:
             self._pause = min(2 * self._pause, LAST_RETRY)
             self._retry_at = now + self._pause
-            self.retransmissions += len(self._flight)
-            return self._make(self._next - len(self._flight), list(self._flight))
-        if self._acknowledge_at is not None and now >= self._acknowledge_at:
+            self.retransmissions += len(self.flight)
+            return self._make(self._next - len(self.flight), list(self.flight))
+        if self.acknowledge_at is not None and now >= self.acknowledge_at:
             return self._make(self._next, [])
         return None
 
     def _make(self, first: int, messages: list[Message]) -> Packet:
-        self._told = self._expects
-        self._acknowledge_at = None
-        return Packet(first, tuple(messages), self._expects)
+        self._told = self.handed
+        self.acknowledge_at = None
+        return Packet(first, tuple(messages), self.handed)

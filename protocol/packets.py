@@ -32,7 +32,9 @@ class Malformed(msgspec.Struct, frozen=True):
     why: str
 
 
-class _Row(NamedTuple):
+class PacketRow(NamedTuple):
+    """A packet, as it travels."""
+
     first: Number
     expects: Number
     messages: tuple[Message, ...]
@@ -47,7 +49,7 @@ class _Rows(NamedTuple):
 
 
 _encoder = msgspec.msgpack.Encoder()
-_packets = msgspec.msgpack.Decoder(_Row)
+_packets = msgspec.msgpack.Decoder(PacketRow)
 _loose = msgspec.msgpack.Decoder(_Rows)
 _messages = msgspec.msgpack.Decoder(Message)
 

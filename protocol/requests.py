@@ -177,23 +177,20 @@ class Requests(msgspec.Struct):
         creating = state.creating.pop(rref, None)
         return self.entries.answered(*creating) if creating is not None else []
 
-    def check_reply(self, sender: WorkerId, message: Reply) -> Waiting:
-        """The call that *message* answers. Raises `ProtocolError` if *sender* was not asked it."""
+    def receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
+        """Take the answer to a call that this endpoint made.
+
+        Raises `ProtocolError`, with nothing changed, if *sender* was not asked it.
+        """
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
-        if message.loans:
-            lent = {loan.fork: loan.rref for loan in waiting.loans}
-            if any(lent.get(report.fork) != report.rref for report in message.loans):
-                raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
+        lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
+        if message.loans and any(lent.get(report.fork) != report.rref for report in message.loans):
+            raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
         if message.moved is not None and waiting.rref in {None, message.moved.fork.rref}:
             raise ProtocolError(f"{sender} says that {message.call} was on an alias, and it is not")
-        return waiting
-
-    def receive_reply(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
-        """Take the answer to the call of *waiting*, which this endpoint made."""
         moved = (message.moved.fork,) if message.moved else ()
-        lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
         effects: list[Effect] = []
         if moved or message.cargo.descriptors:
             brought = Cargo(descriptors=(*message.cargo.descriptors, *moved))
@@ -205,7 +202,11 @@ class Requests(msgspec.Struct):
         elsewhere = message.moved is not None and not message.relayed
         # A request that was passed on is answered in turn, not settled here.
         if waiting.relay is None and (not elsewhere or waiting.fetch is None):
-            effects += self._settled(sender, waiting, message)
+            user = self.state.users.get(waiting.rref) if waiting.rref is not None else None
+            aside = message.relayed or message.refused
+            if user is not None and not aside and message.moved is None:
+                user.canonical = True
+            effects.append(Settle(sender, message))
         if waiting.rref is not None:
             effects += self.entries.answered(waiting.rref, message.call)
         if message.moved and elsewhere and waiting.fetch is not None:
@@ -217,14 +218,6 @@ class Requests(msgspec.Struct):
             for fork, rref in lent.items():
                 effects += self.loans.ended(sender, rref, fork, reports.get(fork))
         return effects
-
-    def _settled(self, sender: WorkerId, waiting: Waiting, message: Reply) -> list[Effect]:
-        """Settle the call: no further answer will come."""
-        user = self.state.users.get(waiting.rref) if waiting.rref is not None else None
-        aside = message.relayed or message.refused
-        if user is not None and not aside and message.moved is None:
-            user.canonical = True
-        return [Settle(sender, message)]
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:
         """The value is elsewhere: ask there, in order with the other requests on the alias."""

@@ -416,14 +416,6 @@ def loads(
     )
 
 
-def loads_plain(data: bytes) -> Any:
-    """The value of a payload that is only *data*. Raises `SerializationError`."""
-    try:
-        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
-    except CAUGHT as error:
-        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
-
-
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
     """A buffer's bytes. Raises the errors of `Segment.buffer`."""
     return buffer.buffer(copy=copy) if isinstance(buffer, Segment) else buffer

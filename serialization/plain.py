@@ -26,6 +26,10 @@ MOST_NAMES = 10_000
 
 _main_is_shared = False
 
+# Not by the public function, which copies the set at each call.
+_BY_VALUE: set[str] = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
+"""The modules with functions that cloudpickle is to pickle by value; mostly none."""
+
 BY_NAME: dict[Any, bool] = {}
 """Functions and classes that cloudpickle pickles by their names. Their modules keep them alive
 anyway."""
@@ -33,7 +37,34 @@ anyway."""
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
-    if not _is_plain(value):
+    parts = [value]
+    for _ in range(MOST_PARTS):
+        if not parts:
+            break
+        part: Any = parts.pop()
+        kind = type(part)
+        if kind in _ATOMS:
+            continue
+        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
+            return None
+        if kind is tuple or kind is list:
+            parts += part
+        elif kind is dict:
+            parts += part
+            parts += part.values()
+        elif kind is bytes:
+            if len(part) > SHORT:
+                return None
+        elif kind not in NAMED:
+            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
+                return None
+        elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
+            return None  # a method, of an object that may be anything
+        elif BY_NAME.get(part) and not _BY_VALUE and part.__module__ != "__main__":
+            continue  # nearly always; it was asked about before
+        elif not is_by_name(part):
+            return None
+    else:
         return None
     views: list[memoryview] = []
 
@@ -61,35 +92,6 @@ def size_class(value: object) -> int:
     if numpy is not None and kind is getattr(numpy, "ndarray", None):
         return int(value.nbytes).bit_length()  # type: ignore[attr-defined]  # it is one
     return 0
-
-
-def _is_plain(value: object) -> bool:
-    parts = [value]
-    for _ in range(MOST_PARTS):
-        if not parts:
-            return True
-        part: Any = parts.pop()
-        kind = type(part)
-        if kind in _ATOMS:
-            continue
-        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
-            return False
-        if kind is tuple or kind is list:
-            parts += part
-        elif kind is dict:
-            parts += part
-            parts += part.values()
-        elif kind is bytes:
-            if len(part) > SHORT:
-                return False
-        elif kind not in NAMED:
-            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
-                return False
-        elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
-            return False  # a method, of an object that may be anything
-        elif not is_by_name(part):
-            return False
-    return False
 
 
 def _is_numeric(part: Any, kind: type) -> bool:
@@ -128,7 +130,7 @@ def is_by_name(thing: Any) -> bool:
         return True
     if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False
-    if cloudpickle.list_registry_pickle_by_value():  # a program may add to it at any time
+    if _BY_VALUE:  # a program may add to it at any time
         BY_NAME.clear()
         return False
     known = BY_NAME.get(thing)

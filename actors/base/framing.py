@@ -128,13 +128,6 @@ def _unchanging(buffer: memoryview) -> Part:
     return buffer if buffer.readonly else bytes(buffer)
 
 
-def raw(data: bytes) -> list[Part]:
-    """*data* as the parts of one `RAW` frame."""
-    size = len(data)
-    header = HEADER.pack(size, 0, RAW)
-    return [header + data] if size < JOIN else [header, data]
-
-
 def control(kind: int) -> bytes:
     """A frame that carries nothing but its *kind*."""
     return HEADER.pack(0, 0, kind)
@@ -175,19 +168,16 @@ class FrameDecoder:
     :meth:`advance`; otherwise it receives anywhere and passes the bytes to :meth:`feed`.
     """
 
-    __slots__ = ("_filling", "_large", "_limit", "_partial", "_position")
+    __slots__ = ("_filling", "_limit", "_position", "large", "partial")
 
     def __init__(self, max_message_bytes: int) -> None:
         self._limit = max_message_bytes
-        self._partial = bytearray()
-        self._large: Frame | None = None
+        self.partial = bytearray()
+        """The begin of a frame.  If there is none, and none that is `large`, the next byte begins
+        a frame, and there is no `destination`."""
+        self.large: Frame | None = None
         self._filling: list[memoryview] = []  # the missing parts of _large, last part first
         self._position = 0
-
-    @property
-    def fresh(self) -> bool:
-        """Whether the next byte begins a frame; then there is no `destination`."""
-        return not self._partial and self._large is None
 
     def feed(self, data: memoryview | bytes) -> list[Frame]:
         """The frames completed by *data*.  *data* may be reused as soon as this returns.
@@ -196,18 +186,18 @@ class FrameDecoder:
         """
         frames: list[Frame] = []
         view = memoryview(data)
-        if self._large is not None:
+        if self.large is not None:
             view = self._fill(view, frames)
-        if self._partial:
-            self._partial += view
-            view = memoryview(self._partial)
+        if self.partial:
+            self.partial += view
+            view = memoryview(self.partial)
             used = self._parse(view, frames)
             view.release()
-            del self._partial[:used]
+            del self.partial[:used]
         else:
             used = self._parse(view, frames)
             if used < len(view):
-                self._partial += view[used:]
+                self.partial += view[used:]
         return frames
 
     def destination(self) -> memoryview | None:
@@ -260,7 +250,7 @@ class FrameDecoder:
             buffers = [bytearray(length) for length in sizes]
         except (MemoryError, OverflowError) as error:
             raise FrameError(f"no memory for a message of {size + sum(sizes)} bytes") from error
-        self._large = (kind, body, buffers)
+        self.large = (kind, body, buffers)
         self._filling = [memoryview(part) for part in (*reversed(buffers), body) if len(part)]
         self._position = 0
 
@@ -280,7 +270,7 @@ class FrameDecoder:
             self._filling.pop().release()
             self._position = 0
             if not self._filling:
-                if self._large is None:
+                if self.large is None:
                     raise AssertionError("memory was filled, but for no frame")
-                frames.append(self._large)
-                self._large = None
+                frames.append(self.large)
+                self.large = None

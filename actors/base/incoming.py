@@ -146,8 +146,25 @@ class InConnection:
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """Read once, so that every connection gets its turn."""
+        frames: list[Frame] | None = None
+        decoder = self._decoder
+        fresh = not decoder.partial and decoder.large is None
         try:
-            frames = self._read_frames() if self._accepted else self._shake_hands()
+            target = None if fresh else decoder.destination()
+            if not self._accepted:
+                frames = self._shake_hands()
+            elif target is not None:
+                count = self._sock.recv_into(target[:LARGE_READ])
+                frames = decoder.advance(count) if count else None
+            elif count := self._sock.recv_into(self._scratch):
+                data, take = self._scratch[:count], self._inbox.raw
+                if take is None or self._frames or not fresh:
+                    frames = decoder.feed(data)
+                else:
+                    raws, used = raw_frames(data)
+                    frames = decoder.feed(data[used:]) if used < count else []
+                    if raws:
+                        take(raws, self.sender)
         except BlockingIOError:
             return
         except (OSError, WireError) as error:
@@ -158,25 +175,6 @@ class InConnection:
             self.close()
         elif frames:
             self._take(frames)
-
-    def _read_frames(self) -> list[Frame] | None:
-        decoder = self._decoder
-        fresh = decoder.fresh
-        target = None if fresh else decoder.destination()
-        if target is not None:
-            count = self._sock.recv_into(target[:LARGE_READ])
-            return decoder.advance(count) if count else None
-        count = self._sock.recv_into(self._scratch)
-        if not count:
-            return None
-        data, take = self._scratch[:count], self._inbox.raw
-        if take is None or self._frames or not fresh:
-            return decoder.feed(data)
-        raws, used = raw_frames(data)
-        frames = self._decoder.feed(data[used:]) if used < count else []
-        if raws:
-            take(raws, self.sender)
-        return frames
 
     def _shake_hands(self) -> list[Frame] | None:
         data, passed = self._hear()

@@ -71,38 +71,13 @@ class Interrupts:
         """The handlers that wait for the end of the section or turn."""
         self._ours = self._take  # one object: a bound method is made anew each time
 
-    # -- sections
+    def hold(self, poller: Poller | None = None) -> bool:
+        """A section begins, or the turn that sleeps in *poller*.
 
-    def __enter__(self) -> None:
-        if get_ident() == self._main:
-            if self._within:
-                self._within.append(None)  # the handlers are ours already
-            else:
-                self._begin(None)
-
-    def __exit__(self, *_: object) -> None:
-        if get_ident() == self._main:
-            if len(self._within) > 1 and not self.put_off:
-                self._within.pop()  # a signal between these two lines waits for the outer one
-            else:
-                self._end()
-
-    # -- turns
-
-    def hold(self, poller: Poller) -> bool:
-        """A turn begins, which sleeps in *poller*; false where there is nothing to put off."""
+        Returns false where there is nothing to put off: in a thread other than the main one.
+        """
         if get_ident() != self._main:
             return False
-        self._begin(poller)
-        return True
-
-    def release(self) -> None:
-        """The turn is over.  Raises the errors of the handlers that were put off."""
-        self._end()
-
-    # -- inside
-
-    def _begin(self, poller: Poller | None) -> None:
         # If a handler raises before all are ours, some are.  They pass signals on, and the end of
         # the next section puts the user's back.
         if not self._within:
@@ -112,18 +87,12 @@ class Interrupts:
             for number in self._held:
                 _signal.signal(number, self._ours)
         self._within.append(poller)
+        return True
 
-    def _look_at(self, found: tuple[Any, ...]) -> None:
-        """The user has set other handlers since."""
-        there = {
-            number: each
-            for number, each in zip(HELD, found, strict=True)
-            if callable(each) and getattr(each, "__module__", "") != THESPIAN
-        }
-        self._handlers.update((n, each) for n, each in there.items() if each is not self._ours)
-        self._held, self._found = tuple(there), found
-
-    def _end(self) -> None:
+    def release(self, *_: object) -> None:
+        """It is over.  Raises the errors of the handlers that were put off."""
+        if get_ident() != self._main:
+            return
         self._within.pop()
         try:
             if not self._within:
@@ -134,6 +103,21 @@ class Interrupts:
             while self.put_off and self._lets_in():
                 handler, number, frame = self.put_off.popleft()
                 handler(number, frame)
+
+    __enter__ = hold
+    __exit__ = release
+
+    # -- inside
+
+    def _look_at(self, found: tuple[Any, ...]) -> None:
+        """The user has set other handlers since."""
+        there = {
+            number: each
+            for number, each in zip(HELD, found, strict=True)
+            if callable(each) and getattr(each, "__module__", "") != THESPIAN
+        }
+        self._handlers.update((n, each) for n, each in there.items() if each is not self._ours)
+        self._held, self._found = tuple(there), found
 
     def _lets_in(self) -> bool:
         """Whether a handler may run now."""

@@ -12,9 +12,13 @@ One thread leads at a time.  The resident and the aide give way to a thread that
 guest does not: a second guest waits in its own way, as a *bystander*.  When a guest leaves, nobody
 leads, because the next guest is likely to come within microseconds.  The resident checks every
 ``PATIENCE`` for a new guest, then takes over; messages that arrive meanwhile wait up to twice as
-long.  It takes over at once if there are bystanders.  While one thread leads for longer, the
-resident sleeps, for a ``NAP`` at a time; then it takes over from an aide that had no work.  So a
-process at rest is led by its resident, which wakes for messages and signals only.
+long.  It takes over at once if there are bystanders.  Each check wakes it, and takes the
+interpreter from the guest.  So while guests keep coming, one every ``DENSE`` or more, it checks
+less and less often, down to once in ``LONGEST_PATIENCE``.  If it finds no leader then, the next
+check is soon again: after such a stream, messages wait for one long pause and a short one.  While
+one thread leads for longer, the resident sleeps, for a ``NAP`` at a time; then it takes over from
+an aide that had no work.  So a process at rest is led by its resident, which wakes for messages and
+signals only.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ from time import perf_counter
 from typing import Final
 
 PATIENCE: Final = 0.001  # seconds
+DENSE: Final = 0.002  # seconds
+LONGEST_PATIENCE: Final = 0.02  # seconds
 NAP: Final = 0.5  # seconds; see `Lead.stand_by`
 
 
@@ -103,7 +109,7 @@ class Lead:
         *end*: leads then, at the latest.
         """
         with self._lock:
-            seen = -1
+            seen, patience, waited = -1, PATIENCE, PATIENCE
             while not over():
                 now = perf_counter()
                 if end is not None and now >= end:
@@ -111,6 +117,11 @@ class Lead:
                         self._displace(None)
                         continue  # the last leader may have ended the run
                 elif self.leader or (seen != self._leads and not self._urgent):
+                    if seen >= 0 and (self._leads - seen) * DENSE < waited:
+                        patience = PATIENCE
+                    elif seen >= 0 and self.leader:
+                        patience = max(PATIENCE, min(2 * patience, LONGEST_PATIENCE))
+                    waited = patience if self.leader else PATIENCE
                     # The same thread still leads after a while: it may go on for long.
                     self._asleep = self.leader != 0 and seen == self._leads
                     seen = -1 if self._asleep else self._leads
@@ -118,11 +129,13 @@ class Lead:
                         leads = self._leads
                         self._changed.wait(NAP if end is None else min(NAP, end - now))
                         self._asleep = False
+                        if perf_counter() - now < DENSE:  # it left soon: the next may be like it
+                            patience = max(PATIENCE, min(2 * patience, LONGEST_PATIENCE))
                         if self.leader and self._yields and self._leads == leads:
                             self._displace(None)  # the aide has had no work all the time
                             self._urgent = True
                     else:
-                        self._changed.wait(PATIENCE)
+                        self._changed.wait(waited)
                     continue
                 self._begin(yields=True)
                 return True

@@ -158,6 +158,8 @@ class Listener:
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
         self.connections: set[InConnection] = set()
+        self.waits = False
+        """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
         self.refusals = Refusals(sockets.address)
         self.refused = 0
         """The number of connections closed because of malformed, late or missing bytes."""
@@ -195,6 +197,7 @@ class Listener:
 
     def _wait_for(self, stranger: InConnection | Visitor, door: _Door) -> None:
         door.strangers[stranger] = perf_counter() + self._settings.limits.handshake_timeout
+        self.waits = True
         # The usual peer has introduced itself already: that saves a turn of the loop.
         stranger.on_event(READABLE)
 
@@ -326,6 +329,7 @@ class Listener:
 
     def _pause(self, door: _Door) -> None:
         door.paused_until = perf_counter() + PAUSE
+        self.waits = True
         self._listen(door, 0)
 
     def _listen(self, door: _Door, events: int) -> None:
@@ -347,11 +351,12 @@ class Listener:
     def next_due(self) -> float:
         """When :meth:`tick` wants to be called, on the clock of ``perf_counter``, or infinity."""
         due = math.inf
-        for door in self._doors:  # asked in every turn: mostly there is nobody
+        for door in self._doors:
             if door.paused_until:
                 due = min(due, door.paused_until)
             if door.strangers:
                 due = min(due, next(iter(door.strangers.values())))
+        self.waits = due < math.inf
         return due
 
     @property

@@ -18,7 +18,7 @@ import os
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -53,13 +53,8 @@ STOP_PATIENCE: Final = 5.0
 ROOM: Final = 300  # frames that handlers, and the functions that they call, may need
 
 
-def _stack_has_room() -> bool:
-    """Whether the loop may run on this stack: a `RecursionError` would end the process."""
-    try:
-        sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
-    except ValueError:
-        return True
-    return False
+_HOLDS: Final = object()
+"""The result of the turns of a guest that has got what it waited for."""
 
 
 class _Raised:
@@ -202,7 +197,7 @@ class RunLoop:
         self._handler = None if transmit_only else handler
         try:
             while True:
-                outcome = self._turns(handler, end, transmit_only, self._resident_leaves)
+                outcome = self._turns(handler, end, transmit_only, None)
                 if outcome is not None:
                     return outcome
                 self._lead.leave()
@@ -224,47 +219,38 @@ class RunLoop:
         lead = self._lead
         if self._handler is None or lead.leader == get_ident() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
-        if not _stack_has_room():
-            return False
-        if yields or not undisturbed.hold(self._poller):
-            return self._led(until, seconds, yields=yields)
         try:
-            return self._led(until, seconds, yields=False)
-        finally:
-            undisturbed.release()
-
-    def _led(self, until: Callable[[], bool], seconds: float | None, *, yields: bool) -> bool:
-        lead, aide = self._lead, self._aide
+            sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
+        except ValueError:
+            pass
+        else:
+            return False  # the stack has no room: a `RecursionError` would end the process
         end = None if seconds is None else perf_counter() + seconds
-
-        def leaves() -> bool:
-            if not yields and aide is not None and aide.work.offered:
-                aide.work.disperse()
-            late = end is not None and perf_counter() >= end  # however much there is to deliver
-            return late or until() or lead.claims > 0 or bool(undisturbed.put_off)
-
+        held = not yields and undisturbed.hold(self._poller)
         try:  # at once: a signal handler may raise anywhere
             if not lead.enter(yields=yields, patience=seconds):
                 return False
             handler = self._handler
             if handler is None:
                 return False
-            outcome = self._turns(handler, end, False, leaves)
+            outcome = self._turns(handler, end, False, until, yields=yields)
         except Exception as error:
             self._outcome = _Raised(error)
             return False
         else:
+            if outcome is _HOLDS:
+                return True
             if outcome is not None and not isinstance(outcome, RunExpired):
                 self._outcome = outcome
                 return False
             return until()
         finally:
-            if lead.leader == get_ident():
-                lead.leave(urgent=bool(self._inbox.ring) or self._outcome is not None)
-
-    def _resident_leaves(self) -> bool:
-        aide = self._aide
-        return self._lead.claims > 0 or (aide is not None and aide.relieve())
+            try:
+                if lead.leader == get_ident():
+                    lead.leave(urgent=bool(self._inbox.ring) or self._outcome is not None)
+            finally:
+                if held:
+                    undisturbed.release()
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
@@ -276,10 +262,21 @@ class RunLoop:
         return RunTerminated() if outcome is None else outcome
 
     def _turns(
-        self, handler: Any, end: float | None, transmit_only: bool, leaves: Callable[[], bool]
+        self,
+        handler: Any,
+        end: float | None,
+        transmit_only: bool,
+        until: Callable[[], bool] | None,
+        *,
+        yields: bool = False,
     ) -> Any:
-        """The result for :meth:`run`, or None if the calling thread *leaves* the lead."""
+        """The result for :meth:`run`, or None if the calling thread leaves the lead.
+
+        A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
+        leaves when another thread is to lead.
+        """
         polled, inbox, outbox = False, self._inbox, self._outbox
+        lead, heap = self._lead, self._timers.heap
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
@@ -291,7 +288,11 @@ class RunLoop:
             if outbox.dirty:
                 outbox.flush()
             completed = bool(outbox.finished) and self._complete()
-            now, due = perf_counter(), self._due()
+            now = perf_counter()
+            if self._listener.waits or self._ack_due:
+                due = self._due()
+            else:  # nearly always
+                due = heap[0][0] if heap else math.inf
             if due <= now or self._signals or outbox.unsettled:
                 self._tick(now)
                 due = self._due()
@@ -301,8 +302,18 @@ class RunLoop:
                     return RunTerminated()
                 if transmit_only and done:
                     return 0
-            elif leaves():
-                return None
+            elif until is None:
+                if lead.claims > 0 or (self._aide is not None and self._aide.relieve()):
+                    return None
+            else:
+                aide = self._aide
+                if not yields and aide is not None and aide.work.offered:
+                    aide.work.disperse()
+                if until():
+                    return _HOLDS
+                late = end is not None and now >= end  # however much there is to deliver
+                if late or lead.claims > 0 or undisturbed.put_off:
+                    return None
             self._resting = True
             ready_now = bool(inbox.ring) and not (transmit_only or self._aborting)
             if end is not None:
@@ -313,7 +324,10 @@ class RunLoop:
                 due = now
             elif self._leaving or outbox.unsettled:
                 due = self._sooner(now, due)
-            self._sleep(None if due == math.inf else max(0.0, due - now))
+            ready = self._poller.wait(None if due == math.inf else max(0.0, due - now))
+            if ready and not self._watch_pending:
+                self._watch_pending = True
+                self._take_local(WatchMessage(ready))
             polled = True
         return RunTerminated()
 
@@ -335,11 +349,7 @@ class RunLoop:
                 connection = cast("InConnection", source)
                 frame = connection.pop()
                 if frame[0] == framing.RAW and self._raw is not None:
-                    self._outbox.begin_handler()
-                    try:
-                        self._raw(frame[1], connection.sender)
-                    finally:
-                        self._outbox.end_handler()
+                    self._take_raws([frame[1]], connection.sender)
                     continue
                 received = self._decoded(connection, frame)
                 if received is None:
@@ -355,23 +365,28 @@ class RunLoop:
                 return None
         return None
 
-    def _take_raws(self, frames: list[bytes], sender: ActorAddress) -> None:
-        """Deliver raw frames that were just read, as nothing of their sender waits before them."""
+    def _take_raws(self, frames: Sequence[bytes | bytearray], sender: ActorAddress) -> None:
+        """Deliver raw frames.  If they were just read, nothing of their sender waits before."""
         self._resting = False  # it was about to sleep
         outbox, raw = self._outbox, self._raw
-        outbox.begin_handler()
+        outbox.handling_since, outbox.handling = perf_counter(), get_ident()
         try:
             for data in frames:
                 raw(data, sender)  # type: ignore[misc] # it is there: see `_turns`
         finally:
-            outbox.end_handler()
+            outbox.handling = 0
+            if outbox.dirty:
+                outbox.flush()
 
     def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
-        self._outbox.begin_handler()
+        outbox = self._outbox
+        outbox.handling_since, outbox.handling = perf_counter(), get_ident()
         try:
             return handler(envelope)
         finally:
-            self._outbox.end_handler()
+            outbox.handling = 0
+            if outbox.dirty:
+                outbox.flush()
 
     def _stopped_by_handler(self) -> RunHandlerResult:
         self.acknowledge()  # the process may exit without running again
@@ -418,7 +433,7 @@ class RunLoop:
             self.acknowledge()
         if self._outbox.unsettled:
             self._outbox.tick()
-        if self._listener.next_due <= now:
+        if self._listener.waits and self._listener.next_due <= now:
             self._listener.tick(now)
         while self._signals:
             self._take_local(self._signals.popleft())
@@ -447,7 +462,8 @@ class RunLoop:
 
     def _due(self) -> float:
         """When `_tick` has work next; infinity if it has none."""
-        due, heap = self._listener.next_due, self._timers.heap
+        listener, heap = self._listener, self._timers.heap
+        due = listener.next_due if listener.waits else math.inf
         if heap and heap[0][0] < due:
             due = heap[0][0]
         return min(due, self._ack_at) if self._ack_due else due
@@ -459,12 +475,6 @@ class RunLoop:
             patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
             due = min(due, now + patience - waited)
         return min(due, now + RETRY_DELAY) if self._outbox.unsettled else due
-
-    def _sleep(self, timeout: float | None) -> None:
-        ready = self._poller.wait(timeout)
-        if ready and not self._watch_pending:
-            self._watch_pending = True
-            self._take_local(WatchMessage(ready))
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:

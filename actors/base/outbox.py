@@ -65,8 +65,10 @@ class Outbox:
         """The connections that are being made; :meth:`tick` is to be called every
         ``RETRY_DELAY``."""
         self.dirty: list[OutConnection] = []
-        self._handling: int = 0  # identity of the thread that is in a handler, or 0
-        self._handling_since = 0.0
+        self.handling: int = 0
+        """Identity of the thread that is in a handler, or 0.  Its messages are collected, and the
+        loop writes them when the handler has returned."""
+        self.handling_since = 0.0
         self._closed = False
 
     # -- sending ----------------------------------------------------------------------
@@ -82,11 +84,15 @@ class Outbox:
                 if intent is not None:
                     self.finish(intent, SendStatus.DeadTarget)
                 return None
-            connection.enqueue(parts, intent)
+            for part in parts:
+                connection.enqueued += len(part)
+            connection.parts.extend(parts)
+            if intent is not None:
+                connection.expect(intent)
             if (
-                self._handling == threading.get_ident()
-                and connection.queued_bytes < FLUSH_BYTES
-                and perf_counter() - self._handling_since < HANDLER_PATIENCE
+                self.handling == threading.get_ident()
+                and connection.enqueued - connection.written < FLUSH_BYTES
+                and perf_counter() - self.handling_since < HANDLER_PATIENCE
             ):
                 if not connection.dirty:
                     connection.dirty = True
@@ -108,17 +114,6 @@ class Outbox:
         with self.lock:
             finished, self.finished = self.finished, []
         return finished
-
-    def begin_handler(self) -> None:
-        """The calling thread enters a handler: collect its messages."""
-        self._handling_since = perf_counter()
-        self._handling = threading.get_ident()
-
-    def end_handler(self) -> None:
-        """The handler has returned: write its messages."""
-        self._handling = 0
-        if self.dirty:
-            self.flush()
 
     def flush(self) -> None:
         """Write the collected messages."""

@@ -114,7 +114,6 @@ class OutConnection:
         "_ends",
         "_events",
         "_outbox",
-        "_parts",
         "_target",
         "_tried",
         "_unacked",
@@ -122,6 +121,7 @@ class OutConnection:
         "deadline",
         "dirty",
         "enqueued",
+        "parts",
         "sock",
         "state",
         "used",
@@ -135,7 +135,9 @@ class OutConnection:
         self._tried = 0  # addresses of its host
         self._events = 0
         self._find_way()
-        self._parts: deque[Part] = deque()
+        self.parts: deque[Part] = deque()
+        """What is still to be written.  Who appends to them counts the bytes in `enqueued`, and
+        flushes."""
         self._ends: deque[int] = deque()  # stream offsets at which unwritten messages end
         self._unacked: deque[Any] = deque()  # intents, oldest first
         self._acked = 0
@@ -203,7 +205,7 @@ class OutConnection:
         opening = self._dialler.opening
         if self._dialler.done:
             self.state = ConnectionState.OPEN
-            self._parts.appendleft(opening)
+            self.parts.appendleft(opening)
             self.written -= len(opening)  # offsets count from the first frame
         else:
             self.state = ConnectionState.SHAKING
@@ -240,13 +242,8 @@ class OutConnection:
 
     # -- sending ----------------------------------------------------------------------
 
-    def enqueue(self, parts: list[Part], intent: object) -> None:
-        """Append one message, or a raw frame without an *intent*.  The caller flushes."""
-        for part in parts:
-            self.enqueued += len(part)
-        self._parts.extend(parts)
-        if intent is None:
-            return
+    def expect(self, intent: object) -> None:
+        """The last of `parts` end the message of *intent*, which the peer will acknowledge."""
         self._ends.append(self.enqueued)
         self._unacked.append(intent)
         if not len(self._unacked) % READ_ACKS_EVERY:
@@ -278,7 +275,7 @@ class OutConnection:
         if self.state is ConnectionState.OPEN:
             request = control(ACK_REQUEST)
             self.enqueued += len(request)
-            self._parts.append(request)
+            self.parts.append(request)
             self.flush()
 
     def flush(self) -> None:
@@ -286,7 +283,7 @@ class OutConnection:
         self.dirty = False
         if self.state is not ConnectionState.OPEN:
             return
-        parts = self._parts
+        parts = self.parts
         budget = BYTES_PER_TURN
         try:
             while parts and budget > 0:
@@ -317,7 +314,7 @@ class OutConnection:
             self._listen_for(events)
 
     def _wrote(self, count: int) -> None:
-        parts = self._parts
+        parts = self.parts
         self.written += count
         while count:
             size = len(parts[0])
@@ -353,7 +350,7 @@ class OutConnection:
                 self._shake_hands()
             elif self.state is ConnectionState.OPEN and events & ~WRITABLE:
                 self._read_acks(fail=True)
-            if self._parts:
+            if self.parts:
                 self.flush()
         except NobodyThere:
             self.fail(SendStatus.DeadTarget)
@@ -453,6 +450,6 @@ class OutConnection:
         """Close the socket and drop unwritten messages."""
         self.state = ConnectionState.CLOSED
         self._leave_socket()
-        self._parts.clear()
+        self.parts.clear()
         self._ends.clear()
         self.written = self.enqueued

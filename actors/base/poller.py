@@ -10,8 +10,9 @@ descriptors, but it is the same on every system, so the tests on Linux run the c
 **Spinning.**  When a core goes idle, the next message pays for waking it: tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
 ``spin`` seconds.  It does so only while that pays: a spin that ends without an event doubles
-the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  A system
-at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
+the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  An event that
+the first look finds does neither, as no spin was needed: in a crowded process there always is one.
+A system at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
 
 A spin also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another
 thread of this process had the interpreter, or another process the core.  Further spinning would
@@ -149,7 +150,12 @@ class Poller:
         """
         if timeout is not None:
             timeout = min(timeout, LONGEST)  # who waits looks at the clock himself
-        events = self._spinning(timeout)
+        events: list[tuple[int, int]] = []
+        if self._spin and timeout != 0:
+            if self._skips[0] > 0:
+                self._skips[0] -= 1
+            else:
+                events = self._spinning(timeout)
         if not events:
             self.asleep = True
             try:
@@ -172,24 +178,19 @@ class Poller:
         return ready
 
     def _spinning(self, timeout: float | None) -> list[tuple[int, int]]:
-        if not self._spin or timeout == 0:
-            return []
-        skips = self._skips
-        if skips[0] > 0:
-            skips[0] -= 1
-            return []
+        skips, poll, looks = self._skips, self._epoll.poll, 0
         last = perf_counter()
         end = last + (self._spin if timeout is None else min(self._spin, timeout))
-        poll = self._epoll.poll
         while True:
             events: list[tuple[int, int]] = poll(0)
             if events:
-                skips[1] = 1
+                if looks:  # or else it was there before, and says nothing about spinning
+                    skips[1] = 1
                 return events
             now = perf_counter()
             if now >= end or now - last > CONTENDED:
                 break
-            last = now
+            last, looks = now, looks + 1
         skips[0] = skips[1]
         skips[1] = min(2 * skips[1], MAX_SKIPS)
         return []

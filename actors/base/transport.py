@@ -226,7 +226,9 @@ class Transport:
         """
         if len(data) > self.settings.limits.max_message_bytes:
             self._check_size(len(data), ActorAddress(address))
-        self._outbox.post(address, framing.raw(data), None)
+        header = framing.HEADER.pack(len(data), 0, framing.RAW)
+        small = len(data) < framing.JOIN
+        self._outbox.post(address, [header + data] if small else [header, data], None)
 
     def _check_size(self, size: int, target: ActorAddress) -> None:
         limit = self.settings.limits.max_message_bytes

@@ -312,9 +312,12 @@ class Calls(Internal):
     # ---- inside
 
     def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        return Future.of(
-            self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
-        )
+        core = self._core
+        plain = timeout is None and not core.closed  # nearly always
+        seconds = core.settings.timeout if plain else self._patience(timeout)
+        future: Future[Any] = Future.__new__(Future)
+        future.fill(core, self._packer, self._waits, what, seconds, rref=rref)
+        return future
 
     def _patience(self, timeout: float | None) -> float:
         """The seconds that a wait may take.
@@ -369,13 +372,14 @@ class Calls(Internal):
         if core.closed:
             core.check_open()
         dead = core.context.dead
-        if dead.firsts or not core.peers.knows(to.id):
+        if dead.firsts or to.id not in core.peers.resolved:
             with core.lock:
                 if to.id in dead:
                     how = core.context.entries.how(to.id)
                     raise WorkerDiedError(f"worker {to} died{how}; choose another one")
                 core.peers.learn(to.id, to.address)
-        if delivery.lighter(to.id, min(MAX_BACKLOG, MAX_UNSENT), MAX_BACKLOG_BYTES):
+        channel = delivery.channels.get(to.id)
+        if channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES):
             return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
@@ -418,7 +422,7 @@ class Calls(Internal):
         for that function.
         """
         core, seconds = self._core, self._core.settings.timeout
-        nested = flow != "results" and core.pool.inside
+        nested = flow != "results" and core.pool.mine.inside
         patience = time.monotonic() + NESTED_PATIENCE
 
         def ready() -> bool:

@@ -96,10 +96,35 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     deadline: float | None
     """When waits end that name no timeout; None: `_timeout` seconds after they began."""
 
+    # What most futures never change. The first three are those of `concurrent.futures`.
+    _state = "PENDING"
+    _result: Any = None
+    _exception: BaseException | None = None
+    call: CallId | None = None
+    moved = False
+    """The answer was that the value is elsewhere; by then this endpoint has learned where."""
+    asker: weakref.ref[Keeper] | None = None
+    """The handle that fetches the value; it keeps the value if it is frozen."""
+    after: Future[Any] | None = None
+    """Of a chained future: the future that must be done first."""
+    place: Place | None = None
+    """The line of the program that made the call."""
+    overlooked = False
+    """It is the library's own: nobody will miss its error."""
+    leader: Leads | None = None
+    """A loop whose leader is to look when the outcome is there, as it waits for that."""
+    _waited: threading.Condition | None = None
+    _taken = False
+    _cargo: Cargo | None = None
+    _hold: Hold | None = None
+    """The hold of the references that came with the reply."""
+    _mine = False
+    """Whether the program sets it."""
+
     def __init__(self) -> None:
         front = frame().core.front
         timeout = front.core.settings.timeout
-        self._fill(front.core, front.calls.packer, front.waits, "a Future", timeout)
+        self.fill(front.core, front.calls.packer, front.waits, "a Future", timeout)
         self.deadline, self._mine = None, True
         front.calls.made(self)
 
@@ -116,11 +141,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     ) -> Self:
         """The future of a request; *what* is the awaited thing in words."""
         self = cls.__new__(cls)
-        self._fill(core, packer, waits, what, timeout, rref=rref)
-        self.deadline = time.monotonic() + timeout
+        self.fill(core, packer, waits, what, timeout, rref=rref)
         return self
 
-    def _fill(
+    def fill(
         self,
         core: Core,
         packer: Packer,
@@ -130,42 +154,20 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         *,
         rref: RRefId | None = None,
     ) -> None:
-        # What `concurrent.futures.Future.__init__` sets, but for `_condition`.
-        self._state = "PENDING"
-        self._result: Any = None
-        self._exception: BaseException | None = None
+        """Make a future that was made without `__init__` one of a request: see `of`."""
         self._waiters: list[Any] = []
         self._done_callbacks: list[Callable[[Any], object]] = []
-        self.call: CallId | None = None
-        self.moved = False
-        """The answer was that the value is elsewhere; by then this endpoint has learned where."""
-        self.asker: weakref.ref[Keeper] | None = None
-        """The handle that fetches the value; it keeps the value if it is frozen."""
-        self.after: Future[Any] | None = None
-        """Of a chained future: the future that must be done first."""
         self._core = core
         self._packer = packer
         self._waits = waits
         self._what = what
         self._rref = rref
         self._timeout = timeout
-        self.place: Place | None = None
-        """The line of the program that made the call."""
-        self.overlooked = False
-        """It is the library's own: nobody will miss its error."""
+        self.deadline = time.monotonic() + timeout
         self._deciding = RLock()
         """Guards the state, so it decides between an outcome and a cancel. Reentrant, as a callback
         of a cancel may cancel again."""
-        self._waited: threading.Condition | None = None
-        self._leader: Leads | None = None
-        """What runs a loop until the outcome is there."""
         self._taking = threading.Lock()
-        self._taken = False
-        self._cargo: Cargo | None = None
-        self._hold: Hold | None = None
-        """The hold of the references that came with the reply."""
-        self._mine = False
-        """Whether the program sets it."""
 
     # ---- filled by the endpoint, in the mailbox thread
 
@@ -201,10 +203,6 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._exception = error
             self._finished()
 
-    def tell(self, loop: Leads) -> None:
-        """Have the leader of *loop* look when the outcome is there. Takes no lock."""
-        self._leader = loop
-
     if not TYPE_CHECKING:  # for the type checker it is the attribute of the base
 
         @property
@@ -231,8 +229,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 (waiter.add_result if self._exception is None else waiter.add_exception)(self)
             if self._waited is not None:
                 self._waited.notify_all()
-        if self._leader is not None:
-            self._leader.look()
+        if self.leader is not None:
+            self.leader.look()
         if self._done_callbacks:
             self._invoke_callbacks()  # type: ignore[attr-defined] # typeshed leaves it out
 
@@ -445,14 +443,15 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         core = self._core
         if self._state in _OVER:
             return
-        left = max(1e-3, self.left())
+        left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
+        left = max(1e-3, left)
         if timeout is not None:
             left = check_timeout(timeout, left, poll=True)
         if os.getpid() != core.pid:
             core.check_process()
         if core.loop_thread is not None and core.in_loop():
             core.check_may_block(self.what)
-        if found() is None and not core.pool.inside:  # in a thread of the program's
+        if found() is None and not core.pool.mine.inside:  # in a thread of the program's
             came = core.port.wait(self, left)
         else:
             self._check_self_wait()
@@ -544,10 +543,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         )
 
     def __del__(self) -> None:
-        hold = getattr(self, "_hold", None)
-        if hold is not None:
-            self._core.discards.gone(hold)
-        if not getattr(self, "_taken", True) and self._state == "FINISHED":
+        if self._hold is not None:
+            self._core.discards.gone(self._hold)
+        if not self._taken and self._state == "FINISHED":
             self._drop()
 
     def _drop(self) -> None:

@@ -90,7 +90,7 @@ class Unasked(Internal):
         """*rref* is freed, and nobody has fetched its error. Under the lock."""
         report = report_of(rref, failure)
         core = self._core
-        creator = core.peers.address_of(rref.creator)
+        creator = core.peers.addresses.get(rref.creator)
         if rref.creator == core.me:
             core.chores.submit(self._log_creation, report)
         elif creator is None or rref.creator in core.context.dead:

@@ -2,13 +2,14 @@
 
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
-threads do the jobs that the aide does not get to. A kind of job counts as brief until one job of it
-runs for longer than `BRIEF`. From then on its jobs go to the pool.
+threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
+it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
+met a pause that was not its own: of the garbage collector, or of the whole process.
 
-The kind can come back, as the long job may have met a pause that was not its own: of the garbage
-collector, or of the whole process. In the pool every job takes somewhat longer, as threads are
-woken and take turns. So a kind that has been `NEARLY` brief there several times in a row is offered
-again, on trial. A kind that fails its trial needs twice as many such runs before its next trial.
+The kind can come back, as both may have met one. In the pool every job takes somewhat longer, as
+threads are woken and take turns. So a kind that has been `NEARLY` brief there several times in a
+row is offered again, on trial. A kind that fails its trial needs twice as many such runs before its
+next trial.
 
 Jobs begin in the order in which they came: nothing is offered while a pool has a queue, and offered
 jobs go before others.
@@ -43,7 +44,7 @@ AT_ONCE = 16
 
 
 class Trial(msgspec.Struct):
-    """A kind of job that was not brief."""
+    """A kind of job whose last one was not brief."""
 
     proofs: int
     """Jobs that have to be nearly brief before its next trial."""
@@ -96,7 +97,7 @@ class Brief:
                 self._long.pop(kind, None)
         elif trial is None:
             if len(self._long) < MOST_KINDS:
-                self._long[kind] = Trial(PROOFS, PROOFS)
+                self._long[kind] = Trial(PROOFS // 2, 0)  # the next one decides
         elif not trial.left:
             trial.proofs = trial.left = min(2 * trial.proofs, MOST_PROOFS)
         elif seconds <= NEARLY:

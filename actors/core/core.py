@@ -197,12 +197,13 @@ class Core(Internal):
                     finally:
                         packets = self.outlet.packets(gather=gather)
             finally:
-                self.conclude(packets, later)
+                if packets:
+                    self.outlet.post(packets)
+                if later:
+                    self.conclude(later)
 
-    def conclude(self, packets: Outgoing, later: Later) -> None:
-        """Send, and complete futures, after the lock is given back. One failure stops no other."""
-        if packets:
-            self.outlet.post(packets)
+    def conclude(self, later: Later) -> None:
+        """Complete futures, after the lock is given back. One failure stops no other."""
         for each in later:
             try:
                 each()
@@ -257,7 +258,27 @@ class Core(Internal):
     ) -> None:
         """Let *message*, number *number* of *sender*, take effect, or refuse it. Under the lock."""
         try:
-            effects = self._received(sender, message, number)
+            if isinstance(message, Malformed):
+                raise ProtocolError(f"the message is malformed: {message.why}")  # noqa: TRY301 - handled below
+            payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
+            if type(payload) is Payload:
+                if payload.functions and sender != self.me:  # first: a refused message counts, too
+                    message = self.outlet.unshelve(sender, message)
+                    payload = payload_of(message)
+                if payload.peers:
+                    self.learn(*payload.peers)
+                if payload.buffers:
+                    payload.take()  # it is opened already, or will be refused
+                if payload.buffers or len(payload.data) >= NOTED:
+                    self.outlet.note(sender, message, payload)
+            if self.sites.wanted and isinstance(message, Create):
+                self.note_site(message.rref, message.cargo)
+            effects = self.context.take(sender, message)
+            observer = self.observers.get(type(message))
+            if observer is not None:
+                observer(message)
+            if self.tracer:
+                self.tracer.received(sender, message, number, effects)
         except Exception as error:  # malformed in any way: the next messages take effect
             self.refuse(f"{type(message).__name__} of {sender}", error, sender)
             return
@@ -265,30 +286,6 @@ class Core(Internal):
             self.carry_out(effects, later, noted=True)
         except Exception as error:  # for example no thread to be had: the next messages take effect
             self._failed(f"{type(message).__name__} of {sender}", error)
-
-    def _received(self, sender: WorkerId, message: Message, number: int | None) -> list[Effect]:
-        if isinstance(message, Malformed):
-            raise ProtocolError(f"the message is malformed: {message.why}")
-        payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
-        if type(payload) is Payload:
-            if payload.functions and sender != self.me:  # first: a refused message counts, too
-                message = self.outlet.unshelve(sender, message)
-                payload = payload_of(message)
-            if payload.peers:
-                self.learn(*payload.peers)
-            if payload.buffers:
-                payload.take()  # it is opened already, or will be refused
-            if payload.buffers or len(payload.data) >= NOTED:
-                self.outlet.note(sender, message, payload)
-        if self.sites.wanted and isinstance(message, Create):
-            self.note_site(message.rref, message.cargo)
-        effects = self.context.take(sender, message)
-        observer = self.observers.get(type(message))
-        if observer is not None:
-            observer(message)
-        if self.tracer:
-            self.tracer.received(sender, message, number, effects)
-        return effects
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """Note where *rref* was created, if the payload of *cargo* has it. Under the lock."""
@@ -326,12 +323,12 @@ class Core(Internal):
         Under the lock: a dead endpoint must not be learned.
         """
         for info in infos:
-            if not self.peers.knows(info.id) and info.id not in self.context.dead:
+            if info.id not in self.peers.resolved and info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)
 
     def address_of(self, worker: WorkerId) -> ActorAddress | None:
         """The address of *worker*, maybe this endpoint itself; None if nobody introduced it."""
-        return self.address if worker == self.me else self.peers.address_of(worker)
+        return self.address if worker == self.me else self.peers.addresses.get(worker)
 
     def owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*."""

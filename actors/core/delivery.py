@@ -35,6 +35,7 @@ from ..wire import parcels
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
+from ..wire.parcels import Parcel
 from . import port
 from .core import Internal
 from .counters import Tally
@@ -71,15 +72,6 @@ MAX_WAITING_BYTES = 64 << 20
 wait."""
 
 
-class Crowd(threading.Condition):
-    """Threads that wait; mostly there are none."""
-
-    def tell(self) -> None:
-        """Have them look again."""
-        if self._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
-            self.notify_all()
-
-
 class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that arrive."""
 
@@ -100,7 +92,8 @@ class Delivery(Internal):
         """By flow: payloads that arrived and that no code has begun with."""
         self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
-        self.room = Crowd(core.lock)
+        self.channels = self._links.channels
+        self.room = threading.Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
     # ---- out; under the lock unless the docstring says otherwise
@@ -152,8 +145,12 @@ class Delivery(Internal):
         now = time.monotonic()
         packets, news = links.packets(now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
-        state = core.context.state
-        core.mints.note((state.forks, state.calls), now)
+        state, mints = core.context.state, core.mints
+        minted = state.forks, state.calls
+        if now < mints.due:
+            mints.latest = minted
+        elif minted != mints.latest:
+            mints.note(minted, now)
         if news:
             core.wake()  # the mailbox thread keeps the time
         return packets
@@ -162,7 +159,7 @@ class Delivery(Internal):
         """Hand *packets* to the port, without the lock."""
         core = self._core
         for worker, packet in packets:
-            address = core.peers.address_of(worker)
+            address = core.peers.addresses.get(worker)
             if address is None or core.address is None:
                 if worker not in core.context.dead:
                     log.error("%s has no address of %s, and cannot send to it", core.me, worker)
@@ -172,33 +169,28 @@ class Delivery(Internal):
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
-                if len(packet.messages) < 2:
-                    self._leave(worker, address, packet)
-                    continue
-                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
-                    self._leave(worker, address, piece)
+                one = len(packet.messages) < 2  # nearly always
+                most = 0 if one else min(PACKET_BYTES, self._port.largest())
+                for piece in (packet,) if one else pieces(packet, most):
+                    introduced: tuple[WorkerInfo, ...] = ()
+                    for message in piece.messages:
+                        if type(message) in NAMING and not (
+                            isinstance(message, Reply) and not message.loans and not message.moved
+                        ):
+                            introduced = self._introduce(piece)
+                            break
+                    parcel = None
+                    if self._parcels and self._faulty is None:
+                        parcel = parcels.pack(core.me, worker, piece, introduced)
+                    if parcel is not None:
+                        self._port.post_parcel(address, parcel)
+                    else:
+                        me = WorkerInfo(core.me, core.address)
+                        envelope = Envelope(me, worker, *encode(piece), introduced)
+                        (self._faulty or self._port).post(address, envelope)
             except Exception as error:  # it counts as lost, and is sent again
                 if not core.closed:
                     log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
-
-    def _leave(self, to: WorkerId, address: ActorAddress, packet: Packet) -> None:
-        """Send *packet*, in the form that travels."""
-        core = self._core
-        introduced: tuple[WorkerInfo, ...] = ()
-        for message in packet.messages:
-            if type(message) in NAMING and not (
-                isinstance(message, Reply) and not message.loans and not message.moved
-            ):
-                introduced = self._introduce(packet)
-                break
-        if self._parcels and self._faulty is None:
-            parcel = parcels.pack(core.me, to, packet, introduced)
-            if parcel is not None:
-                self._port.post_parcel(address, parcel)
-                return
-        me = WorkerInfo(core.me, core.address)
-        way = self._faulty or self._port
-        way.post(address, Envelope(me, to, *encode(packet), introduced))
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""
@@ -226,10 +218,6 @@ class Delivery(Internal):
             return 0, 0  # they are in its own futures already
         with self._core.lock:
             return 0, self.intakes[flow].share(worker)
-
-    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
-        """Whether the `load` of *worker* is certainly smaller than this. Cheap. In any thread."""
-        return worker != self._core.me and self._links.lighter(worker, messages, size)
 
     def press(self, worker: WorkerId, flow: Flow) -> None:
         """Send *worker* the messages that wait for room, as if it had some. In any thread."""
@@ -274,7 +262,7 @@ class Delivery(Internal):
 
     def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
         """A retransmission is useless, and costs memory, while the last copy is still unwritten."""
-        address = self._core.peers.address_of(worker)
+        address = self._core.peers.addresses.get(worker)
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
     def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
@@ -292,21 +280,18 @@ class Delivery(Internal):
     def take(self, envelope: Envelope) -> None:
         """Let *envelope*'s messages take effect, in order, and answer. Raises `ProtocolError`."""
         packet = decode(envelope.packet, envelope.payloads, check_payload)
-        self._take(envelope.sender, envelope.to, packet, envelope.peers)
+        sender, buffers = envelope.sender, _has_buffers(packet)
+        parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
+        self.take_parcel(parcel, sender.address)
 
-    def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
-        """The same for a parcel from *address*. Raises `ProtocolError`."""
-        sender, to, packet, peers = parcels.unpack(data)
-        self._take(WorkerInfo(sender, address), to, packet, peers)
-
-    def _take(
-        self, sender: WorkerInfo, to: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...]
-    ) -> None:
+    def take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
+        """The same for a *parcel* from *address*. Raises `ProtocolError`."""
         core = self._core
-        who = sender.id
+        who, to, packet, peers, buffers = parcel
         if to != core.me or who == core.me:
+            sender = WorkerInfo(who, address)
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
-        known = core.peers.knows(who)
+        known = who in core.peers.resolved
         if not known and not is_name(who.name):  # the name would go on to others
             raise ProtocolError("the name of the packet's sender is no text in UTF-8")
         later: Later = []
@@ -319,10 +304,10 @@ class Delivery(Internal):
                 now = context.state.now = time.monotonic()
                 tally.packets_received += 1
                 if peers or not known:
-                    core.learn(sender, *peers)
+                    core.learn(WorkerInfo(who, address), *peers)
                 if core.discards.ended:
                     core.discards.sweep(context, core.carry_out, later)
-                if _has_buffers(packet):
+                if buffers:
                     _open(packet, self._links.handed(who))
                 full = partial(self._full, who)
                 messages, number = self._links.receive(who, packet, now, full)
@@ -331,10 +316,15 @@ class Delivery(Internal):
                     if type(message) not in ABOUT_ROOM:
                         core.receive(who, message, later, number)
                     number += 1
-                self.room.tell()
-                packets = self.packets()
+                if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                    self.room.notify_all()
+                if self._links.dirty or self._links.owing or core.tracer:
+                    packets = self.packets()
         finally:
-            core.conclude(packets, later)
+            if packets:
+                self.post(packets)
+            if later:
+                core.conclude(later)
 
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """Count *payload*, which came with *message* and is large enough. Under the lock."""

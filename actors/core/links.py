@@ -32,7 +32,8 @@ class Links:
     """The channels of one endpoint."""
 
     def __init__(self) -> None:
-        self._channels: dict[WorkerId, Channel] = {}
+        self.channels: dict[WorkerId, Channel] = {}
+        """The channel to each peer, from its first message on."""
         # Dicts for sets: the order of sending must not depend on hashes, as simulations are
         # replayed.
         self.dirty: dict[WorkerId, None] = {}
@@ -67,11 +68,11 @@ class Links:
         self.dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return (self._channels.get(to) or self._channel(to)).send(message, flow, size)
+        return (self.channels.get(to) or self._channel(to)).send(message, flow, size)
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
-        channel = self._channels.get(to)
+        channel = self.channels.get(to)
         if channel is not None:  # None: it has died just now
             channel.press(flow)
             self.dirty[to] = None
@@ -79,7 +80,7 @@ class Links:
 
     def handed(self, sender: WorkerId) -> int:
         """The number of messages of *sender* that have been handed over."""
-        return (self._channels.get(sender) or self._channel(sender)).handed
+        return (self.channels.get(sender) or self._channel(sender)).handed
 
     def receive(
         self, sender: WorkerId, packet: Packet, now: float, full: Full = tuple
@@ -89,9 +90,10 @@ class Links:
         The flows in ``full()`` get no room until `give` finds them no longer full. Raises
         `ProtocolError`.
         """
-        channel = self._channels.get(sender) or self._channel(sender)
+        channel = self.channels.get(sender) or self._channel(sender)
         messages = channel.receive(packet, now, full)
-        if channel.eager(now):  # or the window has room now
+        due = channel.acknowledge_at
+        if channel.unsent or (due is not None and now >= due):  # or the window has room now
             self.dirty[sender] = None
             self._tell_released(sender, channel)
         if channel.owed:
@@ -131,13 +133,17 @@ class Links:
         packets, news = [], False
         dirty, self.dirty = self.dirty, {}
         for worker in dirty:
-            channel = self._channels.get(worker)
-            if gather and channel is not None and CROWD <= channel.in_flight < delivery.WINDOW:
-                gathered = channel.backlog - channel.in_flight
-                if gathered < GATHERED and worker not in self._prompt:
-                    self.dirty[worker] = None
-                    news = True
-                    continue
+            channel = self.channels.get(worker)
+            if (
+                gather
+                and channel is not None
+                and CROWD <= len(channel.flight) < delivery.WINDOW
+                and len(channel.unsent) < GATHERED
+                and worker not in self._prompt
+            ):
+                self.dirty[worker] = None
+                news = True
+                continue
             self._prompt.discard(worker)
             packet = channel.packet(now) if channel is not None else None
             if packet is not None:
@@ -148,14 +154,14 @@ class Links:
 
     def due(self, now: float) -> Outgoing:
         """The retransmissions and the lone acknowledgements that are due at *now*."""
-        found = ((worker, self._channels[worker].tick(now)) for worker in self._timed)
+        found = ((worker, self.channels[worker].tick(now)) for worker in self._timed)
         return [(worker, packet) for worker, packet in found if packet is not None]
 
     def deadline(self) -> float | None:
         """The time when `due` has something next; None while nothing is awaited."""
         dues: list[float] = []
         for worker in list(self._timed):
-            deadline = self._channels[worker].deadline
+            deadline = self.channels[worker].deadline
             if deadline is None:
                 self._timed.pop(worker, None)
             else:
@@ -164,40 +170,35 @@ class Links:
 
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
         """Messages, and bytes of *flow*, that *worker* has not taken: see `Channel.load`."""
-        channel = self._channels.get(worker)
+        channel = self.channels.get(worker)
         return channel.load(flow) if channel is not None else (0, 0)
-
-    def lighter(self, worker: WorkerId, messages: int, size: int) -> bool:
-        """Whether *worker* has certainly a smaller load than this: see `Channel.lighter`."""
-        channel = self._channels.get(worker)
-        return channel is None or channel.lighter(messages, size)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
         """All messages without acknowledgement, each with its receiver."""
-        for worker, channel in self._channels.items():
+        for worker, channel in self.channels.items():
             for message in channel.unacknowledged:
                 yield worker, message
 
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
-        channel = self._channels.get(worker)
+        channel = self.channels.get(worker)
         return channel.unacknowledged if channel is not None else []
 
     @property
     def backlogged(self) -> bool:
         """Whether a sent message has no acknowledgement, or waits for room."""
-        return any(each.backlog or each.waits for each in list(self._channels.values()))
+        return any(each.backlog or each.waits for each in list(self.channels.values()))
 
     def repeated(self) -> tuple[int, int]:
         """Two counts so far: messages sent again, and messages received again and dropped."""
-        channels = self._channels.values()
+        channels = self.channels.values()
         again, twice = self._gone
         again += sum(channel.retransmissions for channel in channels)
         return again, twice + sum(channel.duplicates for channel in channels)
 
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again."""
-        channel = self._channels.pop(worker, None)
+        channel = self.channels.pop(worker, None)
         if channel is not None:
             again, twice = self._gone
             self._gone = again + channel.retransmissions, twice + channel.duplicates
@@ -207,7 +208,7 @@ class Links:
         self._prompt.discard(worker)
 
     def _channel(self, worker: WorkerId) -> Channel:
-        channel = self._channels.get(worker)
+        channel = self.channels.get(worker)
         if channel is None:
-            channel = self._channels[worker] = Channel()
+            channel = self.channels[worker] = Channel()
         return channel

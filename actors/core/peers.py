@@ -24,25 +24,17 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
 
 
-class Peer:
-    """One other endpoint, as far as this one knows it."""
-
-    __slots__ = ("address", "near", "resolved")
-
-    def __init__(self) -> None:
-        self.address: ActorAddress | None = None
-        """Its address."""
-        self.resolved = False
-        """Whether that is more than its number among its creator's children."""
-        self.near: bool | None = None
-        """Whether it sees this process, and so can open its shared memory; None: not known."""
-
-
 class Peers:
     """The living endpoints that one endpoint knows. Thread-safe."""
 
     def __init__(self) -> None:
-        self._peers: dict[WorkerId, Peer] = {}
+        self.addresses: dict[WorkerId, ActorAddress] = {}
+        """The address of each, as far as it is known. To read."""
+        self.resolved: set[WorkerId] = set()
+        """Those with an address that is more than a number among its creator's children, so that
+        others reach them by it, too. To read."""
+        self._near: dict[WorkerId, bool] = {}
+        """Whether each sees this process, and so can open its shared memory, if that is known."""
         self._ids: dict[Hashable, WorkerId] = {}
         self._local: list[tuple[ActorAddress, WorkerId]] = []
         self.named: dict[str, WorkerInfo] = {}
@@ -51,42 +43,28 @@ class Peers:
 
     def learn(self, worker: WorkerId, address: ActorAddress) -> None:
         """*address* is the address of *worker*."""
-        if self.knows(worker):  # nearly always: the lock is not worth it
+        if worker in self.resolved:  # nearly always: the lock is not worth it
             return
         if not _is_local(address):
             hash(address.addressDetails)  # raises before anything changes
         with self._writing:
-            if self.knows(worker):
+            if worker in self.resolved:
                 return
-            peer = self._peer(worker)
-            peer.address, peer.resolved = address, not _is_local(address)
-            if not peer.resolved:
+            self.addresses[worker] = address
+            if _is_local(address):
                 self._local.append((address, worker))
             else:
+                self.resolved.add(worker)
                 self._ids[address.addressDetails] = worker
 
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
-        """Whether *worker* sees this process (see `Peer.near`)."""
+        """Whether *worker* sees this process, and so can open its shared memory."""
         with self._writing:
-            self._peer(worker).near = near
-
-    def _peer(self, worker: WorkerId) -> Peer:
-        return self._peers.setdefault(worker, Peer())
-
-    def knows(self, worker: WorkerId) -> bool:
-        """Whether an address of *worker* is known from which others reach it, too."""
-        peer = self._peers.get(worker)
-        return peer is not None and peer.resolved
-
-    def address_of(self, worker: WorkerId) -> ActorAddress | None:
-        """The address of *worker*; None if nobody introduced it."""
-        peer = self._peers.get(worker)
-        return peer.address if peer is not None else None
+            self._near[worker] = near
 
     def near(self, worker: WorkerId) -> bool | None:
-        """Whether *worker* sees this process; None while that is not known (see `Peer.near`)."""
-        peer = self._peers.get(worker)
-        return peer.near if peer is not None else None
+        """Whether *worker* sees this process; None while that is not known."""
+        return self._near.get(worker)
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
         """The endpoint at *address*; None if unknown."""
@@ -99,7 +77,9 @@ class Peers:
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead; its address and its name may pass to another endpoint."""
         with self._writing:
-            self._peers.pop(worker, None)
+            self.addresses.pop(worker, None)
+            self.resolved.discard(worker)
+            self._near.pop(worker, None)
             named = self.named.get(worker.name)
             if named is not None and named.id == worker:
                 del self.named[worker.name]

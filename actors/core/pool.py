@@ -30,6 +30,13 @@ IDLE_SECONDS = 5.0
 """A thread without work ends after this long."""
 
 
+class _Mine(threading.local):
+    """A thread's own part of a pool."""
+
+    inside = False
+    """Whether it runs one of the jobs."""
+
+
 class Pool:
     """At most *size* jobs run at once, not counting those that wait in the library."""
 
@@ -50,7 +57,7 @@ class Pool:
         """Threads of jobs that wait for something remote."""
         self._ending: set[int] = set()
         """Threads of jobs that waited so when the pool was closed, and that still run."""
-        self._mine = threading.local()
+        self.mine = _Mine()
 
     def submit(self, job: Callable[..., object], *args: Any) -> bool:
         """Run ``job(*args)`` in some thread, soon; false if the pool is closed.
@@ -87,18 +94,13 @@ class Pool:
 
         The thread counts as the pool's while the job runs.
         """
-        self._mine.inside = True
+        self.mine.inside = True
         self._run(job, args)
-        self._mine.inside = False
+        self.mine.inside = False
         with self._lock:
             self._places += 1
             if self.jobs and not self._closed:
                 self._start_some()
-
-    @property
-    def inside(self) -> bool:
-        """Whether the calling thread runs one of the jobs."""
-        return getattr(self._mine, "inside", False)
 
     @property
     def waits(self) -> int:
@@ -123,7 +125,7 @@ class Pool:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Lend this thread's place to another job while it waits for something remote."""
-        if not getattr(self._mine, "inside", False):
+        if not self.mine.inside:
             yield
             return
         me = threading.get_ident()
@@ -148,7 +150,7 @@ class Pool:
             self._ready.notify()
 
     def _work(self) -> None:
-        self._mine.inside = True
+        self.mine.inside = True
         while True:
             with self._lock:
                 ready = self._ready.wait_for(

@@ -111,7 +111,7 @@ class Registry:
         """The endpoint at *address*; None for a plain Thespian actor."""
         known = self._core.peers.worker_at(address)
         if known is not None:
-            return WorkerInfo(known, self._core.peers.address_of(known) or address)
+            return WorkerInfo(known, self._core.peers.addresses.get(known) or address)
         key = _key(address)
         if key is not None and time.monotonic() < self._plain.get(key, 0.0):
             return None

@@ -1,7 +1,7 @@
 """The port of an actor's endpoint: how its threads reach Thespian's thread, and the other actors.
 
 Only Thespian's thread may touch a stock transport. The other threads put messages to send and work
-to do into ``_left`` and ring the bell, a pipe that Thespian watches. The in-process base has
+to do into ``left`` and ring the bell, a pipe that Thespian watches. The in-process base has
 neither threads nor watches: there they put a `Nudge` into its queue. Through our own base any
 thread sends, and the thread that runs its loop is the mailbox thread.
 """
@@ -26,9 +26,10 @@ from thespian.actors import (
 from ..base.addresses import Address
 from ..base.bell import Bell
 from ..base.framing import Raw
+from ..calls.futures import Future
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
-from .ports import SelfRunning, lead_until
+from .ports import SelfRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +50,8 @@ class ActorPort(SelfRunning):
         self._own: Transport | None = None
         """In an actor process of our own."""
         self._thread: int | None = None
-        self._left: deque[Callable[[], object]] = deque()
+        self.left: deque[Callable[[], object]] = deque()
+        """Work that other threads left."""
 
     # ---- the mailbox thread
 
@@ -87,13 +89,8 @@ class ActorPort(SelfRunning):
 
     def do_left(self) -> None:
         """Do the work that other threads left."""
-        while self._left:
-            self._left.popleft()()
-
-    @property
-    def left(self) -> bool:
-        """Whether other threads have left work."""
-        return bool(self._left)
+        while self.left:
+            self.left.popleft()()
 
     # ---- any thread
 
@@ -110,9 +107,11 @@ class ActorPort(SelfRunning):
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
-        return lead_until(self._own.loop, future, timeout) or super().wait(
-            future, max(0.0, end - time.monotonic())
-        )
+        if isinstance(future, Future):
+            future.leader = self._own.loop
+            if self._own.loop.lead(future.done, timeout):
+                return True
+        return super().wait(future, max(0.0, end - time.monotonic()))
 
     def post(self, address: ActorAddress, message: object) -> None:
         if not self.runs_by_itself:
@@ -136,7 +135,7 @@ class ActorPort(SelfRunning):
         if self._own is not None or threading.get_ident() == self._thread:
             Actor.send(self._actor, address, message)
         elif self._bell is not None:
-            self._left.append(lambda: Actor.send(self._actor, address, message))
+            self.left.append(lambda: Actor.send(self._actor, address, message))
             self._bell.ring()
 
     def run(self, work: Callable[[], Any]) -> Any:
@@ -151,7 +150,7 @@ class ActorPort(SelfRunning):
             except BaseException as error:
                 done.set_exception(error)
 
-        self._left.append(task)
+        self.left.append(task)
         self.wake()
         return done.result(60)
 

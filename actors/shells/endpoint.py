@@ -32,6 +32,7 @@ from ..recording.tracing import NOTHING
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
 from ..wire.messages import Joined, check_wire
+from ..wire.parcels import unpack
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -154,7 +155,7 @@ class Endpoint(Internal):
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """Take a packet that came from *address* as a parcel. Raises nothing, like `take`."""
         try:
-            self.delivery.take_parcel(data, address)
+            self.delivery.take_parcel(unpack(data), address)
         except Exception as error:
             self.core.refuse("a parcel", error)
 

@@ -53,6 +53,7 @@ from ..wire.messages import (
     Welcome,
     check_wire,
 )
+from ..wire.parcels import unpack
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -132,12 +133,12 @@ class Mailbox:
             self.receive(Raw(data), sender)
             return
         try:
-            self.endpoint.delivery.take_parcel(data, sender)
+            self.endpoint.delivery.take_parcel(unpack(data), sender)
         except Exception as error:
             self.endpoint.core.refuse("a parcel", error)
         if self.port.left:
             self.receive(Nudge(), sender)
-        else:
+        elif self.endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(self.endpoint)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:

@@ -19,9 +19,11 @@ from ...serialization.failures import details_of
 from ..base.addresses import Address
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
+from ..calls.futures import Future
 from ..hosting import bases
 from ..wire.messages import Nudge
-from .ports import Alarm, SelfRunning, lead_until
+from ..wire.parcels import unpack
+from .ports import Alarm, SelfRunning
 from .receiving import Receiver
 
 if TYPE_CHECKING:
@@ -94,8 +96,10 @@ class OwnPort(Receiver, SelfRunning):
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
-        if lead_until(self._loop, future, timeout):
-            return True
+        if isinstance(future, Future):
+            future.leader = self._loop
+            if self._loop.lead(future.done, timeout):
+                return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)
@@ -135,10 +139,11 @@ class OwnPort(Receiver, SelfRunning):
             self._receive(Raw(data), sender)
             return
         try:
-            endpoint.delivery.take_parcel(data, sender)
+            endpoint.delivery.take_parcel(unpack(data), sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
-        self._alarm.set(endpoint)
+        if endpoint.core.context.state.now < self._alarm.open_until:
+            self._alarm.set(endpoint)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:

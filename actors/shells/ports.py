@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import heapq
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.delivery import ACK_DELAY
-from ..calls.futures import Future
 from ..core.port import Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..base.loop import RunLoop
     from .endpoint import Endpoint
 
 
@@ -47,18 +46,6 @@ class SelfRunning(Port):
         return False
 
 
-def lead_until(loop: RunLoop, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-    """Run *loop* in the calling thread until *future* is done. Returns whether it is.
-
-    Returns False at once if another thread runs the loop and goes on.
-    """
-    if not isinstance(future, Future):
-        return False
-
-    future.tell(loop)
-    return loop.lead(future.done, timeout)
-
-
 class Alarm:
     """The wakeups of an endpoint. In the mailbox thread only.
 
@@ -73,6 +60,8 @@ class Alarm:
         self._nudge_after = nudge_after
         self._due: list[float] = []
         """A heap: the times of the wakeups to come."""
+        self.open_until = math.inf
+        """From this time on `set` has nothing to do: a wakeup comes soon enough for anything."""
 
     @property
     def due(self) -> tuple[float, ...]:
@@ -83,12 +72,13 @@ class Alarm:
         """Take note that a wakeup has come: the first of those requested."""
         if self._due:
             heapq.heappop(self._due)
+        self._note()
 
     def set(self, endpoint: Endpoint) -> None:
         """Arrange for a wakeup when *endpoint* has something to do."""
         now = time.monotonic()
-        if self._due and self._due[0] <= now + ACK_DELAY:
-            return  # nothing can be due sooner than that
+        if now >= self.open_until:
+            return
         pause = endpoint.pause()
         if pause is None:
             return
@@ -97,3 +87,7 @@ class Alarm:
         if not self._due or due < self._due[0] - 0.01:
             heapq.heappush(self._due, due)
             self._nudge_after(pause)
+            self._note()
+
+    def _note(self) -> None:
+        self.open_until = self._due[0] - ACK_DELAY if self._due else math.inf

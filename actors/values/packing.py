@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,6 @@ from ...serialization.pickling import (
     Reference,
     cannot_unpickle,
     loads,
-    loads_plain,
     pickle_value,
     placed,
     share,
@@ -164,7 +164,11 @@ class Packer(Internal):
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
             else:
-                payload = loads_plain(payload.data)
+                try:
+                    payload = pickle.loads(payload.data)  # noqa: S301 - of an endpoint of the system
+                except CAUGHT as error:
+                    what = f"a message of {len(payload.data)} bytes"
+                    raise cannot_unpickle(what, error) from error
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`

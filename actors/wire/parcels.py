@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from thespian.actors import ActorAddress
 
+from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...protocol.packets import LONGEST, decode_row
+from ...protocol.packets import LONGEST, PacketRow, decode_row
 from ...serialization.definitions import Placed
 from ...serialization.payload import Origin, Payload
 from ...serialization.shared import Row, Segment
@@ -29,9 +30,12 @@ from .messages import WorkerInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...protocol.delivery import Packet
+    from ...protocol.messages import Cargo
     from ...serialization.payload import Buffer
 
+_put = msgspec.structs.force_setattr
+_new = tuple.__new__
+"""Makes a row without the Python function in between that a named tuple has."""
 SMALL = 1 << 17
 """A payload of at most this many bytes gets no place of its own in the message: copying it a few
 times costs less than pickling its place."""
@@ -44,6 +48,8 @@ class Parcel(NamedTuple):
     to: WorkerId
     packet: Packet
     peers: tuple[WorkerInfo, ...]
+    buffers: bool
+    """Whether a payload in it may have buffers."""
 
 
 class _Peer(NamedTuple):
@@ -67,11 +73,21 @@ class _Content(NamedTuple):
 class _ParcelRow(NamedTuple):
     sender: WorkerId
     to: WorkerId
-    packet: msgspec.Raw
+    packet: PacketRow
     peers: tuple[_Peer, ...]
     writable: tuple[bool, ...]
     """For each buffer in the payloads, in order: whether its reader may change it, if it is
     here."""
+
+
+class _LooseRow(NamedTuple):
+    """The same, with a packet that is not decoded yet, as something in it is malformed."""
+
+    sender: WorkerId
+    to: WorkerId
+    packet: msgspec.Raw
+    peers: tuple[_Peer, ...]
+    writable: tuple[bool, ...]
 
 
 def pack(
@@ -101,19 +117,34 @@ def pack(
 def unpack(data: bytes | bytearray) -> Parcel:
     """The contents of a parcel. Raises `ProtocolError` if *data* is none."""
     try:
-        sender, to, packet, peers, writable = _rows.decode(data)
+        sender, to, (first, expects, messages), peers, writable = _rows.decode(data)
+        opens = iter(writable)
+        for message in messages:
+            cargo: Cargo | None = getattr(message, "cargo", None)
+            if cargo is None or cargo.payload is None:
+                continue
+            match cargo.payload:
+                case [bytes(content), [], [], [], None | str() as tag, False, None, []]:  # mostly
+                    payload = Payload(content, tag=tag)
+                case row:
+                    payload = _payload(opens, row)
+            # Nobody has seen the cargo yet, so changing the frozen object is safe.
+            _put(cargo, "payload", payload)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ProtocolError):
+        return _unpack_some(data)
+    packet = Packet(first, messages, expects)
+    contents = sender, to, packet, _infos(peers) if peers else (), bool(writable)
+    return _new(Parcel, contents)
+
+
+def _unpack_some(data: bytes | bytearray) -> Parcel:
+    """The same for a parcel with a malformed message: that one spoils no other."""
+    try:
+        sender, to, packet, peers, writable = _loose.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ProtocolError(f"it is no parcel: {error!s:.{LONGEST}}") from None
-    load = partial(_payload, iter(writable)) if writable else _without_buffers
-    contents = sender, to, decode_row(packet, load), _infos(peers) if peers else ()
-    return tuple.__new__(Parcel, contents)  # without the function of a named tuple in between
-
-
-def _without_buffers(row: object) -> Payload:
-    match row:
-        case [bytes(data), [], [], [], None | str() as tag, False, None, []]:  # nearly always
-            return Payload(data, tag=tag)
-    return _payload(iter(()), row)
+    load = partial(_payload, iter(writable))
+    return Parcel(sender, to, decode_row(packet, load), _infos(peers), bool(writable))
 
 
 def _payload(writable: Iterator[bool], row: object) -> Payload:
@@ -154,3 +185,4 @@ def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
 _rows = msgspec.msgpack.Decoder(_ParcelRow)
+_loose = msgspec.msgpack.Decoder(_LooseRow)

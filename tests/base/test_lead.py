@@ -16,7 +16,7 @@ from thespian.actors import ActorSystem
 
 from farref.actors.base import lead
 from farref.actors.base.envelopes import Received
-from farref.actors.base.loop import RunLoop
+from farref.actors.base.poller import Poller
 from farref.actors.base.transport import Transport
 
 from .kit import PATIENCE, eventually, running
@@ -226,17 +226,46 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 ) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
-    sleep = RunLoop._sleep
+    sleep = Poller.wait
 
-    def collecting(loop: RunLoop, timeout: float | None) -> None:
-        if loop is here.loop and left:
-            loop.deliver_local(Received(here.transport.myAddress, left.pop()))
-        sleep(loop, timeout)
+    def collecting(poller: Poller, timeout: float | None) -> list[int]:
+        if poller is here.loop._poller and left:
+            here.loop.deliver_local(Received(here.transport.myAddress, left.pop()))
+        return sleep(poller, timeout)
 
     time.sleep(3 * A_WHILE)  # until nothing is due
-    monkeypatch.setattr(RunLoop, "_sleep", collecting)
+    monkeypatch.setattr(Poller, "wait", collecting)
     here.loop.look()
     assert here.by("of a finalizer") == here.resident.ident
+
+
+def test_the_resident_looks_less_often_while_guests_keep_coming(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(lead, "DENSE", PATIENCE)  # on a busy machine guests are slow
+    guests, looks, over = 100, list[None](), threading.Event()
+    led = lead.Lead(lambda: None)
+
+    def looked() -> bool:
+        looks.append(None)
+        return over.is_set()
+
+    resident = threading.Thread(target=led.stand_by, args=(looked, None))
+    with led.beside():  # else it leads before the first guest comes
+        pass
+    assert led.enter(yields=False)
+    resident.start()
+    for _ in range(guests):
+        led.leave()
+        while not led.enter(yields=False):  # the resident was faster
+            led.leave()
+        time.sleep(2 * lead.PATIENCE)  # and so it would look twice for each guest
+    over.set()
+    led.leave()
+    led.tell()
+    resident.join(PATIENCE)
+    assert not resident.is_alive()
+    assert len(looks) < guests
 
 
 # ---- the aide

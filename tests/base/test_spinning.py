@@ -7,20 +7,23 @@ from itertools import count
 import pytest
 
 from farref.actors.base import poller
-from farref.actors.base.poller import CONTENDED, MAX_SKIPS, Poller
+from farref.actors.base.poller import CONTENDED, MAX_SKIPS, READABLE, Poller
 
 TIMEOUT = 1000 * CONTENDED
+NOBODY = 1 << 30
+"""A descriptor that nobody owns."""
 
 
 class Looks:
-    """An ``epoll`` without any events."""
+    """An ``epoll`` without any events, but for the looks with the numbers in `found`."""
 
     def __init__(self) -> None:
         self.timeouts: list[float | None] = []
+        self.found: set[int] = set()
 
     def poll(self, timeout: float | None) -> list[tuple[int, int]]:
         self.timeouts.append(timeout)
-        return []
+        return [(NOBODY, READABLE)] if len(self.timeouts) - 1 in self.found else []
 
     @property
     def spins(self) -> int:
@@ -62,6 +65,19 @@ def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch
     for _ in range(20 * MAX_SKIPS):
         tired.wait(TIMEOUT)
     assert looks.spins < 30
+
+
+@pytest.mark.parametrize(("spins_before", "pays"), [(0, False), (1, True)])
+def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch, spins_before: int, pays: bool
+) -> None:
+    """In a crowded process an event is always there: its spins are in vain all the same."""
+    crowded = spinning(looks, monkeypatch, CONTENDED / 2)
+    crowded._skips = [0, MAX_SKIPS]
+    looks.found = {spins_before}
+    crowded.wait(TIMEOUT)
+    assert looks.timeouts == [0] * (spins_before + 1)
+    assert (crowded._skips[1] == 1) == pays
 
 
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:

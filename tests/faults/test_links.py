@@ -146,8 +146,8 @@ def test_memory_is_bounded_while_the_link_is_cut(
         before = psutil.Process().memory_info().rss
         until(processes, lambda: False, 20 * RETRY)
         assert processes.endpoint.delivery.load(b.id, "mail")[0] <= 2001
-        channel = processes.endpoint.delivery._links._channels[b.id]
-        assert len(channel._flight) == delivery.WINDOW
+        channel = processes.endpoint.delivery.channels[b.id]
+        assert len(channel.flight) == delivery.WINDOW
         assert until(processes, lambda: channel.retransmissions > 3 * delivery.WINDOW)
         assert psutil.Process().memory_info().rss - before < 30e6
     thread.join(60)

@@ -255,11 +255,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check_reply", "waiting.to != sender"),
+        _no(Context, "receive_reply", "waiting.to != sender"),
         _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "check_reply", "waiting is None"),
+        _no(Context, "receive_reply", "waiting is None"),
         _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
     ),
     (
@@ -325,7 +325,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check_reply", "lent.get(report.fork) != report.rref"),
+        _no(Context, "receive_reply", "lent.get(report.fork) != report.rref"),
         _to_b(
             "a report of what was not lent for this call",
             A,
@@ -431,15 +431,15 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a delete of nothing", A, Delete(rref=X, forks=None)),  # type: ignore[arg-type]  # wrong on purpose
     ),
     (
-        _no(Channel, "_check", "not 0 <= packet.expects <= self._next"),
+        _no(Channel, "receive", "not 0 <= packet.expects <= self._next"),
         _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
     ),
     (
-        _no(Channel, "_check", "packet.first < 0"),
+        _no(Channel, "receive", "packet.first < 0"),
         _packet("a negative number", Packet(-1, (message(0),), 0)),
     ),
     (
-        _no(Channel, "_check", "packet.first + len(packet.messages) > self._expects + WINDOW"),
+        _no(Channel, "receive", "packet.first + len(packet.messages) > self.handed + WINDOW"),
         _packet("a message outside the window", Packet(5000, (message(0),), 0)),
     ),
 )

@@ -26,7 +26,7 @@ from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
 from .explorer import Mistake
 from .state import clone, freeze
 
-TIMES = ("_retry_at", "_acknowledge_at")
+TIMES = ("_retry_at", "acknowledge_at")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,7 +168,7 @@ class WireModel:
                 yield Move("has something to say", place), self._say(state, place)
             if self.link.room and self.link.takes and side.taken < len(side.handed):
                 yield Move("takes a message", place), self._take(state, place)
-            if side.channel._unsent and len(side.channel._flight) < self.link.window:
+            if side.channel.unsent and len(side.channel.flight) < self.link.window:
                 yield Move("lets a packet leave", place), self._flush(state, place)
             if side.channel.deadline is not None and side.channel.deadline <= 0:
                 yield Move("ticks", place), self._tick(state, place)
@@ -240,8 +240,8 @@ class WireModel:
                 side.handed.append(cast("int", each.cargo.payload))
             elif isinstance(each, Call):
                 side.control.append(each.call.number)
-        expects = before.channel._expects
-        oldest = before.channel._next - len(before.channel._flight)
+        expects = before.channel.handed
+        oldest = before.channel._next - len(before.channel.flight)
         last = packet.first + len(packet.messages)
         self._see(
             {
@@ -251,8 +251,8 @@ class WireModel:
                 "a gap is filled by one message": len(handed) > len(packet.messages) > 0,
                 "no acknowledgement is late": packet.expects < oldest,
                 "acknowledgements never ride": packet.expects > oldest and bool(packet.messages),
-                "no acknowledgement hurries": side.channel._acknowledge_at == 0
-                and before.channel._acknowledge_at != 0,
+                "no acknowledgement hurries": side.channel.acknowledge_at == 0
+                and before.channel.acknowledge_at != 0,
             }
         )
         flaw = _put_off(before.channel, side.channel, late=packet.expects <= oldest)
@@ -285,7 +285,7 @@ class WireModel:
         flying = state.flying
         if packet is not None:
             flying = _sorted((*flying, (1 - place, packet)))
-        if len(side.channel._flight) == self.link.window:
+        if len(side.channel.flight) == self.link.window:
             self._seen.add("the window is never full")
         return state._replace(sides=(sides[0], sides[1]), flying=flying)
 
@@ -324,11 +324,11 @@ class WireModel:
             if each.waiting and each.asked is None:
                 return Mistake("who waits for room has asked for it", "it has not")
         channel, window = side.channel, self.link.window
-        if len(channel._flight) > window or len(channel._ahead) >= window:
+        if len(channel.flight) > window or len(channel._ahead) >= window:
             return Mistake("memory is bounded by the window", "more is kept")
         if channel._pause > delivery.LAST_RETRY:
             return Mistake("the pause is bounded", f"it is {channel._pause}")
-        if any(number <= channel._expects for number in channel._ahead):
+        if any(number <= channel.handed for number in channel._ahead):
             return Mistake("memory is bounded by the window", "what was handed over is kept")
         return None
 
@@ -374,8 +374,8 @@ class WireModel:
 
 def _put_off(before: Channel, after: Channel, *, late: bool) -> Mistake | None:
     """Check that a packet changes the deadlines only as it may."""
-    due = before._acknowledge_at
-    if due is not None and (after._acknowledge_at is None or after._acknowledge_at > due):
+    due = before.acknowledge_at
+    if due is not None and (after.acknowledge_at is None or after.acknowledge_at > due):
         return Mistake("no acknowledgement is put off", f"it was due at {due}")
     if late and (before._retry_at, before._pause) != (after._retry_at, after._pause):
         return Mistake("a late acknowledgement changes nothing", f"it set {after._retry_at}")

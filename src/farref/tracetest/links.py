@@ -52,7 +52,7 @@ class WorldLinks:
         if packet is not None:
             self._fly(sender, to, packet)
         elif channel.backlog:
-            flying = len(channel._flight)
+            flying = len(channel.flight)
             self._say(
                 f"(nothing leaves {sender}: {_messages(flying)} in flight, "
                 f"{channel.backlog - flying:,} more wait)"

@@ -194,9 +194,9 @@ def why_dropped(me: WorkerId, sender: WorkerId, packet: Packet, channel: Channel
     if not packet.messages:
         return f"({me} learns nothing new: {sender} expects {packet.expects})"
     last = packet.first + len(packet.messages) - 1
-    if last < channel._expects:
-        return f"({me} drops it: all below {channel._expects} came before)"
-    return f"({me} keeps it back: {channel._expects} has not come yet)"
+    if last < channel.handed:
+        return f"({me} drops it: all below {channel.handed} came before)"
+    return f"({me} keeps it back: {channel.handed} has not come yet)"
 
 
 def _handles(count: int) -> str:

@@ -20,35 +20,31 @@ DELIVERY = {
         _channel(
             "hands over what came before",
             "_put_in_order",
-            "if number == self._expects:",
-            "if number <= self._expects:",
+            "if number == self.handed:",
+            "if number <= self.handed:",
         ),
-        _channel(
-            "keeps what came before", "_put_in_order", "elif number > self._expects:", "else:"
-        ),
+        _channel("keeps what came before", "_put_in_order", "elif number > self.handed:", "else:"),
         _channel(
             "acknowledges only what is new",
             "receive",
             "elif packet.messages and",
             "elif handed and",
         ),
-        _channel("acknowledges nothing", "receive", "self._acknowledge_at = now + ACK_DELAY"),
+        _channel("acknowledges nothing", "receive", "self.acknowledge_at = now + ACK_DELAY"),
         _channel(
             "believes late acknowledgements",
             "receive",
-            "if packet.expects > self._next - len(self._flight):",
+            "if packet.expects > self._next - len(self.flight):",
             "if True:",
         ),
         _channel(
             "forgets everything",
-            "_acknowledged",
-            "range(expects - (self._next - len(self._flight)))",
-            "range(len(self._flight))",
+            "receive",
+            "range(packet.expects - (self._next - len(self.flight)))",
+            "range(len(self.flight))",
         ),
-        _channel(
-            "rests too soon", "_acknowledged", "now + self._pause if self._flight else None", "None"
-        ),
-        _channel("stays slow", "_acknowledged", "self._pause = FIRST_RETRY"),
+        _channel("rests too soon", "receive", "now + self._pause if self.flight else None", "None"),
+        _channel("stays slow", "receive", "self._pause = FIRST_RETRY"),
         _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
         _channel(
             "backs off for ever", "tick", "min(2 * self._pause, LAST_RETRY)", "2 * self._pause"
@@ -61,63 +57,68 @@ DELIVERY = {
         ),
         _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
         _channel(
-            "sends again under new numbers", "tick", "self._next - len(self._flight)", "self._next"
+            "sends again under new numbers", "tick", "self._next - len(self.flight)", "self._next"
         ),
     ),
     "a perfect link": (
-        _channel("does not keep what it sends", "packet", "self._flight.extend(batch)"),
+        _channel("does not keep what it sends", "packet", "self.flight.extend(batch)"),
         _channel(
             "hands over what is ahead",
             "_put_in_order",
-            "if number == self._expects:",
-            "if number >= self._expects:",
+            "if number == self.handed:",
+            "if number >= self.handed:",
         ),
         _channel("forgets what is ahead", "_put_in_order", "self._ahead[number] = message"),
         _channel(
             "does not look at what waited",
             "_put_in_order",
-            "while self._expects in self._ahead:",
+            "while self.handed in self._ahead:",
             "while False:",
         ),
         _channel(
             "keeps what waited",
             "_put_in_order",
-            "self._ahead.pop(self._expects)",
-            "self._ahead[self._expects]",
+            "self._ahead.pop(self.handed)",
+            "self._ahead[self.handed]",
         ),
         _channel(
             "takes the short way past what is missing",
             "receive",
-            "packet.first == self._expects and not self._ahead",
+            "packet.first == self.handed and not self._ahead",
             "not self._ahead",
         ),
         _channel(
             "takes the short way past what waits",
             "receive",
-            "packet.first == self._expects and not self._ahead",
-            "packet.first == self._expects",
+            "packet.first == self.handed and not self._ahead",
+            "packet.first == self.handed",
         ),
         _channel(
             "never hurries to acknowledge",
             "receive",
-            "if self._expects - self._told >= WINDOW // 4:",
+            "if self.handed - self._told >= WINDOW // 4:",
             "if False:",
         ),
         _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
-        _channel("ignores acknowledgements", "receive", "self._acknowledged(packet.expects, now)"),
-        _channel("forgets nothing", "_acknowledged", "self._flight.popleft()"),
-        _channel("never rests", "_acknowledged", "if self._flight else None", ""),
+        _channel(
+            "ignores acknowledgements",
+            "receive",
+            "if packet.expects > self._next - len(self.flight):",
+            "if False:",
+        ),
+        _channel("forgets nothing", "receive", "self.flight.popleft()"),
+        _channel("never rests", "receive", "if self.flight else None", ""),
         _channel(
             "never acknowledges alone",
             "tick",
-            "self._acknowledge_at is not None and now >= self._acknowledge_at",
+            "self.acknowledge_at is not None and now >= self.acknowledge_at",
             "False",
         ),
-        _channel("acknowledges twice", "_make", "self._acknowledge_at = None"),
+        _channel("acknowledges twice", "_make", "self.acknowledge_at = None"),
         _channel(
             "tells what it told before",
             "_make",
-            "tuple(messages), self._expects",
+            "tuple(messages), self.handed",
             "tuple(messages), self._told - 1",
         ),
     ),
@@ -125,15 +126,15 @@ DELIVERY = {
         _channel(
             "puts off its acknowledgement",
             "receive",
-            "elif packet.messages and self._acknowledge_at is None:",
+            "elif packet.messages and self.acknowledge_at is None:",
             "elif packet.messages:",
         ),
     ),
     "many losses": (
         _channel(
-            "sends again only the oldest", "tick", "list(self._flight)", "list(self._flight)[:1]"
+            "sends again only the oldest", "tick", "list(self.flight)", "list(self.flight)[:1]"
         ),
-        _channel("does not remember what it told", "_make", "self._told = self._expects"),
+        _channel("does not remember what it told", "_make", "self._told = self.handed"),
     ),
     "control passes what waits": (
         _channel(
@@ -147,14 +148,14 @@ DELIVERY = {
         Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
     ),
     "no more than there is room for": (
-        _channel("asks for no room", "_ask", "self._unsent.append(RoomAsked(flow=flow))"),
+        _channel("asks for no room", "_ask", "self.unsent.append(RoomAsked(flow=flow))"),
         _channel("never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes"),
         _channel("asks for room once", "_given", "self._ask(flow, room)"),
         _channel(
             "keeps what there is room for", "_given", "while room.waiting and", "while False and"
         ),
         _channel("is full for ever", "_asked", "self.owed = (*self.owed, flow)"),
-        _channel("gives no room", "give", "self._unsent.append(RoomGiven(flow=flow))"),
+        _channel("gives no room", "give", "self.unsent.append(RoomGiven(flow=flow))"),
         Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
         Mutant(
             "lets the last one go first",
