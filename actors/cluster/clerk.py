@@ -257,7 +257,9 @@ class Clerk(Actor):
                 case HostJoin():
                     elected.host(message, sender)
                 case Heartbeat():
-                    elected.beat(message, sender)
+                    answer = elected.beat(message, sender)
+                    if answer is not None:
+                        self.send(sender, answer)
         finally:
             self._speak()
 

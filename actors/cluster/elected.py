@@ -146,15 +146,18 @@ class Elected(Roll):
             return
         self._host_joins(message, deputy)
 
-    def beat(self, message: Heartbeat, deputy: ActorAddress) -> None:
-        """A host lives."""
+    def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
+        """A host lives. Returns the answer, which may leave at once: it tells no facts.
+
+        So a system does not end while its store does not answer.
+        """
         host = self._hosts.get(message.me.name)
         if host is None or host.me != message.me:
             self.refuse(message.me, deputy)
-            return
+            return None
         if self._liveness:
             self._liveness.heard(message.me)
-        self._say(host, None, Heard())
+        return Deliver(self._ledger.term, (), None, Heard())
 
     def refuse(self, host: WorkerId, deputy: ActorAddress) -> None:
         """Tell a host that it is in the system no more."""

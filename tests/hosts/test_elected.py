@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +23,8 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
 from ..actors.scripts import started
+from ..stopping import stop
+from .etcds import Etcds
 from .network import Network, address
 from .test_deaths import power_off
 from .test_sharing import keep
@@ -34,45 +36,16 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 SILENCE = 1.0
-STORE = "10.77.1.254"
-"""The router's address. It is no host of the system, and has the etcd."""
 
 
 @pytest.fixture
-def registry(network: Network, tmp_path: Path) -> Iterator[str]:
-    """A real etcd that every host reaches."""
-    program = shutil.which("etcd")
-    if program is None:
-        pytest.skip("no etcd here: install the Debian package etcd-server")
-    pytest.importorskip("etcd3gw", reason="no etcd3gw here: pip install 'farref[etcd]'")
-    # Its gateway calls itself.
-    subprocess.run([*network.command("router"), *["ip", "link", "set", "lo", "up"]], check=True)
-    there, peers = f"http://{STORE}:2379", f"http://{STORE}:2380"
-    command = [*network.command("router"), program, "--data-dir", str(tmp_path / "etcd")]
-    command += ["--name", "one", "--listen-client-urls", there]
-    command += ["--advertise-client-urls", there, "--listen-peer-urls", peers]
-    command += ["--initial-advertise-peer-urls", peers, "--initial-cluster", f"one={peers}"]
-    command += ["--unsafe-no-fsync"]
-    with (tmp_path / "etcd.log").open("wb") as said:
-        server = subprocess.Popen(command, stdout=said, stderr=said, cwd=tmp_path)
-        try:
-            _wait_for(network, tmp_path)
-            yield f"etcd://{STORE}:2379"
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
-def _wait_for(network: Network, folder: Path) -> None:
-    look = f"import urllib.request as u; print(u.urlopen('http://{STORE}:2379/health').read())"
-    command = [*network.command("A"), sys.executable, "-c", look]
-    end = time.monotonic() + 60
-    while True:
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if '"health":"true"' in done.stdout:
-            return
-        assert time.monotonic() < end, (folder / "etcd.log").read_text()
-        time.sleep(0.2)
+def etcds(network: Network, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Etcds]:
+    """As many servers as the test asks for, which every host reaches."""
+    servers = Etcds(network, tmp_path, getattr(request, "param", 1))
+    try:
+        yield servers
+    finally:
+        servers.end()
 
 
 FIRST = """
@@ -97,7 +70,8 @@ class Three:
 
 
 @pytest.fixture
-def three(network: Network, registry: str, key: Path, tmp_path: Path) -> Iterator[Three]:
+def three(network: Network, etcds: Etcds, key: Path, tmp_path: Path) -> Iterator[Three]:
+    registry = etcds.spec
     name = f"elected-{uuid.uuid4().hex[:8]}"
     arguments = (name, registry, address("A"), str(key))
     join = [sys.executable, "-m", "farref", "join", f"{registry}/{name}"]
@@ -179,3 +153,80 @@ def test_the_first_host_loses_its_power(three: Three) -> None:
     assert until(system, lambda: watch() is None)
     del theirs
     assert_nothing_held(system)
+
+
+def test_a_registrar_that_comes_back_is_not_believed(three: Three) -> None:
+    """The first host is frozen until another one has the role. Then it goes on."""
+    system, network = three.system, three.network
+    system.worker("B1", on=address("B"))
+    pids = network.processes("A")
+    for pid in pids:
+        stop(pid)
+    try:
+        system.worker("B2", on=address("B"))
+        assert until(system, lambda: len(system.hosts()) == 2)
+        assert "A1" not in [info.name for info in system.workers()]
+        there = system.worker("A1", on=address("C"))  # its name is free
+    finally:
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+    # Only the program is left there, which sleeps: it has heard that it is in no system any more.
+    assert until(system, lambda: network.processes("A") == [three.first.pid])
+    assert [host.address for host in system.hosts()] == [address("B"), address("C")]
+    assert system.worker("B3", on=address("B")).name == "B3"
+    assert farref.rpc_sync("A1", os.getpid) == farref.rpc_sync(there, os.getpid)
+    assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+    assert_nothing_held(system)
+
+
+def test_the_first_host_is_cut_off_for_good(three: Three) -> None:
+    """It ends by itself: it finds neither a registrar nor the store."""
+    system, network = three.system, three.network
+    system.worker("B1", on=address("B"))
+    flying = Flying("B1")
+    flying.start()
+    subprocess.run([*network.command("A"), *["ip", "link", "set", "net0", "down"]], check=True)
+    try:
+        system.worker("B2", on=address("B"))
+        assert until(system, lambda: network.processes("A") == [three.first.pid])
+    finally:
+        subprocess.run([*network.command("A"), *["ip", "link", "set", "net0", "up"]], check=True)
+        route = f"ip route add default via {address('A')[:-1]}254".split()
+        subprocess.run([*network.command("A"), *route], check=True)
+    flying.end()
+    assert not flying.errors
+    assert [host.address for host in system.hosts()] == [address("B"), address("C")]
+
+
+def test_the_first_host_leaves(three: Three) -> None:
+    """The program that began ends: only its host leaves, and another has the role at once."""
+    system = three.system
+    three.first.send_signal(signal.SIGINT)
+    three.first.communicate(timeout=30)
+    assert [host.address for host in system.hosts()] == [address("B"), address("C")]
+    system.worker("B1", on=address("B"))
+    assert farref.rpc_sync("B1", pow, (2, 2)) == 4
+
+
+@pytest.mark.parametrize("etcds", [1, 3], indirect=True)
+def test_a_server_of_the_store_is_killed(three: Three, etcds: Etcds) -> None:
+    """The leader of three: the others go on. The only one: new names wait until it is back."""
+    system = three.system
+    system.worker("B1", on=address("B"))
+    flying = Flying("B1")
+    flying.start()
+    port = etcds.kill_leader()
+    before = flying.done
+    making = threading.Thread(target=system.worker, args=("B2",), kwargs={"on": address("B")})
+    making.start()
+    if len(etcds.spec.split(",")) == 1:
+        time.sleep(7 * SILENCE)  # longer than a host goes on without a registrar
+        assert making.is_alive()
+        etcds.start(port)
+    making.join(60)
+    assert [host.address for host in system.hosts()] == [address(each) for each in "ABC"]
+    assert farref.rpc_sync("B2", pow, (2, 2)) == 4
+    flying.end()
+    assert not flying.errors
+    assert flying.done > before
