@@ -333,7 +333,8 @@ class System:
         Args:
             first: ``"address:port"`` or ``"name:port"`` of the first host; the default port is
                 1900. A forwarded port or the end of a tunnel will do: the first host tells its
-                own address to those who have the key.
+                own address to those who have the key. Or ``"etcd://a:2379,b:2379/NAME"``: a
+                system with a registry.
             key: the first host's.
             host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
@@ -415,7 +416,6 @@ class System:
         self.name = settings.system
         self._place = place
         self._attached = attached
-        self._elected = order is not None
         self._down = False
         self._note: Path | None = None
         """The entry of this host, in the folder of running systems."""
@@ -915,7 +915,7 @@ class System:
         """End the system, though another program has started it: `farref down`. Blocks.
 
         That program, and all others in the system, get `SystemDownError` in their waits. Call it on
-        the first host.
+        the first host. A system with a registry has no first host: only this host leaves it.
 
         Returns:
             A line for each process that outlived the system and was killed.
@@ -964,7 +964,8 @@ class System:
                 endpoint.close(f"system {self.name!r} was shut down")
             elif self._registrar is not None:
                 self._port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
-            if self._elected and not self._attached and self._registrar is not None:
+            elected = endpoint is not None and endpoint.core.settings.registry
+            if elected and not self._attached and self._registrar is not None:
                 self._port.post(self._registrar, LeaveSystem())
                 self._port.wait(self._port.left, LEAVING)
             self._port.stop()

@@ -106,6 +106,8 @@ class Passing:
     """The endpoints that may die."""
     orders: tuple[tuple[str, str, int], ...] = ()
     """An endpoint, the name of a worker that it asks for, and the worker's host."""
+    more: tuple[str, ...] = ()
+    """Endpoints besides the one of each host. The last letter of the name is the host."""
     late: tuple[str, ...] = ()
     """The endpoints that join during the program."""
     leases: int = 0
@@ -238,7 +240,7 @@ class World:
             for n in range(program.hosts)
         ]
         self.ends = [End(f"e{n}", n) for n in range(program.hosts)]
-        self.ends += [End(name, int(name[-1])) for name in program.late]
+        self.ends += [End(name, int(name[-1])) for name in (*program.more, *program.late)]
         self.up: dict[tuple[int, int], deque[Any]] = {}
         self.down: dict[tuple[int, int], deque[Any]] = {}
         self.floating: list[tuple[int, Any]] = []
@@ -319,11 +321,12 @@ class PassingModel:
                     self._turn(world, place)
                     self._ask(world, place)
             self._settle_down(world)
-        for end in world.ends[: self.program.hosts]:
+        there = [end for end in world.ends if end.name not in self.program.late]
+        for end in there:
             self._join(world, end)
             self._settle_down(world)
         self._seen.clear()
-        assert all(end.me for end in world.ends[: self.program.hosts])
+        assert all(end.me for end in there)
         return world
 
     def _settle_down(self, world: World) -> None:

@@ -20,6 +20,13 @@ SUCCESSIONS = (
         orders=(("e1", "w", 1), ("e2", "w", 2)),
         slow=True,
     ),
+    Passing(
+        "a death is settled under two registrars",
+        crashes=(0,),
+        more=("x1", "y1"),
+        dying=("x1",),
+        settling=("y1",),
+    ),
     Passing("the registrar dies while an endpoint joins", crashes=(0,), late=("late1",)),
     Passing("the lease ends too early", leases=1, dying=("e1",), settling=("e0",)),
     Passing(
