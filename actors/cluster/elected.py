@@ -127,11 +127,20 @@ class Elected(Roll):
         for child, parent in list(self._numbered.items()):
             if parent not in self._members:
                 self._gone(child, cause="its creator is gone")
+        self._drop_orders()
+        self._agree()
+
+    def _drop_orders(self) -> None:
+        """Give up the orders of an earlier registrar that nobody will repeat."""
         askers = [member.address for member in self._members.values()]
         for worker, creating in list(self._creating.items()):
-            if creating.place not in self._hosts or creating.asker not in askers:
-                self._not_created(worker, "its host, or the endpoint that asked for it, is gone")
-        self._agree()
+            known = creating.order.actor_class != b""
+            if worker in self._creating and not known and creating.asker not in askers:
+                self._not_created(worker, "the endpoint that asked for it is gone")
+
+    def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        super()._gone(*workers, cause=cause, event=event)
+        self._drop_orders()
 
     def _watch_host(self, host: Host) -> None:
         if self._liveness and self._settings.silence is not None:

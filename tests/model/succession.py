@@ -781,9 +781,18 @@ class PassingModel:
         leading = [place for place in living if place.elected is not None]
         if len(leading) != 1 or world.store.holder is None:
             return Mistake("there is a registrar at last", f"there are {len(leading)}")
+        elected = leading[0].elected
+        assert elected is not None
+        if elected._creating:
+            return Mistake("every order ends at last", str(list(elected._creating)))
+        for number in world.given_up:
+            if world.places[number].alive or f"h{number}" in elected._hosts:
+                return Mistake("who is given up is out, and is told", f"h{number}")
         for end in ends:
             if end.me is None:
                 return Mistake("everybody joins at last", end.name)
+            if elected._is_dead(end.me):
+                return Mistake("who counts as dead ends", str(end.me))
             missed = world.dead - end.known - end.before
             if missed:
                 return Mistake("every death is announced at last", f"{end.name}: {missed}")
@@ -797,6 +806,10 @@ class PassingModel:
                 there = [e for e in world.ends if e.me == worker]
                 if worker is not None and not there:
                     return Mistake("who is ordered joins", str(worker))
+                made = {worker for each in world.ends for worker in each.made.values()}
+                lost = [e for e in ends if e.number and e.me not in made]
+                if lost:
+                    return Mistake("nobody works without an order", str(lost[0].me))
         for place in living:
             if place.desk.line.kept:
                 return Mistake("every request is done at last", str(place.desk.line.kept))

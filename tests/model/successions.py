@@ -4,6 +4,7 @@ from .succession import Passing
 
 SUCCESSIONS = (
     Passing("a worker is ordered", orders=(("e0", "w", 1),)),
+    Passing("two order the same name", orders=(("e0", "w", 1), ("e1", "w", 0))),
     Passing("the registrar dies", crashes=(0,)),
     Passing(
         "the registrar dies, and an endpoint too",
@@ -19,6 +20,9 @@ SUCCESSIONS = (
         crashes=(0,),
         orders=(("e1", "w", 1), ("e2", "w", 2)),
         slow=True,
+    ),
+    Passing(
+        "the registrar dies with an endpoint that orders", crashes=(0,), orders=(("e0", "w", 1),)
     ),
     Passing(
         "a death is settled under two registrars",
