@@ -36,6 +36,7 @@ SUCCESSIONS = (
     Passing(
         "the lease ends too early, and a worker is ordered", leases=1, orders=(("e1", "w", 0),)
     ),
+    Passing("the registrar dies, and its successor gets no answer", crashes=(0,), unsure=1),
     Passing("answers of the store are lost", unsure=2, dying=("e1",)),
     Passing("answers are lost, and the lease ends", unsure=1, leases=1, dying=("e0",), slow=True),
     Passing(
@@ -44,7 +45,13 @@ SUCCESSIONS = (
         stepwise=True,
         orders=(("e1", "w", 1),),
     ),
-    Passing("a registrar is deposed while the store writes", leases=1, stepwise=True, late=("l1",)),
+    Passing(
+        "a registrar is deposed while the store writes",
+        leases=1,
+        stepwise=True,
+        late=("l1",),
+        slow=True,
+    ),
     Passing("one registrar after the other dies", hosts=3, crashes=(0, 1)),
     Passing("a living host is given up", hosts=3, wrong=(1,), dying=("e2",)),
     Passing("the earlier registrar's host is given up, and comes back", leases=1, wrong=(0,)),
