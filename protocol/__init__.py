@@ -13,6 +13,7 @@ and a test reads the list::
     effects     the instructions of a machine to its shell
     dead        the set of the dead
     liveness    finds endpoints that are silent for too long
+    succession  passes the registrar's role from host to host
     store       a table of bytes that endpoints share
     room        limits the messages that a sender sends before its receiver takes them
     delivery    each message once and in order, over a network that loses and repeats

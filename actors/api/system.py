@@ -24,6 +24,7 @@ from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
 from ..calls.futures import Future
 from ..cluster import hosts
+from ..cluster.deputy import Deputy
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
 from ..core import port
@@ -43,8 +44,10 @@ from ..wire.faults import Faults
 from ..wire.messages import (
     EndpointJoin,
     EndpointLeave,
+    Establish,
     HostInfo,
     Joined,
+    LeaveSystem,
     Open,
     ReplyAddress,
     Serve,
@@ -59,7 +62,7 @@ from ..wire.settings import (
     Settings,
     check_timeout,
 )
-from . import sessions
+from . import electing, sessions
 from .creating import create_actor, create_worker
 from .ending import Ending, named
 
@@ -92,6 +95,8 @@ MOST_NAMES = 8
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
+LEAVING = 3.0
+"""Seconds in which a registrar may note that this host leaves."""
 LOOK = 1.0
 """Seconds between two looks at the end of the system, while `System.messages` waits."""
 STOP_LOOK = 0.5
@@ -156,6 +161,10 @@ class System:
             All hosts must agree.
         tls: certificates of an authority of one's own, a `farref.TLS`. Each host then shows one,
             and asks the others for one; the key is needed all the same.
+        registry: ``"etcd://a:2379,b:2379"``, the servers of an etcd: the system survives the loss
+            of any host, this one included, and goes on when this program ends. Other hosts
+            `join` it by ``"etcd://a:2379,b:2379/NAME"``. A second program with the same *name*,
+            *registry* and settings joins too. Wants *host*, `farrefBase` and ``farref[etcd]``.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
@@ -189,6 +198,7 @@ class System:
         advertise: str | None = None,
         encrypt: bool = True,
         tls: TLS | None = None,
+        registry: str | None = None,
         program: str | None = None,
         threads: int = THREADS,
     ) -> None:
@@ -219,9 +229,12 @@ class System:
             sites=asked_for() if sites is None else sites,
             telemetry=spans.asked_for(telemetry),
             faults=faults,
+            registry=registry or "",
         )
         base = base or bases.default()
         bases.check(base)
+        if registry is not None:
+            electing.check(registry, base, host, settings, capabilities)
         given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
         if host is None and (useless := [name for name in given if given[name] is not None]):
             raise ValueError(
@@ -253,7 +266,8 @@ class System:
             if not encrypt:
                 log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
-            self._enter(asys, settings, attached=False)
+            order = electing.order(settings) if registry is not None else None
+            self._enter(asys, settings, attached=False, order=order)
             directory.replace(settings.system, {**entry, "door": door, "session": self._session})
             self._prepare(settings, telemetry)
             self._gather(nodes)
@@ -319,7 +333,8 @@ class System:
         Args:
             first: ``"address:port"`` or ``"name:port"`` of the first host; the default port is
                 1900. A forwarded port or the end of a tunnel will do: the first host tells its
-                own address to those who have the key.
+                own address to those who have the key. Or ``"etcd://a:2379,b:2379/NAME"``: a
+                system with a registry.
             key: the first host's.
             host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
@@ -341,8 +356,10 @@ class System:
         base = base or bases.default()
         bases.check(base)
         directory.sweep()
+        order = electing.order_to_join(first, base, capabilities)
+        enter = hosts.join if order is None else electing.join
         with _start_errors(first, base):
-            asys, place = hosts.join(
+            asys, place = enter(
                 first,
                 base,
                 capabilities or {},
@@ -359,7 +376,7 @@ class System:
         self._choose(program, threads)
         self._base = base
         settings = Settings(system=first, timeout=timeout)
-        self._enter(asys, settings, attached=not bases.started(asys), place=place)
+        self._enter(asys, settings, attached=not bases.started(asys), place=place, order=order)
         if not self._attached:
             self._note = directory.add_host(
                 {
@@ -383,8 +400,19 @@ class System:
         self._program_name = name
         self._threads = threads
 
-    def _enter(self, asys: Any, settings: Settings, *, attached: bool, place: str = "") -> None:
-        """Become an endpoint of the started Thespian system. *place*: this host, if it joins."""
+    def _enter(
+        self,
+        asys: Any,
+        settings: Settings,
+        *,
+        attached: bool,
+        place: str = "",
+        order: Establish | None = None,
+    ) -> None:
+        """Become an endpoint of the started Thespian system. *place*: this host, if it joins.
+
+        *order*: for the deputy of this host, if the registrar is elected.
+        """
         self.name = settings.system
         self._place = place
         self._attached = attached
@@ -400,14 +428,14 @@ class System:
         self._port.start()
         atexit.register(self._exit)
         try:
-            serving = self._serve() if place else None
+            serving = self._serve(order) if place or order is not None else None
             registrar = (
                 serving.registrar
                 if serving is not None
                 else self._asys.createActor(Registrar, globalName=REGISTRAR)
             )
             self._port.become = lambda joined: self._become(joined, registrar)
-            if not attached and not place:
+            if serving is None and not attached:
                 self._port.post(registrar, Open(settings, os.getpid()))
             beats = self._port.runs_by_itself
             me = WorkerId(self._program_name or _program_name(place, attached=attached), 0)
@@ -467,17 +495,21 @@ class System:
             self._stop(graceful=True)
             raise
 
-    def _serve(self) -> Serving:
-        """Have this host's steward join. Returns once the registrar knows the host."""
-        steward = self._asys.createActor(Steward, globalName=STEWARD)
+    def _serve(self, order: Establish | None) -> Serving:
+        """Have this host's steward, or deputy, join. Returns once the registrar knows the host."""
+        steward = (
+            self._asys.createActor(Steward, globalName=STEWARD)
+            if order is None
+            else self._asys.createActor(Deputy, globalName=REGISTRAR)
+        )
         self._port.post(steward, (versions.ASK, versions.mine()))
         versions.check(self._await(self._port.versions), "this host's part of the system")
-        self._port.post(steward, Serve(os.getpid()))
+        self._port.post(steward, Serve(os.getpid()) if order is None else order)
         serving = self._await(self._port.serving)
         self._session = serving.session
         self._attached = serving.owner != os.getpid()
         if serving.refused:
-            raise VersionError(serving.refused)
+            raise (VersionError if order is None else SystemDownError)(serving.refused)
         return serving
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
@@ -883,7 +915,7 @@ class System:
         """End the system, though another program has started it: `farref down`. Blocks.
 
         That program, and all others in the system, get `SystemDownError` in their waits. Call it on
-        the first host.
+        the first host. A system with a registry has no first host: only this host leaves it.
 
         Returns:
             A line for each process that outlived the system and was killed.
@@ -932,6 +964,10 @@ class System:
                 endpoint.close(f"system {self.name!r} was shut down")
             elif self._registrar is not None:
                 self._port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
+            elected = endpoint is not None and endpoint.core.settings.registry
+            if elected and not self._attached and self._registrar is not None:
+                self._port.post(self._registrar, LeaveSystem())
+                self._port.wait(self._port.left, LEAVING)
             self._port.stop()
         finally:
             survivors = [] if self._attached else self._end(graceful=graceful)

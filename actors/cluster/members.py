@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
+from thespian.actors import ActorAddress
 
-if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
-
-    from ...protocol.ids import WorkerId
-    from ..hosting.processes import Watched
-    from ..wire.messages import HostInfo, Spawn
+from ...protocol.ids import WorkerId
+from ..hosting.processes import Watched
+from ..wire.messages import HostInfo, Spawn
 
 
 class RegisteredEndpoint(msgspec.Struct):
@@ -28,6 +24,8 @@ class RegisteredEndpoint(msgspec.Struct):
     """Members with equal values can see each other's processes."""
     worker: bool = False
     """Whether it was created as a worker, and so runs any function of anybody."""
+    order: tuple[ActorAddress, int] | None = None
+    """The asker and the token of the order for which it was created."""
 
 
 class Host(msgspec.Struct):
@@ -50,3 +48,11 @@ class Creating(msgspec.Struct):
     place: str = ""
     address: ActorAddress | None = None
     """The actor's address, if it was created on the registrar's host."""
+
+
+class Gone(msgspec.Struct, frozen=True):
+    """The death of an endpoint."""
+
+    cause: str
+    agreed: bool = False
+    """Whether all others have settled it."""

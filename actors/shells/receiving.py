@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import port
 from ..hosting import versions
-from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, Serving, check_wire
+from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, LeaveSystem, Serving, check_wire
 from .inbox import ProgramInbox
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ class Receiver(port.Port):
         self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
         self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
         self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
+        self.left: concurrent.futures.Future[None] = concurrent.futures.Future()
+        """Done when this host has left a system that goes on without it."""
 
     def full(self) -> bool:
         return self.queued() >= port.MAX_INBOX
@@ -70,6 +72,10 @@ class Receiver(port.Port):
     def dispatch(self, message: Any) -> None:
         """Have *message* take effect, or put it into the inbox. In the mailbox thread."""
         endpoint = self.endpoint
+        if isinstance(message, LeaveSystem):
+            if not self.left.done():
+                self.left.set_result(None)
+            return
         if endpoint is None:
             self.begin(message, lambda: self.dispatch(message))
             return

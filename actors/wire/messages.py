@@ -341,6 +341,82 @@ class AllSettled(msgspec.Struct, frozen=True):
     workers: tuple[WorkerId, ...]
 
 
+class Forward(msgspec.Struct, frozen=True):
+    """Deputy -> elected registrar: *sender*, an endpoint on my host, or I, say *message*.
+
+    The deputy repeats it to the next registrar, unless it is done before. *term*: of the registrar
+    that it is for. *number*: counted by the deputy.
+    """
+
+    host: WorkerId
+    term: int
+    number: int
+    sender: ActorAddress
+    message: Any
+
+
+class Deliver(msgspec.Struct, frozen=True):
+    """Elected registrar -> deputy: a message for the endpoint at *to*, or for you.
+
+    None: it is for you. If it tells of deaths, it is for all endpoints on your host, too.
+    """
+
+    term: int
+    """Of this registrar. A deputy believes none of an earlier term than it has heard of."""
+    done: tuple[int, ...]
+    """The numbers of requests that you need not repeat."""
+    to: ActorAddress | None
+    message: Any
+
+
+class Establish(msgspec.Struct, frozen=True):
+    """Starting, or joining, program -> deputy: have this host be part of the system.
+
+    *settings*: those of a system that begins with this host. None: the system is there already.
+    """
+
+    system: str
+    registry: str
+    pid: int
+    settings: Settings | None = None
+
+
+class Candidacy(msgspec.Struct, frozen=True):
+    """Deputy -> clerk: find the registrar; with *settings*, become it if there is none."""
+
+    system: str
+    registry: str
+    seconds: float
+    """The time without a sign of life after which there is none."""
+    settings: Settings | None = None
+
+
+class Meet(msgspec.Struct, frozen=True):
+    """Clerk -> deputy: the registrar of this term is at this address.
+
+    *refused*: the reason why this host cannot be in one system with it, if there is one.
+    """
+
+    term: int
+    registrar: ActorAddress
+    refused: str = ""
+
+
+class Doubt(msgspec.Struct, frozen=True):
+    """Deputy -> clerk: the registrar of this term is heard of (*heard*), or not any more."""
+
+    term: int
+    heard: bool
+
+
+class Resign(msgspec.Struct, frozen=True):
+    """Deputy -> clerk: this host leaves. Clerk -> deputy: this host has no role any more."""
+
+
+class LeaveSystem(msgspec.Struct, frozen=True):
+    """Ending program -> deputy: have this host leave. Deputy -> program: it has left."""
+
+
 class Meddle(msgspec.Struct, frozen=True):
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
@@ -445,7 +521,7 @@ TO_ENDPOINTS = (
     *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking),
 )
 """The messages that an endpoint takes once it has joined: see `Core.takers`."""
-TO_SHELLS = (Nudge, Welcome, Joined, Serving)
+TO_SHELLS = (Nudge, Welcome, Joined, Serving, LeaveSystem)
 """The messages that an endpoint's mailbox, or the program's port, takes for itself. All other
 messages are the user's."""
 TO_REGISTRAR = (
@@ -453,8 +529,10 @@ TO_REGISTRAR = (
     *(HostJoin, Unmade, ProcessChecked, Settled),
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
+TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
+TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem)
 
-ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD)
+ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD + TO_CLERK + TO_DEPUTY)
 
 
 def check_wire(message: object) -> None:

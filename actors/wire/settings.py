@@ -46,6 +46,8 @@ class Settings(msgspec.Struct, frozen=True):
     for them, or no bytes."""
     faults: Faults | None = None
     """Deliberate faults of the packets, in tests."""
+    registry: str = ""
+    """The store from which any host may become the registrar; empty: only the first is it."""
 
 
 _as_in_torch = False

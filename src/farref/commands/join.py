@@ -17,7 +17,11 @@ from ..protocol.errors import FarrefError
 def join(
     first: Annotated[
         str,
-        typer.Argument(metavar="ADDRESS[:PORT]", help="The first host's: System(host=, port=)."),
+        typer.Argument(
+            metavar="ADDRESS[:PORT]",
+            help="The first host's: System(host=, port=). Or etcd://ADDRESS:PORT/NAME, as in "
+            "System(name=, registry=).",
+        ),
     ],
     *,
     key: Annotated[

@@ -21,9 +21,19 @@ from .of_names import NAMES
 from .of_owner import OWNER
 from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
+from .of_succession import SUCCESSION
 from .of_user import USER
 
-__all__ = ["CREATIONS", "DEAD", "DELIVERY", "MACHINES", "RENDEZVOUS", "Mutant", "mutated"]
+__all__ = [
+    "CREATIONS",
+    "DEAD",
+    "DELIVERY",
+    "MACHINES",
+    "RENDEZVOUS",
+    "SUCCESSION",
+    "Mutant",
+    "mutated",
+]
 
 MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES)
 """The tables of the reference machines."""

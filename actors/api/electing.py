@@ -1,0 +1,79 @@
+"""Starting and joining a system with an elected registrar: `System(registry=)`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.errors import SystemDownError
+from ..base import addresses, tcp
+from ..cluster import etcd, facts, hosts
+from ..hosting import bases
+from ..wire.messages import Establish
+
+if TYPE_CHECKING:
+    from ..wire.settings import Settings
+
+
+def check(
+    registry: str,
+    base: object,
+    host: str | None,
+    settings: Settings | None,
+    capabilities: dict[str, Any] | None,
+) -> None:
+    """Refuse a *registry* with which no system can run, before anything starts.
+
+    Raises:
+        ValueError: it is no address of an etcd, or another argument does not fit it.
+        ModuleNotFoundError: the package `etcd3gw` is not installed.
+        SystemDownError: no etcd answers there.
+    """
+    if base != bases.DEFAULT:
+        raise ValueError(f"registry= needs base {bases.DEFAULT}, not {base}")
+    if host is None:
+        raise ValueError("registry= needs host= too, this machine's address for other hosts")
+    if settings is not None and "/" in settings.system:
+        raise ValueError(f"a system with a registry has no / in its name: {settings.system!r}")
+    try:
+        facts.encode(capabilities)
+    except TypeError as error:
+        raise ValueError(f"registry= takes capabilities of plain data only: {error}") from error
+    etcd.check(registry)
+
+
+def order(settings: Settings) -> Establish:
+    """The order for the deputy of the host that starts the system."""
+    return Establish(settings.system, settings.registry, os.getpid(), settings)
+
+
+def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) -> Establish | None:
+    """The order to join ``"etcd://a:2379/NAME"``; None if *first* is a host's address.
+
+    Raises the errors of `check`.
+    """
+    if not first.startswith(etcd.SCHEME):
+        return None
+    registry, slash, system = first.rpartition("/")
+    if not slash or not system or registry + slash == etcd.SCHEME:
+        raise ValueError(f"{first!r} names no system: use 'etcd://host:port/NAME'")
+    check(registry, base, "", None, capabilities)
+    return Establish(system, registry, os.getpid())
+
+
+def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> tuple[Any, str]:
+    """Start this host's part of the system *first*; returns it and this host's name.
+
+    Raises:
+        SystemDownError: this host has a part in it, of another program.
+        BaseError: see `base.errors`.
+    """
+    if reach["host"] is None:
+        name, port = etcd.servers(first.rpartition("/")[0])[0]
+        reach["host"] = tcp.way_to(addresses.numeric(name), port)
+    mine = hosts.reach_of(base, **reach)
+    try:
+        asys, _ = bases.start(base, f"{first} {mine.place}", capabilities, mine)
+    except Exception as error:
+        raise SystemDownError(f"{mine.place} cannot join {first}: {error}") from error
+    return asys, mine.place

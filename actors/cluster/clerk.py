@@ -1,0 +1,302 @@
+"""The clerk: each host's candidate for the role of the registrar, and the registrar while it leads.
+
+Only in a system with a store (`etcd`). The clerk is an actor of its own, because it has threads:
+one asks the store who the registrar is, the other writes. They hand the answers to the actor, so it
+never waits for the store itself. It makes no actors, and so forks no process.
+
+A clerk stands only once its host is part of the system, because the settings come from there. The
+store holds no settings, no key and no code: who can write to it can at most stop the system.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import queue
+import secrets
+import threading
+import time
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
+
+from ...protocol.errors import ProtocolError
+from ...protocol.succession import (
+    Campaign,
+    Deposed,
+    Follow,
+    Grant,
+    Ledger,
+    Refused,
+    Stand,
+    TakeOver,
+    Write,
+)
+from ...serialization.failures import details_of
+from ..base import signals
+from ..hosting import bases, events, versions
+from ..wire.messages import (
+    TO_CLERK,
+    Candidacy,
+    Doubt,
+    Forward,
+    Heartbeat,
+    HostJoin,
+    Meet,
+    Resign,
+    check_wire,
+)
+from ..wire.settings import Settings
+from .elected import SILENT_TURNS, Elected
+from .etcd import EtcdStore, NoAnswer
+from .facts import home_of, read_home
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+RENEWALS = 2
+"""Turns between two questions to the store."""
+AGAIN = 0.2
+"""Seconds until a store that has not answered is asked again."""
+MOST_EARLY = 10_000
+"""Messages for a registrar that wait until this clerk knows whether it is one."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """Thread -> its clerk: the answer of the store to *to*, or None; and the facts, if asked."""
+
+    to: Any
+    answer: Any
+    facts: tuple[dict[str, bytes], int] | None = None
+
+
+class Clerk(Actor):
+    """A candidate for the role of the registrar."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._deputy: ActorAddress | None = None
+        self._order: Candidacy | None = None
+        self._settings: Settings | None = None
+        self._campaign = Campaign(f"{os.getpid()}-{secrets.token_hex(8)}")
+        self._ledger: Ledger | None = None
+        self._elected: Elected | None = None
+        self._early: list[tuple[Any, ActorAddress]] = []
+        self._asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._writing: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._turns = 0
+        self._resigning = False
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message. Raises nothing, or the framework would repeat the message."""
+        try:
+            if isinstance(message, TO_CLERK):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            events.refused(log, "the registrar", "a message", error, system=self._system)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the registrar failed on %s:\n%s", name, text)
+
+    @property
+    def _system(self) -> str:
+        return "" if self._order is None else self._order.system
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Candidacy():
+                self._stand(message, sender)
+            case Doubt(term=term, heard=heard):
+                if heard:
+                    self._campaign.heard(term)
+                elif term >= self._campaign.term:
+                    self._campaign.suspect()
+            case Forward() | HostJoin() | Heartbeat():
+                self._serve(message, sender)
+            case Told(to=Write()):
+                self._written(message)
+            case Told(answer=TakeOver(term=term), facts=facts) if facts is not None:
+                self._take_over(term, facts)
+            case Told():
+                self._consequences(self._campaign.answered(message.answer))
+            case WakeupMessage():
+                self._turn()
+            case Resign():
+                self._resigning = True
+                self._maybe_resign()
+            case ActorExitRequest():
+                self._asking.put(None)
+                self._writing.put(None)
+
+    # ---- the store
+
+    def _stand(self, order: Candidacy, deputy: ActorAddress) -> None:
+        begun = self._order is not None
+        self._order, self._deputy = order, deputy
+        self._settings = order.settings or self._settings
+        if begun:
+            return
+        signals.die_of_faults()
+        transport = bases.own(self._myRef.transport)
+        home = home_of(self.myAddress, versions.mine())
+        who = self._campaign.me
+
+        assert transport is not None  # noqa: S101 - `System` asks for our base
+
+        def hand(told: Told) -> None:
+            bases.nudge(transport, told)
+
+        def ask(store: EtcdStore, question: Any) -> Told:
+            if isinstance(question, TakeOver):
+                return Told(None, question, store.read())
+            with contextlib.suppress(NoAnswer, LookupError):
+                return Told(question, store.ask(question, who, home, order.seconds))
+            return Told(question, None)
+
+        def write(store: EtcdStore, question: Write) -> Told:
+            with contextlib.suppress(NoAnswer, LookupError):
+                return Told(question, store.write(question))
+            return Told(question, None)
+
+        for jobs, do in ((self._asking, ask), (self._writing, write)):
+            store = EtcdStore(order.registry, order.system, order.seconds / 3)
+            arguments = (jobs, do, store, hand)
+            threading.Thread(target=_work, args=arguments, daemon=True).start()
+        self._turn()
+
+    def _turn(self) -> None:
+        assert self._order is not None  # noqa: S101 - the first turn is in `_stand`
+        self._turns += 1
+        if self._elected is not None:
+            self._elected.turn()
+            self._speak()
+        if self._turns % RENEWALS == 0 or not self._campaign.leads:
+            question = self._campaign.turn()
+            if isinstance(question, Grant | Stand) and self._settings is None:
+                self._consequences(self._campaign.answered(None))  # it may not stand
+            elif question is not None:
+                self._asking.put(question)
+        self.wakeupAfter(timedelta(seconds=self._order.seconds / SILENT_TURNS))
+
+    def _consequences(self, consequences: list[TakeOver | Deposed | Follow]) -> None:
+        for each in consequences:
+            match each:
+                case TakeOver():
+                    self._elected = self._ledger = None
+                    self._asking.put(each)
+                case Deposed():
+                    if self._elected is not None:
+                        log.warning("another host becomes the registrar of %s", self._system)
+                    self._elected = self._ledger = None
+                case Follow(holder=holder):
+                    self._early.clear()
+                    registrar, theirs = read_home(holder.home)
+                    refused = versions.conflict(theirs, "the registrar's host")
+                    self.send(self._deputy, Meet(holder.term, registrar, refused))
+
+    def _take_over(self, term: int, read: tuple[dict[str, bytes], int]) -> None:
+        """The facts have come, and this clerk is the registrar, unless it is not any more."""
+        if not self._campaign.leads or self._campaign.term != term or self._settings is None:
+            return
+        facts, revision = read
+        self._ledger = Ledger(term, revision)
+        self._elected = Elected(self._ledger, self._settings, facts)
+        system = self._system
+        text = "this host has the registrar of %s from now on, of term %d"
+        events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
+        self._speak()
+        self.send(self._deputy, Meet(term, self.myAddress))
+        early, self._early = self._early, []
+        for message, sender in early:
+            self._serve(message, sender)
+
+    def _written(self, told: Told) -> None:
+        ledger = self._ledger
+        if ledger is None or told.to.term != ledger.term:
+            return
+        if isinstance(told.answer, Refused):
+            self._consequences(self._campaign.deposed())
+            return
+        again = ledger.answered(told.answer)
+        if again is not None:
+            self._writing.put(again)
+        self._speak()
+        self._maybe_resign()
+
+    def _speak(self) -> None:
+        """Let the words leave that may, and begin to write."""
+        ledger = self._ledger
+        if ledger is None:
+            return
+        write = ledger.write()
+        if write is not None:
+            self._writing.put(write)
+        words: list[Any] = ledger.words()
+        for to, message in words:
+            self.send(to, message)
+
+    # ---- deputies
+
+    def _serve(self, message: Any, sender: ActorAddress) -> None:
+        elected = self._elected
+        if elected is None:
+            if len(self._early) < MOST_EARLY and not isinstance(message, Heartbeat):
+                self._early.append((message, sender))
+            return
+        try:
+            match message:
+                case Forward():
+                    check_wire(message.message)
+                    elected.take(message, sender)
+                case HostJoin():
+                    elected.host(message, sender)
+                case Heartbeat():
+                    answer = elected.beat(message, sender)
+                    if answer is not None:
+                        self.send(sender, answer)
+        finally:
+            self._speak()
+
+    def _maybe_resign(self) -> None:
+        """Give the role back once everything is written; then the host may go."""
+        if not self._resigning:
+            return
+        if self._elected is not None and self._ledger is not None:
+            if not self._ledger.idle:
+                return
+            assert self._order is not None  # noqa: S101 - there is a ledger
+            store = EtcdStore(self._order.registry, self._system, 1.0)
+            with contextlib.suppress(NoAnswer, LookupError):
+                store.resign(self._campaign.lease, last=self._elected.empty)
+            self._elected = self._ledger = None
+        self.send(self._deputy, Resign())
+        self._resigning = False
+
+
+def _work(
+    jobs: queue.SimpleQueue[Any],
+    do: Callable[[EtcdStore, Any], Told],
+    store: EtcdStore,
+    hand: Callable[[Told], None],
+) -> None:
+    """Do *jobs*, one after the other, until there comes a None. In a thread of its own."""
+    while (job := jobs.get()) is not None:
+        while True:
+            try:
+                told = do(store, job)
+            except NoAnswer:  # to the question for the facts: nothing can be done without them
+                time.sleep(AGAIN)
+                continue
+            except Exception as error:
+                log.error("the store failed on %s:\n%s", type(job).__name__, details_of(error))
+                told = Told(job, None)
+            if told.answer is None:
+                time.sleep(AGAIN)  # the question will come again
+            hand(told)
+            break

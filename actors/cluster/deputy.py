@@ -1,0 +1,368 @@
+"""The deputy: each host's part of the registrar, in a system that survives the loss of any host.
+
+Only in a system with a store (see `etcd`). The deputy has the registrar's global name on its host.
+The endpoints there talk to it as they would to a registrar. It makes the workers of the host, and
+watches its processes, and it passes everything else on to the registrar, wherever that is (`desk`).
+So the endpoints go on when the registrar's host dies, and need not even know of it.
+
+The deputy's end is the end of its host: every endpoint there watches its process. It says the
+host's beats to the registrar. When no answer comes, it has its host's clerk look for another one.
+When for a long time it finds none at all, its host is cut off from the system, and ends.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorExitRequest,
+    ChildActorExited,
+    WakeupMessage,
+)
+
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ...protocol.liveness import Liveness
+from ...serialization.failures import details_of
+from ..base import signals
+from ..hosting import bases, directory, events, processes, versions
+from ..hosting.children import EXITED
+from ..wire.messages import (
+    TO_DEPUTY,
+    Candidacy,
+    Deliver,
+    Died,
+    Doubt,
+    Down,
+    EndpointJoin,
+    EndpointLeave,
+    Establish,
+    Exited,
+    Heard,
+    Heartbeat,
+    HostInfo,
+    HostJoined,
+    Joined,
+    LeaveSystem,
+    Lookup,
+    Make,
+    Meet,
+    Mint,
+    Resign,
+    Serving,
+    Settled,
+    Spawn,
+    Unmade,
+    Welcome,
+    check_wire,
+)
+from ..wire.settings import Settings
+from .clerk import Clerk
+from .desk import Desk
+from .making import Maker, UnfitError, UnmadeError
+
+log = logging.getLogger(__name__)
+
+SILENT_TURNS = 10
+"""Turns after which a silent endpoint is given up, unless it computes."""
+BEAT = 2
+"""Turns between two beats of the host."""
+DOUBT = 4
+"""Turns without a word of the registrar after which the clerk looks for another one."""
+LOST = 50
+"""Turns without a word of any registrar after which this host counts as cut off."""
+DEFAULT_SILENCE = 5.0
+"""Seconds, for the lease and the beats of a system that has no limit for silence."""
+
+
+class Near(msgspec.Struct):
+    """An endpoint of this host."""
+
+    address: ActorAddress
+    process: processes.Watched | None
+    program: bool
+
+
+class Deputy(Actor):
+    """The registrar for the endpoints of its host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+        self._order: Establish | None = None
+        self._asking: list[ActorAddress] = []
+        """Programs that wait for this host to join."""
+        self._desk: Desk | None = None
+        self._clerk: ActorAddress | None = None
+        self._joins: list[tuple[ActorAddress, EndpointJoin]] = []
+        """Endpoints that have no answer yet."""
+        self._near: dict[WorkerId, Near] = {}
+        self._made: dict[WorkerId, ActorAddress] = {}
+        self._maker = Maker(self)
+        self._liveness: Liveness | None = None
+        self._program: processes.Watched | None = None
+        self._unheard = 0
+        self._turns = 0
+        self._refused = ""
+        self._leaving: ActorAddress | None = None
+        """The program that waits until this host has left."""
+        self._ending = False
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message. Raises nothing, or the framework would repeat the message."""
+        try:
+            if isinstance(message, TO_DEPUTY):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            events.refused(log, "the deputy", "a message", error, system=self._settings.system)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            log.error("the deputy failed on %s:\n%s", name, text)
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        match message:
+            case Establish():
+                self._establish(message, sender)
+            case (versions.ASK, _):
+                self.send(sender, (versions.TELL, versions.mine()))
+            case Meet(refused=refused) if refused:
+                self._refuse(refused)
+            case Meet(term=term, registrar=registrar):
+                self._hear(Deliver(term, (), None, Heard()), registrar)
+            case Deliver():
+                check_wire(message.message)
+                self._hear(message, sender)
+            case Heartbeat(me=worker, answer=answer):
+                if self._liveness and not self._liveness.heard(worker):
+                    self.send(sender, Died((worker,)))  # it was given up, and is back
+                elif answer:
+                    self.send(sender, Heard())
+            case EndpointJoin():
+                place = self._desk.info.address if self._desk else ""
+                self._joins.append((sender, message))
+                self._ask(replace(message, place=place), sender)
+            case EndpointLeave() | Settled() | Lookup() | Spawn() | Mint() | Exited():
+                self._ask(message, sender)
+            case ChildActorExited(childAddress=address):
+                self._exited(address)
+            case WakeupMessage():
+                self._turn()
+            case LeaveSystem():
+                self._leave(sender)
+            case Resign():
+                self._left()
+            case ActorExitRequest():
+                self._program = None
+            case _:
+                pass
+
+    # ---- the host
+
+    def _establish(self, order: Establish, program: ActorAddress) -> None:
+        self._asking.append(program)
+        if self._order is None:
+            signals.die_of_faults()
+            self._order = order
+            if order.settings is not None:
+                self._settings = order.settings
+            self._program = processes.Watched.of(order.pid)
+            capabilities = dict(bases.capabilities_of(self))
+            me = WorkerId(capabilities[bases.HOST], secrets.randbits(62))
+            self._desk = Desk(me, HostInfo(me.name, capabilities))
+            self._employ()
+            self._turn()
+        if self._desk is not None and (self._desk.joined or self._refused):
+            self._answer_all()
+
+    def _employ(self) -> None:
+        """Have a clerk."""
+        assert self._order is not None  # noqa: S101 - see `_establish`
+        self._clerk = self.createActor(Clerk)
+        self._apply()
+
+    def _apply(self) -> None:
+        order = self._order
+        assert order is not None  # noqa: S101 - see `_establish`
+        known = self._desk is not None and self._desk.joined
+        settings = self._settings if known or order.settings else None
+        self.send(self._clerk, Candidacy(order.system, order.registry, self._seconds, settings))
+
+    @property
+    def _seconds(self) -> float:
+        return self._settings.silence or DEFAULT_SILENCE
+
+    def _answer_all(self) -> None:
+        """Tell the waiting programs whether this host has joined."""
+        assert self._order is not None  # noqa: S101 - a program waits
+        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        for program in self._asking:
+            self.send(
+                program, Serving(self.myAddress, self._order.pid, session, pids, self._refused)
+            )
+        self._asking.clear()
+
+    # ---- the registrar
+
+    def _ask(self, message: object, sender: ActorAddress) -> None:
+        if self._desk is None:
+            raise ProtocolError("this host has no part of a system yet")
+        for to, word in self._desk.ask(message, sender):
+            self.send(to, word)
+
+    def _hear(self, message: Deliver, registrar: ActorAddress) -> None:
+        desk = self._desk
+        if desk is None or not desk.line.believes(message.term):
+            return
+        if isinstance(message.message, Heard | HostJoined) and self._unheard > DOUBT:
+            self.send(self._clerk, Doubt(message.term, heard=True))
+        self._unheard = 0
+        for to, word in desk.take(message, registrar):
+            if isinstance(word, Joined):
+                self._joined(word)
+            elif to is None:
+                self._for_me(word)
+            else:
+                self.send(to, word)
+        if isinstance(message.message, Died):
+            for worker in message.message.workers:
+                self._near.pop(worker, None)
+                if self._liveness:
+                    self._liveness.forget(worker)
+
+    def _for_me(self, message: Any) -> None:
+        match message:
+            case HostJoined(settings=settings):
+                order = self._order
+                if order and order.settings is not None and settings != order.settings:
+                    self._ask(EndpointLeave(self._desk.me), self.myAddress) if self._desk else None
+                    self._refuse(
+                        f"system {settings.system!r} runs already, with other settings; join it "
+                        f"by System.join('{order.registry}/{order.system}')"
+                    )
+                    return
+                self._settings = settings
+                if settings.silence is not None:
+                    self._liveness = Liveness(SILENT_TURNS)
+                self._apply()
+                self._answer_all()
+            case Make():
+                self._make(message)
+            case Died():
+                if self._leaving is not None:
+                    self.send(self._clerk, Resign())
+                else:
+                    self._lose("it was silent for too long, and is given up")
+
+    def _joined(self, joined: Joined) -> None:
+        join = next((j for a, j in self._joins if a == joined.address), None)
+        self._joins = [(a, j) for a, j in self._joins if a != joined.address]
+        if join is not None:
+            process = processes.Watched.of(join.pid)
+            self._near[joined.me] = Near(joined.address, process, join.program)
+            if self._liveness and join.beats:
+                self._liveness.watch(joined.me)
+        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
+
+    def _make(self, order: Make) -> None:
+        try:
+            address = self._maker.make(order.actor_class, order.requirements, here=True)
+        except UnmadeError as error:
+            unfit = isinstance(error, UnfitError)
+            self._ask(Unmade(order.me, str(error), unfit), self.myAddress)
+            return
+        self._made[order.me] = address
+        self.send(address, Welcome(order.me, self.myAddress, self._settings, order.threads))
+
+    def _exited(self, address: ActorAddress) -> None:
+        if address == self._clerk:
+            if self._leaving is not None or (self._desk is not None and self._desk.lost):
+                return
+            log.warning("the clerk of this host has ended, and is replaced")
+            self._employ()
+            return
+        for worker, known in list(self._made.items()):
+            if known == address:
+                del self._made[worker]
+                self._ask(Unmade(worker, self._maker.cause(address) or EXITED), self.myAddress)
+
+    def _refuse(self, reason: str) -> None:
+        """This host cannot be part of the system."""
+        self._refused = reason
+        if self._desk is not None:
+            self._desk.lost = True
+        self._answer_all()
+
+    # ---- turns
+
+    def _turn(self) -> None:
+        if self._ending:
+            processes.end_session()
+        self._turns += 1
+        desk = self._desk
+        if desk is not None and not desk.lost:
+            self._look()
+            if desk.joined and self._turns % BEAT == 0:
+                self.send(desk.line.registrar, Heartbeat(desk.me, answer=True))
+            self._unheard += 1
+            if self._unheard > DOUBT and self._unheard % DOUBT == 0:
+                self.send(self._clerk, Doubt(desk.line.term, heard=False))
+            if desk.joined and self._unheard > LOST:
+                seconds = self._seconds * LOST / SILENT_TURNS
+                self._lose(f"nothing was heard of any registrar for {seconds:g} s")
+        if self._program is not None and not self._program.alive():
+            self._program = None
+            self._lose("its program was killed")
+        self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TURNS))
+
+    def _look(self) -> None:
+        """Look for endpoints of this host that are dead, or silent and stopped."""
+        for worker, near in list(self._near.items()):
+            if near.program and near.process is not None and not near.process.alive():
+                del self._near[worker]
+                self._ask(Unmade(worker, "its process has ended"), self.myAddress)
+        for worker in self._liveness.turn() if self._liveness else ():
+            known = self._near.get(worker)
+            if known is None:
+                continue
+            if known.process is not None and known.process.running():
+                if self._liveness:
+                    self._liveness.watch(worker)  # it computes, and will beat again
+                continue
+            silent = f"it was silent for {self._settings.silence:g} s"
+            self._ask(Unmade(worker, silent), self.myAddress)
+            self.send(known.address, Died((worker,)))  # in case it comes back
+
+    # ---- the end
+
+    def _lose(self, why: str) -> None:
+        """End this host's part of the system: its endpoints, and then its processes."""
+        assert self._desk is not None  # noqa: S101 - there was a host
+        self._desk.lost = True
+        self._ending = True
+        reason = f"its host {self._desk.info.address} is cut off: {why}"
+        for near in self._near.values():
+            self.send(near.address, Down(reason, orderly=False))
+        directory.remove(self._settings.system)
+
+    def _leave(self, program: ActorAddress) -> None:
+        """Leave in order: the registrar knows it before the processes end."""
+        self._leaving = program
+        desk = self._desk
+        if desk is None or not desk.joined or desk.lost:
+            self._left()
+            return
+        self._ask(EndpointLeave(desk.me), self.myAddress)
+
+    def _left(self) -> None:
+        if self._leaving is not None:
+            self.send(self._leaving, LeaveSystem())

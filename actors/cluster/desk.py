@@ -1,0 +1,144 @@
+"""A deputy's desk: what the endpoints of one host and the elected registrar say to each other.
+
+The endpoints of a host say to its deputy all that they would say to a registrar. The desk passes
+their requests on, by its `RegistrarLine`, and hands the answers out. So no endpoint learns that
+another host has become the registrar. Like the machines, the desk has neither clock nor socket: it
+returns the messages to send, each with its address. No address: the deputy itself takes the
+message.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ...protocol.succession import RegistrarLine
+from ..wire.messages import (
+    AllSettled,
+    Deliver,
+    Died,
+    EndpointLeave,
+    Forward,
+    Heard,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Joined,
+    Make,
+    Settled,
+    Spawn,
+    Spawned,
+)
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import WorkerId
+
+    Word = tuple[ActorAddress | None, object]
+
+
+class Desk:
+    """The requests, the endpoints, and the actors made, of one host."""
+
+    def __init__(self, me: WorkerId, info: HostInfo) -> None:
+        self.me = me
+        self.info = info
+        self.line = RegistrarLine()
+        self.joined = False
+        self.lost = False
+        """This host is given up for dead."""
+        self.endpoints: dict[WorkerId, ActorAddress] = {}
+        self.ordered: set[WorkerId] = set()
+        """The actors that this host was told to make. Each is made once."""
+
+    # ---- to the registrar
+
+    def ask(self, message: object, sender: ActorAddress) -> list[Word]:
+        """*sender* has a request for the registrar."""
+        parts: list[object] = [message]
+        if isinstance(message, Settled):  # each is answered for itself
+            parts = [Settled(message.me, (worker,)) for worker in message.workers]
+        kept = [self.line.keep((sender, part)) for part in parts]
+        return [self._forward(each.number, each.request) for each in kept] if self.joined else []
+
+    def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Word:
+        return self.line.registrar, Forward(self.me, self.line.term, number, *request)
+
+    def hello(self) -> Word:
+        """The message by which this host joins, or follows another registrar."""
+        return self.line.registrar, HostJoin(self.me, self.info)
+
+    # ---- from the registrar
+
+    def take(self, message: Deliver, registrar: ActorAddress) -> list[Word]:
+        """The registrar at *registrar* has a message for this host."""
+        if not self.line.believes(message.term) or self.lost:
+            return []
+        words: list[Word] = []
+        again = self.line.follow(message.term, registrar)
+        self.line.done(*message.done)
+        if again is not None:
+            words.append(self.hello())
+            if self.joined:
+                words += [self._forward(each.number, each.request) for each in again]
+        return words + self._hand_out(message.to, message.message)
+
+    def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Word]:
+        match message:
+            case HostJoined() if not self.joined:
+                self.joined = True
+                kept = self.line.kept.values()
+                return [(None, message), *(self._forward(k.number, k.request) for k in kept)]
+            case Died(workers=workers) if to is None:
+                if self.me in workers:
+                    self.lost = True
+                    return [(None, message)]
+                return self._deaths(message)
+            case AllSettled(workers=workers):
+                self.line.done_if(lambda kept: _is_answered(kept, workers, to))
+                return self._all(message) if to is None else [(to, message)]
+            case Spawned(token=token) if to is not None:
+                self.line.done_if(lambda kept: _is_order(kept, to, token))
+                return [(to, message)]
+            case Joined(me=me, address=address):
+                self.endpoints[me] = address
+            case Make(me=me):
+                if me in self.ordered:
+                    return []
+                self.ordered.add(me)
+            case Heard() | HostJoined():
+                return []
+        return [(to, message)]
+
+    def _all(self, message: object) -> list[Word]:
+        return [(address, message) for address in self.endpoints.values()]
+
+    def _deaths(self, message: Died) -> list[Word]:
+        words = self._all(message)
+        for worker in message.workers:
+            address = self.endpoints.pop(worker, None)
+            self.ordered.discard(worker)
+            if address is not None:
+                self.line.done_if(lambda kept, gone=address: kept[0] == gone)  # type: ignore[misc]  # a default binds it
+        return words
+
+    def leave(self) -> Word | None:
+        """The message by which this host leaves; None if it is in no system."""
+        if not self.joined or self.lost:
+            return None
+        self.lost = True
+        own = EndpointLeave(self.me)
+        return self.line.registrar, Forward(self.me, self.line.term, 0, self.line.registrar, own)
+
+
+def _is_answered(
+    kept: tuple[ActorAddress, Any], workers: tuple[WorkerId, ...], to: ActorAddress | None
+) -> bool:
+    sender, request = kept
+    mine = to is None or sender == to
+    return isinstance(request, Settled) and mine and request.workers[0] in workers
+
+
+def _is_order(kept: tuple[ActorAddress, Any], to: ActorAddress, token: int) -> bool:
+    sender, request = kept
+    return isinstance(request, Spawn) and sender == to and request.token == token

@@ -1,0 +1,240 @@
+"""The rules of a registrar that was elected: the roll, with its facts in a store.
+
+It takes the requests that deputies pass on, and answers through them. It makes no actors: each host
+has a deputy for that. Its facts come from the store, with `Elected.begin`, and each change of them
+goes there. Its words wait for the store (see `farref.protocol.succession`).
+
+An earlier registrar may have done a request without its deputy's knowledge. So each request may
+come a second time, and takes effect once:
+
+==============  ================================================================================
+EndpointJoin    the same endpoint gets the same number, and the same answer
+Spawn           the order is known by its asker and token: in the member that it has made, or in
+                the actor that is being made. Then the deputy there hears of it again
+Mint            a second number; nobody has got the first one, and it dies with its creator
+Settled         the answer, if all had settled that death before
+the others      they report an end, which is known by then, or they change nothing
+==============  ================================================================================
+
+A deputy keeps a `Spawn` and a `Settled` until it sees the answer, and all others until this
+registrar says that they are done.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from ...protocol.errors import ProtocolError
+from ...protocol.liveness import Liveness
+from ..hosting.children import LEFT
+from ..wire.messages import (
+    AllSettled,
+    Deliver,
+    Died,
+    EndpointJoin,
+    EndpointLeave,
+    Exited,
+    Forward,
+    Heard,
+    Heartbeat,
+    HostInfo,
+    HostJoin,
+    Lookup,
+    Mint,
+    Minted,
+    Settled,
+    Spawn,
+    Unmade,
+)
+from .facts import Noted
+from .roll import Roll
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import WorkerId
+    from ...protocol.succession import Ledger
+    from ..wire.settings import Settings
+    from .members import Host
+
+SILENT_TURNS = 10
+"""Turns after which a silent host is given up."""
+
+
+class Elected(Roll):
+    """The registrar of one term."""
+
+    makes = False
+
+    def __init__(self, ledger: Ledger, settings: Settings, facts: Mapping[str, bytes]) -> None:
+        self._ledger = ledger
+        self._facts = facts
+        self._asking = ""
+        """The host of the request that is being taken."""
+        super().__init__()
+        self._settings = settings
+        self._here = HostInfo("", {})
+        self._host = ""
+        self._liveness = Liveness(SILENT_TURNS)
+        self._begin()
+
+    # ---- the shell
+
+    def table(self, name: str) -> dict[Any, Any]:
+        return Noted(name, self._ledger, self._facts)
+
+    def send(self, address: ActorAddress, message: object) -> None:
+        """Have the deputy of its host hand *message* to the endpoint, or steward, at *address*."""
+        for host in self._hosts.values():
+            if host.steward == address:
+                self._say(host, None, message)
+                return
+        places = (m.place for m in self._members.values() if m.address == address)
+        host_of = self._hosts.get(next(places, self._asking))
+        if host_of is not None:
+            self._say(host_of, address, message)
+
+    def tell_all(self, message: Died | AllSettled) -> None:
+        for host in self._hosts.values():
+            self._say(host, None, message)
+
+    def _say(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
+        self._ledger.say((host.steward, Deliver(self._ledger.term, done, to, message)))
+
+    # ---- the takeover
+
+    def _begin(self) -> None:
+        """Go on where the registrar before this one has stopped."""
+        self._dead.merge(self._buried.get("dead", ()))
+        lost = [w for w, member in self._members.items() if member.place not in self._hosts]
+        lost += [w for w in self._members if self._is_dead(w)]
+        for worker in {w for w in lost if self._is_dead(w)}:
+            del self._members[worker]  # an earlier registrar was about to
+        open_deaths = [w for w, gone in self._dying.items() if not gone.agreed]
+        self._agreement.add(open_deaths, self._members)
+        self._buried_at = self.now() + 2 * self._settings.orphan_grace
+        for host in self._hosts.values():
+            self._watch_host(host)
+            self._say(host, None, Heard())
+        for cause in dict.fromkeys(self._dying[w].cause for w in open_deaths):
+            same = tuple(w for w in open_deaths if self._dying[w].cause == cause)
+            self.tell_all(Died(same, cause))
+        self._gone(*[w for w in lost if w in self._members], cause="its host is gone")
+        for child, parent in list(self._numbered.items()):
+            if parent not in self._members:
+                self._gone(child, cause="its creator is gone")
+        self._drop_orders()
+        self._agree()
+
+    def _drop_orders(self) -> None:
+        """Give up the orders of an earlier registrar that nobody will repeat."""
+        askers = [member.address for member in self._members.values()]
+        for worker, creating in list(self._creating.items()):
+            known = creating.order.actor_class != b""
+            if worker in self._creating and not known and creating.asker not in askers:
+                self._not_created(worker, "the endpoint that asked for it is gone")
+
+    def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        super()._gone(*workers, cause=cause, event=event)
+        self._drop_orders()
+
+    def _watch_host(self, host: Host) -> None:
+        if self._liveness and self._settings.silence is not None:
+            self._liveness.watch(host.me)
+
+    # ---- what deputies say
+
+    def host(self, message: HostJoin, deputy: ActorAddress) -> None:
+        """Take in a host, or hear that one follows this registrar. Its life counts once."""
+        if self._is_dead(message.me):
+            self.refuse(message.me, deputy)
+            return
+        self._host_joins(message, deputy)
+
+    def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
+        """A host lives. Returns the answer, which may leave at once: it tells no facts.
+
+        So a system does not end while its store does not answer.
+        """
+        host = self._hosts.get(message.me.name)
+        if host is None or host.me != message.me:
+            self.refuse(message.me, deputy)
+            return None
+        if self._liveness:
+            self._liveness.heard(message.me)
+        return Deliver(self._ledger.term, (), None, Heard())
+
+    def refuse(self, host: WorkerId, deputy: ActorAddress) -> None:
+        """Tell a host that it is in the system no more."""
+        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,)))))
+
+    def take(self, forward: Forward, deputy: ActorAddress) -> None:
+        """Do a request of an endpoint, or of the deputy itself, on a host."""
+        if forward.term != self._ledger.term:
+            return  # for an earlier registrar, which was this process; it comes again
+        place = forward.host.name
+        host = self._hosts.get(place)
+        if host is None or host.me != forward.host:
+            self.refuse(forward.host, deputy)
+            return
+        self._asking = place
+        done = True
+        try:
+            done = self._do(forward.message, forward.sender, place)
+        finally:
+            if place not in self._hosts:
+                self.refuse(forward.host, deputy)  # it has left
+            elif done:
+                self._say(host, None, Heard(), forward.number)
+
+    def _do(self, message: Any, sender: ActorAddress, place: str) -> bool:
+        """Do *message*. False if the deputy will see its end by an answer."""
+        match message:
+            case EndpointJoin():
+                self._join(replace(message, place=place, beats=False), sender)
+            case EndpointLeave(me=worker) if worker.incarnation:
+                self._leave(worker)
+            case EndpointLeave():
+                self._exited(sender, LEFT)
+            case Exited(address=address, me=child, cause=cause):
+                self._exited(address, cause, child)
+            case Unmade():
+                self._unmade(message)
+            case Lookup():
+                self.send(sender, self._look_up(message))
+            case Mint(token=token, name=name):
+                self.send(sender, Minted(token, self._mint_child(name, sender)))
+            case Settled(me=worker, workers=dead):
+                self._settled(worker, dead, sender)
+                return False
+            case Spawn():
+                self._spawn(message, sender)
+                return False
+            case _:
+                raise ProtocolError(f"a {type(message).__name__} is no request to a registrar")
+        return True
+
+    def turn(self) -> None:
+        """A turn has passed: bury the dead, and give up the hosts that were silent for long."""
+        self._bury()
+        for me in self._liveness.turn() if self._liveness else ():
+            host = self._hosts.get(me.name)
+            if host is not None and host.me == me:
+                self.give_up(me.name)
+
+    def give_up(self, place: str) -> None:
+        """The host at *place* was silent for too long."""
+        silent = f"it was silent for {self._settings.silence:g} s"
+        self._host_gone(place, silent, "host.given_up")
+
+    def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
+        self._count_dead([host.me])  # or it might come back, and be believed
+
+    @property
+    def empty(self) -> bool:
+        """Whether no host is left."""
+        return not self._hosts

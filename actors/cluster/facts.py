@@ -1,0 +1,111 @@
+"""The facts of an elected registrar, as keys and bytes: plain data, so the store can run no code.
+
+The actor's class of an order is not among them: the deputy of the asker has it, and sends it again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from msgspec.structs import replace
+from thespian.actors import ActorAddress
+
+from ...protocol.dead import Span
+from ...protocol.ids import WorkerId
+from ..base.addresses import Address
+from .members import Creating, Gone, Host, RegisteredEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from ...protocol.succession import Ledger
+
+KINDS: dict[str, Any] = {
+    "members": tuple[WorkerId, RegisteredEndpoint],
+    "hosts": tuple[str, Host],
+    "numbered": tuple[WorkerId, WorkerId],
+    "creating": tuple[WorkerId, Creating],
+    "dying": tuple[WorkerId, Gone],
+    "numbers": tuple[str, int],
+    "buried": tuple[str, tuple[Span, ...]],
+}
+"""The tables, and the type of an entry of each: its key and its value."""
+
+
+def encode(entry: object) -> bytes:
+    """An entry as bytes. Raises `TypeError` for a capability that is no plain data."""
+    return msgspec.msgpack.encode(entry, enc_hook=_plain)
+
+
+def decode(table: str, data: bytes) -> tuple[Any, Any]:
+    """The entry of *table* in *data*."""
+    entry: tuple[Any, Any] = msgspec.msgpack.decode(data, type=KINDS[table], dec_hook=_whole)
+    return entry
+
+
+def home_of(address: ActorAddress, versions: dict[str, str]) -> bytes:
+    """A candidate's address and versions as bytes, for the store."""
+    return msgspec.msgpack.encode((address, versions), enc_hook=_plain)
+
+
+def read_home(home: bytes) -> tuple[ActorAddress, dict[str, str]]:
+    """The address and the versions in *home*."""
+    kind = tuple[ActorAddress, dict[str, str]]
+    found: tuple[ActorAddress, dict[str, str]] = msgspec.msgpack.decode(
+        home, type=kind, dec_hook=_whole
+    )
+    return found
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, ActorAddress) and isinstance(value.addressDetails, Address):
+        there = value.addressDetails
+        return there.key, there.path, there.host, there.port
+    raise TypeError(f"{value!r} is no plain data: a {type(value).__name__}")
+
+
+def _whole(kind: type, value: Any) -> object:
+    if kind is ActorAddress:
+        return ActorAddress(Address(*value))
+    raise TypeError(f"no {kind.__name__} was stored")
+
+
+class Noted(dict[Any, Any]):
+    """A table that notes each change in a ledger. An entry is changed by setting it again."""
+
+    def __init__(self, name: str, ledger: Ledger, facts: Mapping[str, bytes]) -> None:
+        self._name = name
+        self._ledger = ledger
+        prefix = f"{name}/"
+        known = [data for key, data in facts.items() if key.startswith(prefix)]
+        super().__init__(decode(name, data) for data in known)
+
+    def _key(self, key: Any) -> str:
+        return f"{self._name}/{key.incarnation if isinstance(key, WorkerId) else key}"
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key, value)
+        if isinstance(value, Creating):
+            order = replace(value.order, actor_class=b"", requirements=None, on=None)
+            value = replace(value, order=order, places=[])
+        self._ledger.change(self._key(key), encode((key, value)))
+
+    def __delitem__(self, key: Any) -> None:
+        super().__delitem__(key)
+        self._ledger.change(self._key(key), None)
+
+    def pop(self, key: Any, *default: Any) -> Any:
+        if key in self:
+            value = self[key]
+            del self[key]
+            return value
+        return super().pop(key, *default)
+
+    def update(self, other: Mapping[Any, Any]) -> None:  # type: ignore[override]  # the one form used
+        for key, value in other.items():
+            self[key] = value
+
+    def clear(self) -> None:
+        for key in list(self):
+            del self[key]

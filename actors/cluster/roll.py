@@ -1,0 +1,411 @@
+"""The roll: the members of a system, its hosts, names and deaths, and the rules for them.
+
+All registrars have these rules: the one of a system that ends with its first host (`registrar`),
+and one that was elected (`elected`). A rule takes a message of `wire`, and answers by `Roll.send`.
+A message may come again, from a deputy that does not know whether an earlier registrar has done it.
+So each takes effect once.
+
+The facts are in *tables*. `Roll.table` makes them: those of an elected registrar note each change.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from ...protocol.dead import Dead, Span
+from ...protocol.errors import ProtocolError
+from ...protocol.ids import WorkerId
+from ..hosting import events, processes
+from ..hosting.children import LEFT, ORDERLY
+from ..wire.messages import (
+    AllSettled,
+    Died,
+    EndpointJoin,
+    Found,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Joined,
+    Lookup,
+    Make,
+    Spawn,
+    Spawned,
+    Unmade,
+    WorkerInfo,
+)
+from ..wire.settings import Settings
+from .agreement import Agreement
+from .making import UnfitError, UnmadeError
+from .members import Creating, Gone, Host, RegisteredEndpoint
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.liveness import Liveness
+
+log = logging.getLogger(__name__)
+INFO, WARNING = logging.INFO, logging.WARNING
+
+REMEMBERED = 1_000
+"""Names and addresses of dead endpoints to keep: a lookup then says "died", not "unknown"."""
+
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+
+class Roll:
+    """Knows every endpoint of the system by its name, and reports each death to all."""
+
+    makes = True
+    """Whether this process makes the actors of its own host."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+        self._here = HostInfo("", {})
+        """The host of this process, if it makes actors."""
+        self._members: dict[WorkerId, RegisteredEndpoint] = self.table("members")
+        self._hosts: dict[str, Host] = self.table("hosts")
+        """The other hosts, by their addresses."""
+        self._numbered: dict[WorkerId, WorkerId] = self.table("numbered")
+        """Actors with a number that have not joined, and the creator of each."""
+        self._creating: dict[WorkerId, Creating] = self.table("creating")
+        self._dying: dict[WorkerId, Gone] = self.table("dying")
+        """Endpoints that died so recently that some others may not have buried them."""
+        self._numbers: dict[str, int] = self.table("numbers")
+        """Under ``next`` the number of the last endpoint."""
+        self._buried: dict[str, tuple[Span, ...]] = self.table("buried")
+        """Under ``dead`` the spans of `_dead`."""
+        self._dead = Dead()
+        """All dead endpoints but the dying."""
+        self._buried_at = 0.0
+        """The time when every endpoint will have buried the dying."""
+        self._agreement = Agreement()
+        self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
+        self._host = processes.host()
+        self._pids: tuple[int, ...] = ()
+        """Of this process and of its parent, the admin; none on the in-process base."""
+        self._liveness: Liveness | None = None
+
+    # ---- the shell
+
+    def table(self, name: str) -> dict[Any, Any]:  # noqa: ARG002 - an elected registrar's has a name
+        """An empty table of facts."""
+        return {}
+
+    def send(self, address: ActorAddress, message: object) -> None:
+        """Send *message* to an endpoint, or a steward."""
+        raise NotImplementedError
+
+    def tell_all(self, message: Died | AllSettled) -> None:
+        """Send *message* to every endpoint."""
+        for member in self._members.values():
+            self.send(member.address, message)
+
+    def make_here(self, me: WorkerId, creating: Creating) -> None:
+        """Make an actor on this host. Raises `UnfitError`, `UnmadeError`."""
+        raise NotImplementedError
+
+    def now(self) -> float:
+        """The time in seconds."""
+        return time.monotonic()
+
+    def _watch(self) -> None:
+        """Something may have to be watched."""
+
+    def _let_go(self, place: str, host: Host) -> None:
+        """*host*, which was at *place*, is gone."""
+
+    # ---- who is there
+
+    def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
+        me = message.me if message.me.incarnation else self._number_of(message.me.name, sender)
+        known = self._members.get(me)
+        if known is not None and known.address != sender:
+            raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
+        if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
+            self.send(sender, Died((me,)))
+            return
+        created = self._creating.get(me)
+        place = message.place or self._here.address
+        near = message.host == self._host and place == self._here.address
+        self._members[me] = RegisteredEndpoint(
+            sender,
+            place,
+            message.pid,
+            processes.Watched.of(message.pid) if near else None,
+            message.program,
+            message.host,
+            worker=created is not None and created.order.threads is not None,
+            order=None if created is None else (created.asker, created.order.token),
+        )
+        self._creating.pop(me, None)
+        self._numbered.pop(me, None)
+        if self._liveness and message.beats:
+            self._liveness.watch(me)
+        self._watch()
+        self._bury()
+        joined = Joined(
+            me,
+            sender,
+            self._settings,
+            self._dead.spans,
+            tuple(self._dying),
+            os.getsid(0),
+            self._pids if near else (),
+            answered=not near,
+        )
+        self.send(sender, joined)
+        if created is not None:
+            info = WorkerInfo(me, sender)
+            self.send(created.asker, Spawned(created.order.token, info))
+
+    def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
+        place = message.info.address
+        if not place or place == self._here.address:
+            raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
+        known = self._hosts.get(place)
+        if known is not None and known.me != message.me:
+            known.admin = None  # the new host's admin has the same address, or will have
+            self._host_gone(place, "it was started again")  # its silence would tell later
+        if known is None or known.me != message.me:
+            system = self._settings.system
+            events.tell(
+                log, INFO, "host.joined", "host %s has joined", place, host=place, system=system
+            )
+        self._hosts[place] = Host(message.me, message.info, sender)
+        if self._liveness:
+            self._liveness.watch(message.me)
+        self.send(sender, HostJoined(self._settings))
+
+    def _own(self) -> tuple[HostInfo, ...]:
+        """This process's host, if it makes actors."""
+        return (self._here,) if self.makes else ()
+
+    def _look_up(self, message: Lookup) -> Found:
+        if message.hosts:
+            others = sorted(self._hosts.items())
+            hosts = (*self._own(), *(host.info for _, host in others))
+            return Found(message.token, (), hosts=hosts)
+        infos = [WorkerInfo(worker, each.address) for worker, each in self._members.items()]
+        dead = False
+        if message.name is not None:
+            infos = [info for info in infos if info.name == message.name]
+            dead = any(name == message.name for name, _ in self._remembered)
+        elif message.address is not None:
+            infos = [info for info in infos if info.address == message.address]
+            dead = not infos and any(a == message.address for _, a in self._remembered)
+        elif message.workers:
+            infos = [info for info in infos if self._members[info.id].worker]
+        host = self._members[infos[0].id].host if len(infos) == 1 else ""
+        return Found(message.token, tuple(infos), dead, host=host)
+
+    # ---- creating actors
+
+    def _mint(self, name: str) -> WorkerId:
+        number = self._numbers["next"] + 1 if self._numbers else secrets.randbits(62)
+        self._numbers["next"] = number  # other systems use other numbers (see `ids`)
+        return WorkerId(name, number)
+
+    def _number_of(self, name: str, address: ActorAddress) -> WorkerId:
+        """The id of an endpoint that joins without a number; the same one if it asks again."""
+        known = (w for w, m in self._members.items() if m.address == address and w.name == name)
+        return next(known, None) or self._mint(name)
+
+    def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
+        """The id of an actor that the endpoint at *creator* creates."""
+        child = self._mint(name)
+        parents = (w for w, member in self._members.items() if member.address == creator)
+        parent = next(parents, None)
+        if parent is None:  # the creator died meanwhile, so the child will never be
+            self._count_dead([child])
+        else:
+            self._numbered[child] = parent
+        return child
+
+    def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
+        for worker, member in self._members.items():
+            if member.order == (sender, message.token):  # it was made for an earlier registrar
+                info = WorkerInfo(worker, member.address)
+                self.send(sender, Spawned(message.token, info))
+                return
+        for me, creating in self._creating.items():
+            if creating.asker == sender and creating.order.token == message.token:
+                self._go_on(me, creating, message)
+                return
+        taken = {worker.name for worker in (*self._members, *self._creating)}
+        if message.name in taken:
+            reason = "the name is taken in this system; choose another"
+            self.send(sender, Spawned(message.token, None, reason, taken=True))
+            return
+        me = self._mint(message.name)
+        self._creating[me] = Creating(message, sender, self._places(message, sender))
+        self._create(me, "the chosen host is not in the system, or not any more")
+
+    def _go_on(self, me: WorkerId, creating: Creating, order: Spawn) -> None:
+        """An earlier registrar may have had *me* made, or not. Its steward knows."""
+        creating.order = order
+        if not creating.places:
+            there = self._places(order, creating.asker)
+            creating.places = [place for place in there if place != creating.place]
+        host = self._hosts.get(creating.place)
+        if host is not None:
+            self._order(me, creating, host)
+
+    def _places(self, message: Spawn, asker: ActorAddress) -> list[str]:
+        """The hosts to try, best first: the asker's, this one, then the least busy."""
+        infos = [*self._own(), *(host.info for host in self._hosts.values())]
+        if message.on is not None:
+            infos = [info for info in infos if info.fits(message.on)]
+        busy = [member.place for member in self._members.values()]
+        busy += [creating.place for creating in self._creating.values()]
+
+        near = {m.place for m in self._members.values() if m.address == asker}
+
+        def rank(info: HostInfo) -> tuple[bool, bool, int]:
+            place = info.address
+            if message.on is not None:
+                return False, False, busy.count(place)
+            return place not in near, info is not self._here, busy.count(place)
+
+        return [info.address for info in sorted(infos, key=rank)]
+
+    def _create(self, me: WorkerId, otherwise: str) -> None:
+        """Try the next host for *me*. *otherwise* is the reason to give if there is none."""
+        creating = self._creating[me]
+        while creating.places:
+            creating.place = creating.places.pop(0)
+            self._creating[me] = creating
+            host = self._hosts.get(creating.place)
+            if host is not None:
+                self._order(me, creating, host)
+                return
+            if self.makes and creating.place == self._here.address:
+                try:
+                    self.make_here(me, creating)
+                except UnmadeError as error:
+                    otherwise = str(error)
+                    if isinstance(error, UnfitError):
+                        continue
+                    break
+                return
+        self._not_created(me, otherwise)
+
+    def _order(self, me: WorkerId, creating: Creating, host: Host) -> None:
+        """Have the steward of *host* make the actor."""
+        order = creating.order
+        self.send(host.steward, Make(me, order.actor_class, order.requirements, order.threads))
+
+    def _not_created(self, me: WorkerId, reason: str) -> None:
+        creating = self._creating.pop(me)
+        self.send(creating.asker, Spawned(creating.order.token, None, reason))
+        # It may start yet, unknown to the registrar: so it counts as dead.
+        self._gone(me, cause=reason)
+
+    def _unmade(self, message: Unmade) -> None:
+        if message.me not in self._creating:
+            self._gone(message.me, cause=message.reason)
+        elif message.unfit:
+            self._create(message.me, message.reason)
+        else:
+            self._not_created(message.me, message.reason)
+
+    # ---- who is gone
+
+    def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
+        for worker, creating in list(self._creating.items()):
+            if creating.address is not None and creating.address == address:
+                how = cause or "or no host meets its requirements"
+                self._not_created(worker, f"it exited before it had started (see the log), {how}")
+        gone = [w for w, member in self._members.items() if member.address == address]
+        self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)
+
+    def _leave(self, worker: WorkerId) -> None:
+        for place, host in list(self._hosts.items()):
+            if host.me == worker:
+                self._host_gone(place, LEFT)
+                return
+        self._gone(worker, cause=LEFT)
+
+    def _is_dead(self, worker: WorkerId) -> bool:
+        return worker in self._dying or worker in self._dead
+
+    def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        """Report *workers* as dead to all, so that nobody keeps their numbers.
+
+        Some of them may never have joined. The unjoined children of a dead creator are gone,
+        too: nobody else would report them.
+        """
+        gone = set(workers)
+        children = [child for child, parent in self._numbered.items() if parent in gone]
+        news = [worker for worker in (*workers, *children) if not self._is_dead(worker)]
+        if not news:
+            return
+        self._bury()
+        # First of all: the store may take these changes one after the other.
+        self._dying.update(dict.fromkeys(news, Gone(cause)))
+        for worker in news:
+            if self._liveness:
+                self._liveness.forget(worker)
+            self._numbered.pop(worker, None)
+            member = self._members.pop(worker, None)
+            if member is not None:
+                self._remembered.append((worker.name, member.address))
+                self._log_end(event, worker, cause, endpoint=worker, host=member.place)
+        # A further death restarts the grace, here and at the others. Theirs starts later.
+        self._buried_at = self.now() + 2 * self._settings.orphan_grace
+        self.tell_all(Died(tuple(news), cause))
+        self._agreement.add(news, self._members)
+        self._agree()
+
+    def _settled(self, by: WorkerId, dead: tuple[WorkerId, ...], address: ActorAddress) -> None:
+        """*by*, at *address*, has settled these deaths."""
+        before = self._agreement.settled(by, dead)
+        if before:
+            self.send(address, AllSettled(before))
+        self._agree()
+
+    def _agree(self) -> None:
+        """Tell all endpoints once they have all settled all deaths."""
+        agreed = self._agreement.reached()
+        for worker in agreed:
+            self._dying[worker] = Gone(self._dying[worker].cause, agreed=True)
+        if agreed:
+            self.tell_all(AllSettled(agreed))
+
+    def _bury(self) -> None:
+        """Move the dying to the dead once every endpoint has buried them."""
+        if self._dying and not self._agreement.waits and self.now() >= self._buried_at:
+            self._count_dead(self._dying)
+            self._dying.clear()
+
+    def _count_dead(self, workers: Iterable[WorkerId]) -> None:
+        for worker in workers:
+            self._dead.add(worker)
+        self._buried["dead"] = self._dead.spans
+
+    def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:
+        level = INFO if cause in ORDERLY else WARNING
+        text = "%s is given up for dead" if event.endswith("given_up") else "%s is gone"
+        text += ": %s" if cause else "%s"
+        told = {**about, "cause": cause, "system": self._settings.system}
+        events.tell(log, level, event, text, who, cause, **told)
+
+    def _host_gone(self, place: str, cause: str, event: str = "host.left") -> None:
+        host = self._hosts.pop(place)
+        self._log_end(event, f"host {place}", cause, host=place)
+        if self._liveness:
+            self._liveness.forget(host.me)
+        for worker, creating in list(self._creating.items()):
+            if creating.place == place:
+                self._not_created(worker, f"its host, {place}, is gone")
+        there = (w for w, member in self._members.items() if member.place == place)
+        self._gone(*there, cause=f"its host, {place}, is gone")
+        self._let_go(place, host)

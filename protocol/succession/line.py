@@ -1,0 +1,62 @@
+"""A deputy's line to the registrar, whichever host it is on.
+
+The line believes the registrar of the highest term that it has heard of, and refuses the words of
+an earlier one. It keeps each request, in order, until it is done. A registrar of a higher term gets
+all that is kept: the one before may have died with it, or with its answer.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class Unanswered(msgspec.Struct, frozen=True):
+    """A request that is not done."""
+
+    number: int
+    request: Any
+
+
+class RegistrarLine:
+    """One deputy's line."""
+
+    __slots__ = ("_number", "kept", "registrar", "term")
+
+    def __init__(self) -> None:
+        self.term = 0
+        self.registrar: Any = None
+        """The address of the registrar of that term."""
+        self.kept: dict[int, Unanswered] = {}
+        self._number = 0
+
+    def keep(self, request: object) -> Unanswered:
+        """A new request: send it, if there is a registrar."""
+        self._number += 1
+        kept = self.kept[self._number] = Unanswered(self._number, request)
+        return kept
+
+    def believes(self, term: int) -> bool:
+        """Whether to believe a registrar of *term*."""
+        return term >= self.term
+
+    def follow(self, term: int, registrar: object) -> list[Unanswered] | None:
+        """*registrar* has spoken. Returns what to send it if it is new here, else None."""
+        if term <= self.term:
+            return None
+        self.term = term
+        self.registrar = registrar
+        return list(self.kept.values())
+
+    def done(self, *numbers: int) -> None:
+        """These requests are done."""
+        for number in numbers:
+            self.kept.pop(number, None)
+
+    def done_if(self, done: Callable[[Any], bool]) -> None:
+        """The requests are done of which *done* says so."""
+        self.done(*[each.number for each in self.kept.values() if done(each.request)])

@@ -1,0 +1,232 @@
+"""Rules of the registrar's succession: elections, facts and words, requests that come again.
+
+A program of `successions`, or a test of one rule, catches them.
+"""
+
+from farref.actors.cluster.desk import Desk
+from farref.actors.cluster.elected import Elected
+from farref.actors.cluster.roll import Roll
+from farref.protocol.succession import Campaign, Ledger, RegistrarLine
+
+from .mutant import Mutant
+
+SUCCESSION = {
+    "test_a_line_sends_what_is_not_done_to_the_next_registrar": (
+        Mutant("believes everybody", RegistrarLine, "believes", "term >= self.term", "True"),
+        Mutant(
+            "repeats nothing",
+            RegistrarLine,
+            "follow",
+            "return list(self.kept.values())",
+            "return []",
+        ),
+    ),
+    "test_words_wait_for_all_changes_before_them": (
+        Mutant("speaks before the store knows", Ledger, "say", "if self._changes:", "if False:"),
+        Mutant(
+            "does not wait for the write under way",
+            Ledger,
+            "say",
+            "elif self._flying is not None:",
+            "elif False:",
+        ),
+        Mutant(
+            "forgets what waits for the write",
+            Ledger,
+            "answered",
+            "self._free += self._held",
+            "pass",
+        ),
+        Mutant("writes nothing more", Ledger, "answered", "return self.write()", "return None"),
+        Mutant("writes two at once", Ledger, "write", "self._flying is not None or not", "not"),
+        Mutant(
+            "does not count its writes",
+            Ledger,
+            "answered",
+            "self._revision = answer.revision",
+            "pass",
+        ),
+    ),
+    "test_a_candidate_that_gets_the_role_back_takes_over_anew": (
+        Mutant(
+            "believes to have the role again",
+            Campaign,
+            "_elected",
+            "if self.leads and self.term == holder.term:",
+            "if self.leads:",
+        ),
+    ),
+    "test_a_candidate_that_leads_renews_its_lease": (
+        Mutant("does not find itself", Campaign, "answered", "if who == self.me:", "if False:"),
+        Mutant(
+            "does not stand",
+            Campaign,
+            "answered",
+            "self._vacant = True\n",
+            "self._vacant = False\n",
+        ),
+        Mutant(
+            "stands though there is one", Campaign, "_next", "if not self._vacant:", "if False:"
+        ),
+    ),
+    "test_a_candidate_that_did_not_hear_looks_before_it_stands_again": (
+        Mutant(
+            "does not look again",
+            Campaign,
+            "answered",
+            "self._vacant = False  # perhaps it was done: look",
+            "pass",
+        ),
+    ),
+    "test_a_candidate_without_its_lease_has_no_role_and_needs_a_new_one": (
+        Mutant(
+            "does not notice that it is deposed",
+            Campaign,
+            "_deposed",
+            "if not self.leads:",
+            "if True:",
+        ),
+        Mutant("keeps an expired lease", Campaign, "answered", "self.lease = 0", "pass"),
+        Mutant(
+            "does not suspect after its fall",
+            Campaign,
+            "_deposed",
+            "self.leads, self._suspects = False, True",
+            "self.leads = False",
+        ),
+    ),
+    "test_a_candidate_asks_one_question_at_a_time": (
+        Mutant("asks twice at once", Campaign, "turn", "if self._asked is not None:", "if False:"),
+    ),
+    "test_a_candidate_follows_a_later_registrar_only": (
+        Mutant(
+            "follows whomever", Campaign, "_follow", "if holder.term <= self.term:", "if False:"
+        ),
+    ),
+    "a death is settled under two registrars": (
+        Mutant(
+            "forgets the deaths",
+            Elected,
+            "_begin",
+            "self._agreement.add(open_deaths, self._members)",
+            "pass",
+        ),
+        Mutant(
+            "announces no death again",
+            Elected,
+            "_begin",
+            "self.tell_all(Died(same, cause))",
+            "pass",
+        ),
+        Mutant(
+            "forgets which deaths are agreed", Elected, "_begin", "if not gone.agreed", "if True"
+        ),
+        Mutant(
+            "says done before it is settled",
+            Elected,
+            "_do",
+            "self._settled(worker, dead, sender)\n            return False",
+            "self._settled(worker, dead, sender)",
+        ),
+        Mutant("does not note the agreement", Roll, "_agree", "agreed=True", "agreed=False"),
+    ),
+    "a living host is given up": (
+        Mutant(
+            "believes who was given up",
+            Elected,
+            "host",
+            "if self._is_dead(message.me):",
+            "if False:",
+        ),
+        Mutant(
+            "forgets who was given up", Elected, "_let_go", "self._count_dead([host.me])", "pass"
+        ),
+        Mutant(
+            "does not know that it is lost",
+            Desk,
+            "_hand_out",
+            "if self.me in workers:",
+            "if False:",
+        ),
+    ),
+    "the registrar dies with an endpoint that orders": (
+        Mutant(
+            "keeps lost orders",
+            Elected,
+            "_drop_orders",
+            "not known and creating.asker not in askers",
+            "False",
+        ),
+    ),
+    "a worker is ordered": (
+        Mutant("says that nothing is done", Elected, "take", "elif done:", "elif False:"),
+        Mutant("does not say hello", Desk, "take", "words.append(self.hello())", "pass"),
+        Mutant(
+            "keeps orders for ever",
+            Desk,
+            "_hand_out",
+            "self.line.done_if(lambda kept: _is_order(kept, to, token))",
+            "pass",
+        ),
+    ),
+    "the registrar dies while a worker is ordered": (
+        Mutant(
+            "says done before it is",
+            Elected,
+            "_do",
+            "self._spawn(message, sender)\n            return False",
+            "self._spawn(message, sender)",
+        ),
+        Mutant(
+            "knows no earlier order",
+            Roll,
+            "_spawn",
+            "if member.order == (sender, message.token):",
+            "if False:",
+        ),
+        Mutant(
+            "knows no order under way",
+            Roll,
+            "_spawn",
+            "if creating.asker == sender and creating.order.token == message.token:",
+            "if False:",
+        ),
+        Mutant("does not order again", Roll, "_go_on", "if host is not None:", "if False:"),
+        Mutant("makes an actor twice", Desk, "_hand_out", "if me in self.ordered:", "if False:"),
+        Mutant("repeats nothing on joining", Desk, "take", "if self.joined:", "if False:"),
+    ),
+    "the lease ends too early, and a worker is ordered": (
+        Mutant(
+            "does requests for its earlier term",
+            Elected,
+            "take",
+            "if forward.term != self._ledger.term:",
+            "if False:",
+        ),
+    ),
+    "the registrar dies": (
+        Mutant(
+            "notes the death last",
+            Roll,
+            "_gone",
+            "self._dying.update(dict.fromkeys(news, Gone(cause)))",
+            "pass",
+        ),
+        Mutant(
+            "keeps the settled for ever",
+            Desk,
+            "_hand_out",
+            "self.line.done_if(lambda kept: _is_answered(kept, workers, to))",
+            "pass",
+        ),
+        Mutant(
+            "tells nobody of deaths", Desk, "_deaths", "words = self._all(message)", "words = []"
+        ),
+    ),
+    "two order the same name": (
+        Mutant("gives a name twice", Roll, "_spawn", "if message.name in taken:", "if False:"),
+    ),
+    "the registrar dies while an endpoint joins": (
+        Mutant("gives a number twice", Roll, "_number_of", "next(known, None) or ", ""),
+    ),
+}
