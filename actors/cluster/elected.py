@@ -73,6 +73,8 @@ class Elected(Roll):
     def __init__(self, ledger: Ledger, settings: Settings, facts: Mapping[str, bytes]) -> None:
         self._ledger = ledger
         self._facts = facts
+        self._alone = False
+        """A host was given up, and the store may not know it yet."""
         self._asking = ""
         """The host of the request that is being taken."""
         super().__init__()
@@ -158,7 +160,8 @@ class Elected(Roll):
     def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
 
-        So a system does not end while its store does not answer.
+        So a system does not end while its store does not answer. But if neither the store nor any
+        other host is heard of any more, this one is cut off, and there is no answer.
         """
         host = self._hosts.get(message.me.name)
         if host is None or host.me != message.me:
@@ -166,6 +169,9 @@ class Elected(Roll):
             return None
         if self._liveness:
             self._liveness.heard(message.me)
+        self._alone = self._alone and not self._ledger.idle
+        if self._alone and len(self._hosts) == 1:
+            return None
         return Deliver(self._ledger.term, (), None, Heard())
 
     def refuse(self, host: WorkerId, deputy: ActorAddress) -> None:
@@ -228,6 +234,7 @@ class Elected(Roll):
 
     def give_up(self, place: str) -> None:
         """The host at *place* was silent for too long."""
+        self._alone = True
         silent = f"it was silent for {self._settings.silence:g} s"
         self._host_gone(place, silent, "host.given_up")
 
