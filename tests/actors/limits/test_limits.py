@@ -153,7 +153,8 @@ class Sink(RefActor):
 
 
 def test_what_handlers_send(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "MAX_UNSENT", 20)
+    for limit in ("MAX_BACKLOG", "MAX_UNSENT"):
+        monkeypatch.setattr(calls, limit, 20)
     chatty, sink = here.create(Chatty, "chatty"), here.create(Sink, "sink")
     sent, why = here.ask(chatty, (sink, 10_000))
     assert "has not taken 20 messages and" in why
