@@ -48,6 +48,7 @@ LONGEST = (
 )
 """The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
 FILLING = (
+    "actors/cycles/test_torch.py",
     "actors/looking/test_snapshot.py",
     "actors/limits/test_bounds.py",
     "model/test_explorer.py",
