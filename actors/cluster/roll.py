@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from ...protocol.liveness import Liveness
 
-log = logging.getLogger(__name__)
+log = logging.getLogger(f"{__package__}.registrar")  # of either registrar
 INFO, WARNING = logging.INFO, logging.WARNING
 
 REMEMBERED = 1_000
