@@ -120,7 +120,7 @@ class Lead:
                     if seen >= 0 and (self._leads - seen) * DENSE < waited:
                         patience = PATIENCE
                     elif seen >= 0 and self.leader:
-                        patience = max(PATIENCE, min(2 * patience, LONGEST_PATIENCE))
+                        patience = min(2 * patience, LONGEST_PATIENCE)
                     waited = patience if self.leader else PATIENCE
                     # The same thread still leads after a while: it may go on for long.
                     self._asleep = self.leader != 0 and seen == self._leads
@@ -130,7 +130,7 @@ class Lead:
                         self._changed.wait(NAP if end is None else min(NAP, end - now))
                         self._asleep = False
                         if perf_counter() - now < DENSE:  # it left soon: the next may be like it
-                            patience = max(PATIENCE, min(2 * patience, LONGEST_PATIENCE))
+                            patience = min(2 * patience, LONGEST_PATIENCE)
                         if self.leader and self._yields and self._leads == leads:
                             self._displace(None)  # the aide has had no work all the time
                             self._urgent = True

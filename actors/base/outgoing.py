@@ -136,8 +136,8 @@ class OutConnection:
         self._events = 0
         self._find_way()
         self.parts: deque[Part] = deque()
-        """What is still to be written.  Who appends to them counts the bytes in `enqueued`, and
-        flushes."""
+        """The bytes that are not written yet.  `Outbox.post` appends to them, counts these bytes in
+        `enqueued`, and flushes."""
         self._ends: deque[int] = deque()  # stream offsets at which unwritten messages end
         self._unacked: deque[Any] = deque()  # intents, oldest first
         self._acked = 0

@@ -112,7 +112,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     overlooked = False
     """It is the library's own: nobody will miss its error."""
     leader: Leads | None = None
-    """A loop whose leader is to look when the outcome is there, as it waits for that."""
+    """A run loop.  Its leader waits for the outcome, and looks when this future wakes it."""
     _waited: threading.Condition | None = None
     _taken = False
     _cargo: Cargo | None = None

@@ -21,9 +21,8 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from thespian.actors import Actor, ActorAddress, ActorExitRequest, WakeupMessage
+from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
-from ...protocol.errors import ProtocolError
 from ...protocol.succession import (
     Campaign,
     Deposed,
@@ -50,9 +49,11 @@ from ..wire.messages import (
     check_wire,
 )
 from ..wire.settings import Settings
-from .elected import SILENT_TURNS, Elected
+from .elected import Elected
 from .etcd import EtcdStore, NoAnswer
 from .facts import home_of, read_home
+from .roll import SILENT_TURNS
+from .service import Service
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,14 +76,19 @@ class Told(msgspec.Struct, frozen=True):
     facts: tuple[dict[str, bytes], int] | None = None
 
 
-class Clerk(Actor):
+class Clerk(Service):
     """A candidate for the role of the registrar."""
+
+    takes = TO_CLERK
+    title = "the registrar"
+    log = log
 
     def __init__(self) -> None:
         super().__init__()
         self._deputy: ActorAddress | None = None
-        self._order: Candidacy | None = None
-        self._settings: Settings | None = None
+        self._order = Candidacy("", "", 0.0)
+        self._known: Settings | None = None
+        """The system's settings, once this host is part of it."""
         self._campaign = Campaign(f"{os.getpid()}-{secrets.token_hex(8)}")
         self._ledger: Ledger | None = None
         self._elected: Elected | None = None
@@ -92,21 +98,9 @@ class Clerk(Actor):
         self._turns = 0
         self._resigning = False
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message. Raises nothing, or the framework would repeat the message."""
-        try:
-            if isinstance(message, TO_CLERK):
-                check_wire(message)
-            self._take(message, sender)
-        except ProtocolError as error:
-            events.refused(log, "the registrar", "a message", error, system=self._system)
-        except Exception as error:
-            name, text = type(message).__name__, details_of(error)
-            log.error("the registrar failed on %s:\n%s", name, text)
-
     @property
     def _system(self) -> str:
-        return "" if self._order is None else self._order.system
+        return self._order.system
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -137,9 +131,9 @@ class Clerk(Actor):
     # ---- the store
 
     def _stand(self, order: Candidacy, deputy: ActorAddress) -> None:
-        begun = self._order is not None
+        begun = bool(self._order.system)
         self._order, self._deputy = order, deputy
-        self._settings = order.settings or self._settings
+        self._known = order.settings or self._known
         if begun:
             return
         signals.die_of_faults()
@@ -171,14 +165,13 @@ class Clerk(Actor):
         self._turn()
 
     def _turn(self) -> None:
-        assert self._order is not None  # noqa: S101 - the first turn is in `_stand`
         self._turns += 1
         if self._elected is not None:
             self._elected.turn()
             self._speak()
         if self._turns % RENEWALS == 0 or not self._campaign.leads:
             question = self._campaign.turn()
-            if isinstance(question, Grant | Stand) and self._settings is None:
+            if isinstance(question, Grant | Stand) and self._known is None:
                 self._consequences(self._campaign.answered(None))  # it may not stand
             elif question is not None:
                 self._asking.put(question)
@@ -202,11 +195,11 @@ class Clerk(Actor):
 
     def _take_over(self, term: int, read: tuple[dict[str, bytes], int]) -> None:
         """The facts have come, and this clerk is the registrar, unless it is not any more."""
-        if not self._campaign.leads or self._campaign.term != term or self._settings is None:
+        if not self._campaign.leads or self._campaign.term != term or self._known is None:
             return
         facts, revision = read
         self._ledger = Ledger(term, revision)
-        self._elected = Elected(self._ledger, self._settings, facts)
+        self._elected = Elected(self._ledger, self._known, facts)
         system = self._system
         text = "this host has the registrar of %s from now on, of term %d"
         events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
@@ -270,7 +263,6 @@ class Clerk(Actor):
         if self._elected is not None and self._ledger is not None:
             if not self._ledger.idle:
                 return
-            assert self._order is not None  # noqa: S101 - there is a ledger
             store = EtcdStore(self._order.registry, self._system, 1.0)
             with contextlib.suppress(NoAnswer, LookupError):
                 store.resign(self._campaign.lease, last=self._elected.empty)

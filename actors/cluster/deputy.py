@@ -13,7 +13,6 @@ When for a long time it finds none at all, its host is cut off from the system, 
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 from datetime import timedelta
 from typing import Any
@@ -21,7 +20,6 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 from thespian.actors import (
-    Actor,
     ActorAddress,
     ActorExitRequest,
     ChildActorExited,
@@ -31,10 +29,8 @@ from thespian.actors import (
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
-from ...serialization.failures import details_of
 from ..base import signals
-from ..hosting import bases, directory, events, processes, versions
-from ..hosting.children import EXITED
+from ..hosting import bases, directory, processes, versions
 from ..wire.messages import (
     TO_DEPUTY,
     Candidacy,
@@ -61,18 +57,16 @@ from ..wire.messages import (
     Settled,
     Spawn,
     Unmade,
-    Welcome,
     check_wire,
 )
-from ..wire.settings import Settings
 from .clerk import Clerk
 from .desk import Desk
-from .making import Maker, UnfitError, UnmadeError
+from .making import Maker
+from .roll import SILENT_TURNS
+from .service import Service
 
 log = logging.getLogger(__name__)
 
-SILENT_TURNS = 10
-"""Turns after which a silent endpoint is given up, unless it computes."""
 BEAT = 2
 """Turns between two beats of the host."""
 DOUBT = 4
@@ -91,21 +85,24 @@ class Near(msgspec.Struct):
     program: bool
 
 
-class Deputy(Actor):
+class Deputy(Service):
     """The registrar for the endpoints of its host."""
+
+    takes = TO_DEPUTY
+    title = "the deputy"
+    log = log
 
     def __init__(self) -> None:
         super().__init__()
-        self._settings = Settings()
-        self._order: Establish | None = None
+        self._order = Establish("", "", 0)
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
-        self._desk: Desk | None = None
+        self._desk = Desk(WorkerId("", 0), HostInfo("", {}))
+        """This host's, once it has the order to be part of a system."""
         self._clerk: ActorAddress | None = None
         self._joins: list[tuple[ActorAddress, EndpointJoin]] = []
         """Endpoints that have no answer yet."""
         self._near: dict[WorkerId, Near] = {}
-        self._made: dict[WorkerId, ActorAddress] = {}
         self._maker = Maker(self)
         self._liveness: Liveness | None = None
         self._program: processes.Watched | None = None
@@ -115,18 +112,6 @@ class Deputy(Actor):
         self._leaving: ActorAddress | None = None
         """The program that waits until this host has left."""
         self._ending = False
-
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message. Raises nothing, or the framework would repeat the message."""
-        try:
-            if isinstance(message, TO_DEPUTY):
-                check_wire(message)
-            self._take(message, sender)
-        except ProtocolError as error:
-            events.refused(log, "the deputy", "a message", error, system=self._settings.system)
-        except Exception as error:
-            name, text = type(message).__name__, details_of(error)
-            log.error("the deputy failed on %s:\n%s", name, text)
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -141,15 +126,11 @@ class Deputy(Actor):
             case Deliver():
                 check_wire(message.message)
                 self._hear(message, sender)
-            case Heartbeat(me=worker, answer=answer):
-                if self._liveness and not self._liveness.heard(worker):
-                    self.send(sender, Died((worker,)))  # it was given up, and is back
-                elif answer:
-                    self.send(sender, Heard())
+            case Heartbeat():
+                self._heard(self._liveness, message, sender)
             case EndpointJoin():
-                place = self._desk.info.address if self._desk else ""
                 self._joins.append((sender, message))
-                self._ask(replace(message, place=place), sender)
+                self._ask(replace(message, place=self._desk.info.address), sender)
             case EndpointLeave() | Settled() | Lookup() | Spawn() | Mint() | Exited():
                 self._ask(message, sender)
             case ChildActorExited(childAddress=address):
@@ -169,7 +150,7 @@ class Deputy(Actor):
 
     def _establish(self, order: Establish, program: ActorAddress) -> None:
         self._asking.append(program)
-        if self._order is None:
+        if not self._order.system:
             signals.die_of_faults()
             self._order = order
             if order.settings is not None:
@@ -180,20 +161,17 @@ class Deputy(Actor):
             self._desk = Desk(me, HostInfo(me.name, capabilities))
             self._employ()
             self._turn()
-        if self._desk is not None and (self._desk.joined or self._refused):
+        if self._desk.joined or self._refused:
             self._answer_all()
 
     def _employ(self) -> None:
         """Have a clerk."""
-        assert self._order is not None  # noqa: S101 - see `_establish`
         self._clerk = self.createActor(Clerk)
         self._apply()
 
     def _apply(self) -> None:
         order = self._order
-        assert order is not None  # noqa: S101 - see `_establish`
-        known = self._desk is not None and self._desk.joined
-        settings = self._settings if known or order.settings else None
+        settings = self._settings if self._desk.joined or order.settings else None
         self.send(self._clerk, Candidacy(order.system, order.registry, self._seconds, settings))
 
     @property
@@ -202,8 +180,7 @@ class Deputy(Actor):
 
     def _answer_all(self) -> None:
         """Tell the waiting programs whether this host has joined."""
-        assert self._order is not None  # noqa: S101 - a program waits
-        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        pids, session = processes.mine()
         for program in self._asking:
             self.send(
                 program, Serving(self.myAddress, self._order.pid, session, pids, self._refused)
@@ -213,14 +190,14 @@ class Deputy(Actor):
     # ---- the registrar
 
     def _ask(self, message: object, sender: ActorAddress) -> None:
-        if self._desk is None:
+        if not self._order.system:
             raise ProtocolError("this host has no part of a system yet")
         for to, word in self._desk.ask(message, sender):
             self.send(to, word)
 
     def _hear(self, message: Deliver, registrar: ActorAddress) -> None:
         desk = self._desk
-        if desk is None or not desk.line.believes(message.term):
+        if not self._order.system or not desk.line.believes(message.term):
             return
         if isinstance(message.message, Heard | HostJoined) and self._unheard > DOUBT:
             self.send(self._clerk, Doubt(message.term, heard=True))
@@ -242,8 +219,8 @@ class Deputy(Actor):
         match message:
             case HostJoined(settings=settings):
                 order = self._order
-                if order and order.settings is not None and settings != order.settings:
-                    self._ask(EndpointLeave(self._desk.me), self.myAddress) if self._desk else None
+                if order.settings is not None and settings != order.settings:
+                    self._ask(EndpointLeave(self._desk.me), self.myAddress)
                     self._refuse(
                         f"system {settings.system!r} runs already, with other settings; join it "
                         f"by System.join('{order.registry}/{order.system}')"
@@ -255,7 +232,7 @@ class Deputy(Actor):
                 self._apply()
                 self._answer_all()
             case Make():
-                self._make(message)
+                self._news(self._maker.obey(message, self.myAddress, self._settings))
             case Died():
                 if self._leaving is not None:
                     self.send(self._clerk, Resign())
@@ -270,36 +247,26 @@ class Deputy(Actor):
             self._near[joined.me] = Near(joined.address, process, join.program)
             if self._liveness and join.beats:
                 self._liveness.watch(joined.me)
-        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        pids, session = processes.mine()
         self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
 
-    def _make(self, order: Make) -> None:
-        try:
-            address = self._maker.make(order.actor_class, order.requirements, here=True)
-        except UnmadeError as error:
-            unfit = isinstance(error, UnfitError)
-            self._ask(Unmade(order.me, str(error), unfit), self.myAddress)
-            return
-        self._made[order.me] = address
-        self.send(address, Welcome(order.me, self.myAddress, self._settings, order.threads))
+    def _news(self, news: Unmade | None) -> None:
+        if news is not None:
+            self._ask(news, self.myAddress)
 
     def _exited(self, address: ActorAddress) -> None:
         if address == self._clerk:
-            if self._leaving is not None or (self._desk is not None and self._desk.lost):
+            if self._leaving is not None or self._desk.lost:
                 return
             log.warning("the clerk of this host has ended, and is replaced")
             self._employ()
             return
-        for worker, known in list(self._made.items()):
-            if known == address:
-                del self._made[worker]
-                self._ask(Unmade(worker, self._maker.cause(address) or EXITED), self.myAddress)
+        self._news(self._maker.ended(address))
 
     def _refuse(self, reason: str) -> None:
         """This host cannot be part of the system."""
         self._refused = reason
-        if self._desk is not None:
-            self._desk.lost = True
+        self._desk.lost = True
         self._answer_all()
 
     # ---- turns
@@ -309,7 +276,7 @@ class Deputy(Actor):
             processes.end_session()
         self._turns += 1
         desk = self._desk
-        if desk is not None and not desk.lost:
+        if not desk.lost:
             self._look()
             if desk.joined and self._turns % BEAT == 0:
                 self.send(desk.line.registrar, Heartbeat(desk.me, answer=True))
@@ -346,7 +313,6 @@ class Deputy(Actor):
 
     def _lose(self, why: str) -> None:
         """End this host's part of the system: its endpoints, and then its processes."""
-        assert self._desk is not None  # noqa: S101 - there was a host
         self._desk.lost = True
         self._ending = True
         reason = f"its host {self._desk.info.address} is cut off: {why}"
@@ -358,7 +324,7 @@ class Deputy(Actor):
         """Leave in order: the registrar knows it before the processes end."""
         self._leaving = program
         desk = self._desk
-        if desk is None or not desk.joined or desk.lost:
+        if not desk.joined or desk.lost:
             self._left()
             return
         self._ask(EndpointLeave(desk.me), self.myAddress)

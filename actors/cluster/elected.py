@@ -49,7 +49,7 @@ from ..wire.messages import (
     Unmade,
 )
 from .facts import Noted
-from .roll import Roll
+from .roll import SILENT_TURNS, Roll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -60,9 +60,6 @@ if TYPE_CHECKING:
     from ...protocol.succession import Ledger
     from ..wire.settings import Settings
     from .members import Host
-
-SILENT_TURNS = 10
-"""Turns after which a silent host is given up."""
 
 
 class Elected(Roll):

@@ -10,12 +10,16 @@ from thespian.system.utilis import checkActorCapabilities
 from ...serialization.failures import text_of
 from ..base import descriptors
 from ..hosting import bases
-from ..hosting.children import Children
+from ..hosting.children import EXITED, Children
 from ..hosting.classes import make_findable
 from ..hosting.modules import Modules
+from ..wire.messages import Make, Unmade, Welcome
 
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
+
+    from ...protocol.ids import WorkerId
+    from ..wire.settings import Settings
 
 
 class UnmadeError(Exception):
@@ -34,6 +38,8 @@ class Maker:
         self._modules = Modules()
         self._children = Children(parent)
         self.cause = self._children.cause
+        self._ordered: dict[WorkerId, ActorAddress] = {}
+        """The workers that this host made on the order of a registrar elsewhere."""
 
     def make(
         self, pickled: bytes, requirements: dict[str, Any] | None, *, here: bool
@@ -65,6 +71,27 @@ class Maker:
             raise UnmadeError(why) from None
         self._children.made(address)
         return address
+
+    def obey(self, order: Make, registrar: ActorAddress, settings: Settings) -> Unmade | None:
+        """Make the worker of the *registrar*'s *order* on this host, and welcome it.
+
+        Returns the news for the registrar if that failed.
+        """
+        try:
+            address = self.make(order.actor_class, order.requirements, here=True)
+        except UnmadeError as error:
+            return Unmade(order.me, str(error), isinstance(error, UnfitError))
+        self._ordered[order.me] = address
+        self._parent.send(address, Welcome(order.me, registrar, settings, order.threads))
+        return None
+
+    def ended(self, address: ActorAddress) -> Unmade | None:
+        """The child at *address* has ended. Returns the news, if the registrar ordered it."""
+        worker = next((w for w, known in self._ordered.items() if known == address), None)
+        if worker is None:
+            return None
+        del self._ordered[worker]
+        return Unmade(worker, self.cause(address) or EXITED)
 
 
 def _forks(parent: Actor) -> bool:

@@ -38,9 +38,8 @@ from thespian.actors import (
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
-from ...serialization.failures import details_of
 from ..base import signals
-from ..hosting import bases, directory, events, processes, simple, versions
+from ..hosting import bases, directory, processes, simple, versions
 from ..hosting.children import LEFT
 from ..wire.messages import (
     TO_REGISTRAR,
@@ -50,7 +49,6 @@ from ..wire.messages import (
     EndpointJoin,
     EndpointLeave,
     Exited,
-    Heard,
     Heartbeat,
     HostInfo,
     HostJoin,
@@ -63,11 +61,11 @@ from ..wire.messages import (
     Spawn,
     Unmade,
     Welcome,
-    check_wire,
 )
 from .making import Maker
 from .members import Creating, Host
-from .roll import Roll
+from .roll import SILENT_TURNS, Roll
+from .service import Service
 
 log = logging.getLogger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
@@ -76,14 +74,16 @@ REGISTRAR = "farref registrar"
 """The registrar's global name: any actor of the system can find it by this."""
 WATCH = 0.5
 """The longest time between two checks of the watched processes, in seconds."""
-SILENT_TURNS = 10
-"""Checks after which a silent endpoint is given up."""
 DOUBT = 0.5
 """Seconds until a report that a host has left the convention is believed."""
 
 
-class Registrar(Roll, Actor):
+class Registrar(Roll, Service):
     """The registrar of a system that ends with its first host."""
+
+    takes = TO_REGISTRAR
+    title = "the registrar"
+    log = log
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,18 +104,6 @@ class Registrar(Roll, Actor):
         """Send *message* as Thespian does."""
         Actor.send(self, address, message)
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message. Raises nothing, or the framework would repeat the message."""
-        try:
-            if isinstance(message, TO_REGISTRAR):
-                check_wire(message)
-            self._take(message, sender)
-        except ProtocolError as error:
-            events.refused(log, "the registrar", "a message", error, system=self._settings.system)
-        except Exception as error:
-            name, text = type(message).__name__, details_of(error)
-            log.error("the registrar failed on %s:\n%s", name, text)
-
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
             case Open():
@@ -129,11 +117,8 @@ class Registrar(Roll, Actor):
                 self.send(sender, (versions.TELL, versions.mine()))
             case HostJoin():
                 self._host_joins(message, sender)
-            case Heartbeat(me=worker, answer=answer):
-                if self._liveness and not self._liveness.heard(worker):
-                    self.send(sender, Died((worker,)))  # it was given up, and is back
-                elif answer:
-                    self.send(sender, Heard())
+            case Heartbeat():
+                self._heard(self._liveness, message, sender)
             case EndpointLeave(me=WorkerId(incarnation=0)):
                 self._exited(sender, LEFT)
             case EndpointLeave(me=worker):

@@ -56,6 +56,9 @@ INFO, WARNING = logging.INFO, logging.WARNING
 REMEMBERED = 1_000
 """Names and addresses of dead endpoints to keep: a lookup then says "died", not "unknown"."""
 
+SILENT_TURNS = 10
+"""Turns after which a silent endpoint, or host, is given up."""
+
 Key = TypeVar("Key")
 Value = TypeVar("Value")
 

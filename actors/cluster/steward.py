@@ -12,24 +12,19 @@ of the system, as the registrar does on the first host.
 from __future__ import annotations
 
 import logging
-import os
 from datetime import timedelta
 from typing import Any
 
 from thespian.actors import (
-    Actor,
     ActorAddress,
     ActorExitRequest,
     ChildActorExited,
     WakeupMessage,
 )
 
-from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...serialization.failures import details_of
 from ..base import signals
-from ..hosting import bases, events, processes, versions
-from ..hosting.children import EXITED
+from ..hosting import bases, processes, versions
 from ..wire.messages import (
     TO_STEWARD,
     CheckProcess,
@@ -46,12 +41,10 @@ from ..wire.messages import (
     Serve,
     Serving,
     Unmade,
-    Welcome,
-    check_wire,
 )
-from ..wire.settings import Settings
-from .making import Maker, UnfitError, UnmadeError
+from .making import Maker
 from .registrar import REGISTRAR, Registrar
+from .service import Service
 
 log = logging.getLogger(__name__)
 
@@ -67,14 +60,16 @@ WATCH = 0.5
 """Seconds between two checks, if the system has no limit for silence."""
 
 
-class Steward(Actor):
+class Steward(Service):
     """Creates the workers of its host, and reports their ends to the registrar."""
+
+    takes = TO_STEWARD
+    log = log
 
     def __init__(self) -> None:
         super().__init__()
         self._registrar: ActorAddress | None = None
         self._tries = 0
-        self._settings = Settings()
         self._me = WorkerId("", 0)
         self._compared = False
         """The registrar has sent its versions."""
@@ -91,21 +86,12 @@ class Steward(Actor):
         self._program: processes.Watched | None = None
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
-        self._made: dict[WorkerId, ActorAddress] = {}
         self._maker = Maker(self)
 
-    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
-        """Handle one message. Raises nothing, or the framework would repeat the message."""
-        try:
-            if isinstance(message, TO_STEWARD):
-                check_wire(message)
-            self._take(message, sender)
-        except ProtocolError as error:
-            by = f"the steward of {self._me.name}"
-            events.refused(log, by, "a message", error, system=self._settings.system)
-        except Exception as error:
-            name, text = type(message).__name__, details_of(error)
-            log.error("the steward failed on %s:\n%s", name, text)
+    @property
+    def title(self) -> str:  # type: ignore[override]  # it has a name only once it serves
+        """Its name in the log."""
+        return f"the steward of {self._me.name}"
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -126,12 +112,9 @@ class Steward(Actor):
                 self._unheard = 0
                 self._answer_all()
             case Make():
-                self._make(message)
+                self._news(self._maker.obey(message, self._registrar, self._settings))
             case ChildActorExited(childAddress=address):
-                for worker, known in list(self._made.items()):
-                    if known == address:
-                        del self._made[worker]
-                        self._say(Unmade(worker, self._maker.cause(address) or EXITED))
+                self._news(self._maker.ended(address))
             case CheckProcess(me=worker, pid=pid):
                 process = processes.Watched.of(pid)
                 self._say(ProcessChecked(worker, process is not None and process.running()))
@@ -163,7 +146,7 @@ class Steward(Actor):
 
     def _answer_all(self) -> None:
         """Tell the waiting programs whether this host has joined."""
-        pids, session = (os.getpid(), os.getppid()), os.getsid(0)
+        pids, session = processes.mine()
         for program in self._asking:
             serving = Serving(self._registrar, self._owner, session, pids, self._refused)
             self.send(program, serving)
@@ -172,14 +155,9 @@ class Steward(Actor):
     def _leader(self) -> str:
         return f"the system at {bases.capabilities_of(self)[bases.CONVENTION]}"
 
-    def _make(self, message: Make) -> None:
-        try:
-            address = self._maker.make(message.actor_class, message.requirements, here=True)
-        except UnmadeError as error:
-            self._say(Unmade(message.me, str(error), isinstance(error, UnfitError)))
-            return
-        self._made[message.me] = address
-        self.send(address, Welcome(message.me, self._registrar, self._settings, message.threads))
+    def _news(self, news: Unmade | None) -> None:
+        if news is not None:
+            self._say(news)
 
     def _say(self, message: object) -> None:
         self.send(self._registrar, message)

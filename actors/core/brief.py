@@ -44,7 +44,7 @@ AT_ONCE = 16
 
 
 class Trial(msgspec.Struct):
-    """A kind of job whose last one was not brief."""
+    """A kind of job.  Its last job was not brief."""
 
     proofs: int
     """Jobs that have to be nearly brief before its next trial."""

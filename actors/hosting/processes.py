@@ -36,6 +36,11 @@ def host() -> str:
     return " ".join((boot, *spaces, str(os.getuid())))
 
 
+def mine() -> tuple[tuple[int, int], int]:
+    """The pids of this actor's process and of its parent, the admin; and the admin's session."""
+    return (os.getpid(), os.getppid()), os.getsid(0)
+
+
 class Watched(msgspec.Struct, frozen=True):
     """One life of one process; its pid may later belong to another process."""
 

@@ -24,10 +24,11 @@ heard of, and no earlier one (fencing). It keeps each request until the registra
 another registrar comes, the line sends it all that is kept. The registrar may get a request again,
 so each takes effect once however often it comes (see `farref.actors.cluster.elected`).
 
-A *takeover*: the candidate whose `Campaign` leads reads all facts, in one piece. It knows which
-deaths have not been settled by all, and announces them once more. It does the requests that the
-deputies repeat. And it gives up hosts that stay silent, such as the earlier registrar's, if that is
-dead. In between, endpoints that know each other go on. Only requests to the registrar wait.
+A *takeover*: a candidate is elected, and becomes the registrar. It reads all facts, in one piece.
+The facts name the deaths that not all endpoints have settled; it announces these once more. It does
+the requests that the deputies repeat. It gives up each host that stays silent, such as the earlier
+registrar's, if that is dead. In between, endpoints that know each other go on. Only requests to the
+registrar wait.
 
 The explorer checks (`tests/model/succession.py`), with hosts that die, leases that end too early,
 answers of the store that are lost, and requests that reach it late:

@@ -1,4 +1,4 @@
-"""A deputy's line to the registrar, whichever host it is on.
+"""A deputy's line to the registrar, on any host.
 
 The line believes the registrar of the highest term that it has heard of, and refuses the words of
 an earlier one. It keeps each request, in order, until it is done. A registrar of a higher term gets
@@ -58,5 +58,5 @@ class RegistrarLine:
             self.kept.pop(number, None)
 
     def done_if(self, done: Callable[[Any], bool]) -> None:
-        """The requests are done of which *done* says so."""
+        """Each request for which *done* returns true is done."""
         self.done(*[each.number for each in self.kept.values() if done(each.request)])

@@ -143,7 +143,7 @@ class Resident(Protocol):
         """Every handle in this process."""
 
     def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
-        """For each object, the objects here whose values hold it, and with how many handles."""
+        """The holders of each object: objects here. Their values have so many handles of it."""
 
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
         """The same for the first of two looks, which may be wrong."""

@@ -86,7 +86,7 @@ class Shell(ABC):
         return self.held_by_values()
 
     def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
-        """For each object, the objects here whose values hold it, and with how many handles."""
+        """The holders of each object: objects here. Their values have so many handles of it."""
         held: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
         for holder, inside in self.inside.items():
             for each in inside:

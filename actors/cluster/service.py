@@ -1,0 +1,65 @@
+"""Service actors: farref's own, which serve a system. They hold no references and run no user code.
+
+They are the registrar, the stewards, and, in a system that survives the loss of any host, the
+deputies and clerks.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from thespian.actors import Actor
+
+from ...protocol.errors import ProtocolError
+from ...serialization.failures import details_of
+from ..hosting import events
+from ..wire.messages import Died, Heard, Heartbeat, check_wire
+from ..wire.settings import Settings
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from ...protocol.liveness import Liveness
+
+
+class Service(Actor):
+    """An actor that refuses malformed messages, and whose mailbox raises nothing."""
+
+    takes: ClassVar[tuple[type, ...]] = ()
+    """Its messages; what arrives is checked against their types."""
+    title = "the service"
+    """Its name in the log."""
+    log: ClassVar[logging.Logger] = logging.getLogger(__name__)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._settings = Settings()
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message. Raises nothing, or the framework would repeat the message."""
+        try:
+            if isinstance(message, self.takes):
+                check_wire(message)
+            self._take(message, sender)
+        except ProtocolError as error:
+            events.refused(self.log, self.title, "a message", error, system=self._system)
+        except Exception as error:
+            name, text = type(message).__name__, details_of(error)
+            self.log.error("%s failed on %s:\n%s", self.title, name, text)
+
+    @property
+    def _system(self) -> str:
+        """The name of the system."""
+        return self._settings.system
+
+    def _take(self, message: Any, sender: ActorAddress) -> None:
+        """Handle one message. May raise any error, which is logged."""
+        raise NotImplementedError
+
+    def _heard(self, liveness: Liveness | None, beat: Heartbeat, sender: ActorAddress) -> None:
+        """Note the *beat* of an endpoint, and answer it if it wants that."""
+        if liveness and not liveness.heard(beat.me):
+            self.send(sender, Died((beat.me,)))  # it was given up, and is back
+        elif beat.answer:
+            self.send(sender, Heard())
