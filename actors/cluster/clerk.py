@@ -53,7 +53,7 @@ from .elected import Elected
 from .etcd import EtcdStore, NoAnswer
 from .facts import home_of, read_home
 from .roll import SILENT_TURNS
-from .service import Service
+from .system_actor import SystemActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class Told(msgspec.Struct, frozen=True):
     facts: tuple[dict[str, bytes], int] | None = None
 
 
-class Clerk(Service):
+class Clerk(SystemActor):
     """A candidate for the role of the registrar."""
 
     takes = TO_CLERK
