@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.errors import SystemDownError
 from ..base import addresses, tcp
-from ..cluster import etcd, facts, hosts
+from ..cluster import etcd, facts, gateway, hosts
 from ..hosting import bases
 from ..wire.messages import Establish
 
@@ -52,10 +52,10 @@ def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) ->
 
     Raises the errors of `check`.
     """
-    if not first.startswith(etcd.SCHEME):
+    if not gateway.is_address(first):
         return None
     registry, slash, system = first.rpartition("/")
-    if not slash or not system or registry + slash == etcd.SCHEME:
+    if not slash or not system or registry.endswith("/"):
         raise ValueError(f"{first!r} names no system: use 'etcd://host:port/NAME'")
     check(registry, base, "", None, capabilities)
     return Establish(system, registry, os.getpid())
@@ -69,7 +69,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         BaseError: see `base.errors`.
     """
     if reach["host"] is None:
-        name, port = etcd.servers(first.rpartition("/")[0])[0]
+        name, port = gateway.servers(first.rpartition("/")[0])[0]
         reach["host"] = tcp.way_to(addresses.numeric(name), port)
     mine = hosts.reach_of(base, **reach)
     try:

@@ -33,8 +33,10 @@ from ..wire.messages import (
     AllSettled,
     Deliver,
     Died,
+    Down,
     EndpointJoin,
     EndpointLeave,
+    EndSystem,
     Exited,
     Forward,
     Heard,
@@ -62,16 +64,32 @@ if TYPE_CHECKING:
     from .members import Host
 
 
+ENDED = "ended"
+"""Among the numbers, if the system was ended."""
+
+
 class Elected(Roll):
     """The registrar of one term."""
 
     makes = False
 
-    def __init__(self, ledger: Ledger, settings: Settings, facts: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        facts: Mapping[str, bytes],
+        deputy: ActorAddress | None = None,
+    ) -> None:
+        """*deputy*: that of its own host. Raises `UnreadableError` for *facts* of somebody else."""
         self._ledger = ledger
+        self._deputy = deputy
         self._facts = facts
         self._alone = False
         """A host was given up, and the store may not know it yet."""
+        self._last: WorkerId | None = None
+        """This registrar's own host, if it leaves once the others have: the system ends."""
+        self._next: list[tuple[HostJoin, ActorAddress]] = []
+        """Hosts that have come since the system was ended."""
         self._asking = ""
         """The host of the request that is being taken."""
         super().__init__()
@@ -123,19 +141,28 @@ class Elected(Roll):
             same = tuple(w for w in open_deaths if self._dying[w].cause == cause)
             self.tell_all(Died(same, cause))
         self._gone(*[w for w in lost if w in self._members], cause="its host is gone")
+        for worker, creating in list(self._creating.items()):
+            if creating.place not in self._hosts:
+                self._not_created(worker, f"its host, {creating.place}, is gone")
         for child, parent in list(self._numbered.items()):
             if parent not in self._members:
                 self._gone(child, cause="its creator is gone")
         self._drop_orders()
         self._agree()
+        self._tell_end()
 
     def _drop_orders(self) -> None:
         """Give up the orders of an earlier registrar that nobody will repeat."""
         askers = [member.address for member in self._members.values()]
         for worker, creating in list(self._creating.items()):
-            known = creating.order.actor_class != b""
-            if worker in self._creating and not known and creating.asker not in askers:
+            missing = self._order_is_missing(worker)
+            if missing and creating.asker not in askers:
                 self._not_created(worker, "the endpoint that asked for it is gone")
+
+    def _order_is_missing(self, worker: WorkerId) -> bool:
+        """Whether an earlier registrar had *worker* made, and its order has not come again."""
+        creating = self._creating.get(worker)
+        return creating is not None and creating.order.actor_class == b""
 
     def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
         super()._gone(*workers, cause=cause, event=event)
@@ -149,10 +176,17 @@ class Elected(Roll):
 
     def host(self, message: HostJoin, deputy: ActorAddress) -> None:
         """Take in a host, or hear that one follows this registrar. Its life counts once."""
+        known = self._hosts.get(message.info.address)
         if self._is_dead(message.me):
             self.refuse(message.me, deputy)
-            return
-        self._host_joins(message, deputy)
+        elif message.joined and (known is None or known.me != message.me):
+            # It would go on without its endpoints, of which nobody knows any more.
+            self.refuse(message.me, deputy, "the registry has lost the facts of this system")
+        elif self._ended and not message.joined:
+            self._next.append((message, deputy))
+        else:
+            self._host_joins(message, deputy)
+            self._tell_end()
 
     def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
@@ -171,9 +205,9 @@ class Elected(Roll):
             return None
         return Deliver(self._ledger.term, (), None, Heard())
 
-    def refuse(self, host: WorkerId, deputy: ActorAddress) -> None:
+    def refuse(self, host: WorkerId, deputy: ActorAddress, why: str = "") -> None:
         """Tell a host that it is in the system no more."""
-        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,)))))
+        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,), why))))
 
     def take(self, forward: Forward, deputy: ActorAddress) -> None:
         """Do a request of an endpoint, or of the deputy itself, on a host."""
@@ -199,12 +233,21 @@ class Elected(Roll):
         match message:
             case EndpointJoin():
                 self._join(replace(message, place=place, beats=False), sender)
+            case EndSystem():
+                self._numbers[ENDED] = 1
+                self._tell_end()
+            case EndpointLeave(me=worker) if self._leaves_last(worker):
+                self._last = worker
+                return False
             case EndpointLeave(me=worker) if worker.incarnation:
                 self._leave(worker)
             case EndpointLeave():
                 self._exited(sender, LEFT)
             case Exited(address=address, me=child, cause=cause):
                 self._exited(address, cause, child)
+            case Unmade(me=me) if message.unfit and self._order_is_missing(me):
+                # Its asker's deputy sends the order again. Then another host may have it.
+                self._creating[me] = replace(self._creating[me], unfit=True)
             case Unmade():
                 self._unmade(message)
             case Lookup():
@@ -237,6 +280,41 @@ class Elected(Roll):
 
     def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
         self._count_dead([host.me])  # or it might come back, and be believed
+        last = self._last
+        if not self._hosts:
+            self._begin_anew()
+        elif last is not None and len(self._hosts) == 1:
+            self._last = None
+            deputy = next(iter(self._hosts.values())).steward
+            self._leave(last)
+            self.refuse(last, deputy)
+
+    # ---- the end of the system
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the system was ended, by this registrar or an earlier one."""
+        return ENDED in self._numbers
+
+    def _begin_anew(self) -> None:
+        """The last host has left. Whoever has come since is a new system of this name."""
+        self._numbers.pop(ENDED, None)
+        coming, self._next = self._next, []
+        for message, deputy in coming:
+            self.host(message, deputy)
+
+    def _tell_end(self) -> None:
+        """Have all hosts leave, if the system was ended."""
+        if self._ended and not self._hosts:
+            self._begin_anew()
+        elif self._ended:
+            for host in self._hosts.values():
+                self._say(host, None, Down("it was ended", orderly=True))
+
+    def _leaves_last(self, worker: WorkerId) -> bool:
+        """Whether *worker* is this registrar's own host, for which others are to leave first."""
+        own = [host.me for host in self._hosts.values() if host.steward == self._deputy]
+        return self._ended and [worker] == own and len(self._hosts) > 1
 
     @property
     def empty(self) -> bool:

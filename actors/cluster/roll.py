@@ -213,7 +213,7 @@ class Roll:
     # ---- creating actors
 
     def _mint(self, name: str) -> WorkerId:
-        number = self._numbers["next"] + 1 if self._numbers else secrets.randbits(62)
+        number = self._numbers["next"] + 1 if "next" in self._numbers else secrets.randbits(62)
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
         return WorkerId(name, number)
 
@@ -258,6 +258,10 @@ class Roll:
         if not creating.places:
             there = self._places(order, creating.asker)
             creating.places = [place for place in there if place != creating.place]
+        if creating.unfit:
+            creating.unfit = False
+            self._create(me, "no possible host meets its requirements")
+            return
         host = self._hosts.get(creating.place)
         if host is not None:
             self._order(me, creating, host)

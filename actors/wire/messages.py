@@ -254,10 +254,14 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 class HostJoin(msgspec.Struct, frozen=True):
-    """Steward -> registrar: this host is here, and I, *me*, act for it."""
+    """Steward -> registrar: this host is here, and I, *me*, act for it.
+
+    *joined*: an earlier registrar has taken it in.
+    """
 
     me: WorkerId
     info: HostInfo
+    joined: bool = False
 
 
 class HostJoined(msgspec.Struct, frozen=True):
@@ -417,6 +421,10 @@ class LeaveSystem(msgspec.Struct, frozen=True):
     """Ending program -> deputy: have this host leave. Deputy -> program: it has left."""
 
 
+class EndSystem(msgspec.Struct, frozen=True):
+    """Ending program -> deputy -> registrar: end the system, on all hosts."""
+
+
 class Meddle(msgspec.Struct, frozen=True):
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
@@ -526,7 +534,7 @@ TO_SHELLS = (Nudge, Welcome, Joined, Serving, LeaveSystem)
 messages are the user's."""
 TO_REGISTRAR = (
     *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
-    *(HostJoin, Unmade, ProcessChecked, Settled),
+    *(HostJoin, Unmade, ProcessChecked, Settled, EndSystem),
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
