@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ...protocol.errors import SystemDownError
 from ..base import addresses, tcp
 from ..cluster import etcd, facts, gateway, hosts
@@ -40,6 +42,14 @@ def check(
     except TypeError as error:
         raise ValueError(f"registry= takes capabilities of plain data only: {error}") from error
     etcd.check(registry)
+
+
+def settings_of(
+    registry: str, base: object, host: str | None, settings: Settings, capabilities: dict[str, Any]
+) -> Settings:
+    """The *settings* of a system with this *registry*. Raises the errors of `check`."""
+    check(registry, base, host, settings, capabilities)
+    return replace(settings, registry=registry)
 
 
 def order(settings: Settings) -> Establish:

@@ -237,12 +237,9 @@ class System:
             sites=asked_for() if sites is None else sites,
             telemetry=spans.asked_for(telemetry),
             faults=faults,
-            registry=registry or "",
         )
         base = base or bases.default()
         bases.check(base)
-        if registry is not None:
-            electing.check(registry, base, host, settings, capabilities)
         given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
         if host is None and (useless := [name for name in given if given[name] is not None]):
             raise ValueError(
@@ -254,13 +251,16 @@ class System:
             "started": psutil.Process().create_time(),
             "versions": versions.mine(),
         }
-        if registry is not None:
-            entry["registry"] = registry
         capabilities = {**(capabilities or {}), **launched.capabilities()}
         nodes = 1
         if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
             host, port, key, nodes = place.host, place.port, place.key, place.hosts
             entry["path"] = [os.path.abspath(folder) for folder in sys.path]
+            if registry is None and place.registry is not None:
+                registry, self._farewell = place.registry, EndSystem()
+        if registry is not None:
+            settings = electing.settings_of(registry, base, host, settings, capabilities)
+            entry["registry"] = registry
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
@@ -519,7 +519,7 @@ class System:
         self._session = serving.session
         self._attached = serving.owner != os.getpid()
         if serving.refused:
-            raise (VersionError if order is None else SystemDownError)(serving.refused)
+            raise (VersionError if serving.versions else SystemDownError)(serving.refused)
         return serving
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:

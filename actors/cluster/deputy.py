@@ -46,6 +46,7 @@ from ..wire.messages import (
     Heard,
     Heartbeat,
     HostInfo,
+    HostJoin,
     HostJoined,
     Joined,
     LeaveSystem,
@@ -142,6 +143,9 @@ class Deputy(Service):
                 self._leave(sender)
             case EndSystem():
                 self._end(sender)
+            case HostJoin():  # by a steward, as in a system without a registry
+                there = f"{self._order.registry}/{self._settings.system}"
+                self.send(sender, Down(f"it has a registry: join it by {there!r}", orderly=False))
             case Resign():
                 self._left()
             case ActorExitRequest():

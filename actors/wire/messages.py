@@ -251,6 +251,8 @@ class Serving(msgspec.Struct, frozen=True):
     pids: tuple[int, ...]
     refused: str = ""
     """The reason why this host may not join, if it may not."""
+    versions: bool = False
+    """That is one of versions."""
 
 
 class HostJoin(msgspec.Struct, frozen=True):

@@ -391,3 +391,16 @@ def test_the_same_line_on_two_hosts(
         else:
             assert f"System.join('{system.endpoint.core.settings.registry}" in err
         assert len(system.hosts()) == 1
+
+
+@pytest.mark.processes
+def test_a_host_that_joins_by_an_address(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """It is told the way, at once."""
+    given = {**options(), "key": KEY}
+    with (
+        System(**given) as system,
+        pytest.raises(SystemDownError, match=f"join it by '{given['registry']}/{system.name}'"),
+    ):
+        System.join(at(given), host="127.0.0.3", port=options()["port"], key=KEY)
