@@ -10,7 +10,8 @@ environment of each host, under the names that `etcdctl` reads:
 ``ETCDCTL_CACERT``                    for ``etcds://``: the file of the authority of the servers'
                                       certificates; the system's authorities by default
 ``ETCDCTL_CERT``, ``ETCDCTL_KEY``     for ``etcds://``: the files of a certificate and of its
-                                      private key, if the servers ask for one
+                                      private key, if the servers ask for one; without a common
+                                      name, if they want a login, too (a rule of etcd's)
 ====================================  ========================================================
 """
 
@@ -89,6 +90,9 @@ class Gateway:
                 "cert_key": os.environ.get("ETCDCTL_KEY") or None,
             }
         self._clients = [Etcd3Client(host=host, port=port, **more) for host, port in servers(spec)]
+        for client in self._clients:
+            # No proxy, no other authority, no other login: requests takes them from elsewhere.
+            client.session.trust_env = False
         user, _, password = os.environ.get("ETCDCTL_USER", "").partition(":")
         self._login = {"name": user, "password": password or os.environ.get("ETCDCTL_PASSWORD", "")}
 
@@ -107,7 +111,7 @@ class Gateway:
                 text = _text(error)
                 if NO_LEASE in text:
                     raise LookupError(text) from error
-                said.append(f"{client.base_url}: {type(error).__name__}: {text:.200}")
+                said.append(f"{client.base_url}: {type(error).__name__}: {text:.300}")
                 self._clients.append(self._clients.pop(0))  # another one first, next time
         raise NoAnswer("; ".join(said))
 
