@@ -90,6 +90,9 @@ class Elected(Roll):
         """This registrar's own host, if it leaves once the others have: the system ends."""
         self._next: list[tuple[HostJoin, ActorAddress]] = []
         """Hosts that have come since the system was ended."""
+        self._deputies: dict[object, str] = {}
+        self._homes: dict[object, str] = {}
+        """The host of each deputy, and of each endpoint, by its address."""
         self._asking = ""
         """The host of the request that is being taken."""
         super().__init__()
@@ -106,14 +109,14 @@ class Elected(Roll):
 
     def send(self, address: ActorAddress, message: object) -> None:
         """Have the deputy of its host hand *message* to the endpoint, or steward, at *address*."""
-        for host in self._hosts.values():
-            if host.steward == address:
-                self._say(host, None, message)
-                return
-        places = (m.place for m in self._members.values() if m.address == address)
-        host_of = self._hosts.get(next(places, self._asking))
-        if host_of is not None:
-            self._say(host_of, address, message)
+        where = address.addressDetails
+        host = self._hosts.get(self._deputies.get(where, ""))
+        if host is not None:
+            self._say(host, None, message)
+            return
+        host = self._hosts.get(self._homes.get(where, self._asking))
+        if host is not None:
+            self._say(host, address, message)
 
     def tell_all(self, message: Died | AllSettled) -> None:
         for host in self._hosts.values():
@@ -127,6 +130,10 @@ class Elected(Roll):
     def _begin(self) -> None:
         """Go on where the registrar before this one has stopped."""
         self._dead.merge(self._buried.get("dead", ()))
+        for place, host in self._hosts.items():
+            self._deputies[host.steward.addressDetails] = place
+        for member in self._members.values():
+            self._homes[member.address.addressDetails] = member.place
         lost = [w for w, member in self._members.items() if member.place not in self._hosts]
         lost += [w for w in self._members if self._is_dead(w)]
         for worker in {w for w in lost if self._is_dead(w)}:
@@ -165,6 +172,9 @@ class Elected(Roll):
         return creating is not None and creating.order.actor_class == b""
 
     def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        for worker in workers:
+            if worker in self._members:
+                self._homes.pop(self._members[worker].address.addressDetails, None)
         super()._gone(*workers, cause=cause, event=event)
         self._drop_orders()
 
@@ -185,6 +195,7 @@ class Elected(Roll):
         elif self._ended and not message.joined:
             self._next.append((message, deputy))
         else:
+            self._deputies[deputy.addressDetails] = message.info.address
             self._host_joins(message, deputy)
             self._tell_end()
 
@@ -232,6 +243,7 @@ class Elected(Roll):
         """Do *message*. False if the deputy will see its end by an answer."""
         match message:
             case EndpointJoin():
+                self._homes[sender.addressDetails] = place
                 self._join(replace(message, place=place, beats=False), sender)
             case EndSystem():
                 self._numbers[ENDED] = 1
@@ -280,6 +292,7 @@ class Elected(Roll):
 
     def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
         self._count_dead([host.me])  # or it might come back, and be believed
+        self._deputies.pop(host.steward.addressDetails, None)
         last = self._last
         if not self._hosts:
             self._begin_anew()

@@ -277,7 +277,19 @@ class World:
         return isinstance(other, World) and self.frozen == other.frozen
 
 
-CONSTANT = {"_settings", "_facts", "_ledger", "_here", "_remembered", "info", "_frozen", "program"}
+CONSTANT = {
+    "_settings",
+    "_facts",
+    "_ledger",
+    "_here",
+    "_remembered",
+    "info",
+    "_frozen",
+    "program",
+    "_homes",
+    "_deputies",
+    "_deputy",
+}
 """Attributes that are the same in all states, or follow from others."""
 
 

@@ -224,7 +224,13 @@ SUCCESSION = {
         ),
     ),
     "two order the same name": (
-        Mutant("gives a name twice", Roll, "_spawn", "if message.name in taken:", "if False:"),
+        Mutant(
+            "gives a name twice",
+            Roll,
+            "_spawn",
+            "if any(worker.name == message.name for worker in there):",
+            "if False:",
+        ),
     ),
     "the registrar dies while an endpoint joins": (
         Mutant("gives a number twice", Roll, "_number_of", "next(known, None) or ", ""),
