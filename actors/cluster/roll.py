@@ -245,7 +245,8 @@ class Roll:
                 self._go_on(me, creating, message)
                 return
         there = chain(self._members, self._creating)
-        if any(worker.name == message.name for worker in there):
+        taken = any(worker.name == message.name for worker in there)
+        if taken:
             reason = "the name is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
 from farref.actors.base.addresses import Address
@@ -550,8 +551,9 @@ class PassingModel:
                     self._over(world, end)
                 else:
                     world.given_up.discard(number)
-        hello = world.places[number].desk.hello()[1]
-        self._send_up(world, number, hello)
+        hello: Any = world.places[number].desk.hello()[1]
+        # As one that was given up before it heard that it is in. A joined one is known, or lost.
+        self._send_up(world, number, replace(hello, joined=False))
 
     def _over(self, world: World, end: End) -> None:
         end.alive = False

@@ -84,8 +84,8 @@ def run(
         typer.Option(
             metavar="etcd://HOST:PORT",
             envvar=launched.REGISTRY,
-            help="As System(registry=): the loss of a host other than the program's is survived, "
-            "also if the registrar is there.",
+            help="As System(registry=): hosts outside of the run can join by the system's name. "
+            "The run still ends with its program.",
         ),
     ] = "",
     no_kill: Annotated[
