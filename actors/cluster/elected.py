@@ -13,6 +13,7 @@ Spawn           the order is known by its asker and token: in the member that it
                 the actor that is being made. Then the deputy there hears of it again
 Mint            a second number; nobody has got the first one, and it dies with its creator
 Settled         the answer, if all had settled that death before
+EndSystem       it is a fact, by which each registrar has the hosts leave; its own host is the last
 the others      they report an end, which is known by then, or they change nothing
 ==============  ================================================================================
 
