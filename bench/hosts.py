@@ -72,6 +72,8 @@ def hosts(most: int, *, elected: bool = False) -> Part:
         time.sleep(2.0 if elected else 0.0)  # it begins
         system = System(host=FIRST, port=port, key=key, timeout=PATIENCE, registry=registry)
         ending.enter_context(system)
+        if elected:
+            ending.callback(system.end)  # on all hosts; else this one would only leave
         first = f"{registry}/{system.name}" if elected else f"{FIRST}:{port}"
         title = "farref: Clerk" if elected else "farref: Reg"
         (registrar,) = (p for p in Crew(system).processes if p.name().startswith(title))

@@ -15,13 +15,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
-import psutil
 from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
+from ..base import lives
 from ..calls.futures import Future
 from ..cluster import hosts
 from ..cluster.deputy import Deputy
@@ -248,7 +248,7 @@ class System:
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
-            "started": psutil.Process().create_time(),
+            "started": lives.started(os.getpid()),
             "versions": versions.mine(),
         }
         capabilities = {**(capabilities or {}), **launched.capabilities()}
@@ -395,7 +395,7 @@ class System:
                     "host": place,
                     "base": base,
                     "pid": os.getpid(),
-                    "started": psutil.Process().create_time(),
+                    "started": lives.started(os.getpid()),
                     "session": self._session,
                 }
             )
