@@ -536,11 +536,11 @@ TO_SHELLS = (Nudge, Welcome, Joined, Serving, LeaveSystem)
 messages are the user's."""
 TO_REGISTRAR = (
     *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
-    *(HostJoin, Unmade, ProcessChecked, Settled, EndSystem),
+    *(HostJoin, Unmade, ProcessChecked, Settled),
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
-TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem)
+TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem, EndSystem)
 
 ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD + TO_CLERK + TO_DEPUTY)
 
