@@ -10,8 +10,8 @@ SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/se
 	tests/trace/test_stories.py --ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
-JOBS = 4
-test: JOBS = 5
+JOBS = 5
+smoke: JOBS = 2
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons, each of which would compile everything anew.
 export PYTHONDONTWRITEBYTECODE =

@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import io
 import pickle
-from dataclasses import dataclass
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import cloudpickle
+import msgspec
 
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
@@ -105,8 +105,7 @@ class Hooks(Protocol):
         """A handle for each reference that arrived."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pickled:
+class Pickled(msgspec.Struct, frozen=True, eq=False):
     """A value as bytes, with its buffers, references and inert objects. Nothing is forked yet."""
 
     data: bytes

@@ -28,9 +28,10 @@ import itertools
 import socket
 import ssl
 from collections import deque
-from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
 
 from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
@@ -56,8 +57,7 @@ RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Approach:
+class Approach(msgspec.Struct, frozen=True):
     """How to connect to a peer."""
 
     sock: socket.socket

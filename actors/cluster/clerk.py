@@ -55,7 +55,7 @@ from .etcd import EtcdStore, UnreadableError
 from .facts import home_of, read_home
 from .gateway import NoAnswer
 from .roll import SILENT_TURNS
-from .service import Service
+from .system_actor import SystemActor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -86,7 +86,7 @@ class Told(msgspec.Struct, frozen=True):
     """The reason why this host can have no part in what the store holds."""
 
 
-class Clerk(Service):
+class Clerk(SystemActor):
     """A candidate for the role of the registrar."""
 
     takes = TO_CLERK

@@ -65,7 +65,7 @@ from .clerk import Clerk
 from .desk import LOST, Desk
 from .making import Maker
 from .roll import SILENT_TURNS
-from .service import Service
+from .system_actor import SystemActor
 
 log = logging.getLogger(__name__)
 
@@ -81,7 +81,7 @@ class Near(msgspec.Struct):
     program: bool
 
 
-class Deputy(Service):
+class Deputy(SystemActor):
     """The registrar for the endpoints of its host."""
 
     takes = TO_DEPUTY

@@ -65,7 +65,7 @@ from ..wire.messages import (
 from .making import Maker
 from .members import Creating, Host
 from .roll import SILENT_TURNS, Roll
-from .service import Service
+from .system_actor import SystemActor
 
 log = logging.getLogger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
@@ -78,7 +78,7 @@ DOUBT = 0.5
 """Seconds until a report that a host has left the convention is believed."""
 
 
-class Registrar(Roll, Service):
+class Registrar(Roll, SystemActor):
     """The registrar of a system that ends with its first host."""
 
     takes = TO_REGISTRAR

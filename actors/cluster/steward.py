@@ -44,7 +44,7 @@ from ..wire.messages import (
 )
 from .making import Maker
 from .registrar import REGISTRAR, Registrar
-from .service import Service
+from .system_actor import SystemActor
 
 log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ WATCH = 0.5
 """Seconds between two checks, if the system has no limit for silence."""
 
 
-class Steward(Service):
+class Steward(SystemActor):
     """Creates the workers of its host, and reports their ends to the registrar."""
 
     takes = TO_STEWARD

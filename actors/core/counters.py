@@ -7,8 +7,9 @@ The numbers start at 0 with the endpoint and only grow, except those with a *now
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
 
@@ -18,15 +19,14 @@ if TYPE_CHECKING:
 _USER = frozenset({Call, Create, Fetch, Invoke, Reply, Tell})
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(msgspec.Struct, frozen=True):
     """The counters of one endpoint. Messages that it sends to itself do not count."""
 
-    references: dict[str, int] = field(default_factory=dict)
+    references: dict[str, int] = msgspec.field(default_factory=dict)
     """References that are there now, by role: owner, alias, user and borrower."""
-    control: dict[str, int] = field(default_factory=dict)
+    control: dict[str, int] = msgspec.field(default_factory=dict)
     """Control messages sent, by kind (see `farref.protocol.messages`)."""
-    user: dict[str, int] = field(default_factory=dict)
+    user: dict[str, int] = msgspec.field(default_factory=dict)
     """Messages sent that carry user data, by kind."""
     payload_bytes: int = 0
     """Bytes of pickled user data in those messages."""
@@ -69,10 +69,10 @@ class Counters:
     def __add__(self, other: Counters) -> Counters:
         """The sum of both, as if they were one endpoint."""
         both: dict[str, Any] = {}
-        for each in fields(self):
-            mine, theirs = getattr(self, each.name), getattr(other, each.name)
+        for name in self.__struct_fields__:
+            mine, theirs = getattr(self, name), getattr(other, name)
             by_kind = isinstance(mine, dict)
-            both[each.name] = dict(Counter(mine) + Counter(theirs)) if by_kind else mine + theirs
+            both[name] = dict(Counter(mine) + Counter(theirs)) if by_kind else mine + theirs
         both["pause"] = max(self.pause, other.pause)
         return Counters(**both)
 

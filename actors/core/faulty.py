@@ -19,8 +19,9 @@ import random
 import threading
 import time
 from collections import Counter
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.packets import decode
 from ..wire.faults import ACKNOWLEDGEMENT, Counts
@@ -70,7 +71,7 @@ class FaultyPort:
     def counts(self) -> Counts:
         """The counts of the packets so far."""
         with self._lock:
-            return replace(self._counts, struck=self._counts.struck.copy())
+            return msgspec.structs.replace(self._counts, struck=self._counts.struck.copy())
 
     def close(self) -> None:
         """Forget the packets that are late."""
@@ -168,8 +169,7 @@ def kinds_of(packet: Packet) -> frozenset[str]:
     )
 
 
-@dataclass(slots=True, eq=False)
-class _Late:
+class _Late(msgspec.Struct, eq=False):
     """A packet that leaves at *due*."""
 
     due: float

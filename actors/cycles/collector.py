@@ -13,8 +13,9 @@ import logging
 import threading
 import time
 from collections import defaultdict
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...protocol.effects import Looked, Scan
 from ...protocol.quest import spread
@@ -48,8 +49,7 @@ BESIDE = 10_000
 some hundredths of a second."""
 
 
-@dataclass(slots=True)
-class _Suspect:
+class _Suspect(msgspec.Struct):
     """An object with handles in its value."""
 
     stamp: int

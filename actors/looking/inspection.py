@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Literal
+
+import msgspec
 
 from ...protocol.borrowing import BorrowingUser
 from ...protocol.lending import LendingOwner
@@ -41,8 +42,7 @@ Held = dict[str, str]
 """Forks, and the endpoint of each."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class ReferenceInfo:
+class ReferenceInfo(msgspec.Struct, frozen=True):
     """One row of `references`: an endpoint's knowledge of one object.
 
     The first three counts together are the *local count* of the borrowing note: while one of
@@ -126,7 +126,7 @@ class ReferenceInfo:
 
     def __repr__(self) -> str:
         """The fields that are not empty, 0, None or False."""
-        said = ((each.name, getattr(self, each.name)) for each in fields(self))
+        said = ((name, getattr(self, name)) for name in self.__struct_fields__)
         return f"ReferenceInfo({', '.join(f'{name}={value!r}' for name, value in said if value)})"
 
 
@@ -169,7 +169,7 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
         if rref in inside:
             more["contained_in"] = tuple(sorted(map(spell, containers[rref])))
             more["in_values"] = min(len(inside[rref]), row.handles)
-        rows.append(replace(row, **more) if more else row)
+        rows.append(msgspec.structs.replace(row, **more) if more else row)
     return sorted(rows, key=lambda row: row.rref)
 
 

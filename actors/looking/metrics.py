@@ -7,8 +7,10 @@ endpoint's name as `farref refs` writes it.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -135,7 +137,7 @@ def text(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> 
 
 def as_dict(system: str, counters: dict[str, Counters], silent: dict[str, str]) -> dict[str, Any]:
     """The counters as a dictionary, for ``--json``."""
-    by_name = {name: asdict(each) for name, each in counters.items()}
+    by_name = {name: msgspec.structs.asdict(each) for name, each in counters.items()}
     return {"system": system, "endpoints": by_name, "silent": silent}
 
 

@@ -23,7 +23,6 @@ import sysconfig
 import threading
 import time
 from collections import deque
-from dataclasses import dataclass, field
 from types import CoroutineType, FrameType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +57,12 @@ _module_of: Any = vars(type)["__module__"].__get__
 """The module of a class, without a look at its metaclass, which is the user's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(msgspec.Struct, frozen=True, eq=False):
     """An object that lives by itself, and may lead to a handle."""
 
     kind: str
     """``object``, ``attribute``, ``local``, ``task``, ``global`` or ``internal``."""
-    thing: object = field(compare=False)  # its own `__eq__` would be the user's code
+    thing: object
     name: str = ""
     """The beginning of the path."""
     where: str = ""

@@ -18,8 +18,9 @@ it is not reachable any more. Actors' attributes are variables here.
 from __future__ import annotations
 
 from collections import defaultdict
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.errors import ProtocolError
 from ...protocol.wellformed import check
@@ -43,8 +44,7 @@ Key = tuple[str, str]
 """An endpoint and a reference: one row."""
 
 
-@dataclass(frozen=True, slots=True, repr=False)
-class Snapshot:
+class Snapshot(msgspec.Struct, frozen=True):
     """All rows. The rows of one reference are together, its owner's first. Iterates over them.
 
     An endpoint is called by its name alone, unless several endpoints had that name: then by
@@ -53,13 +53,13 @@ class Snapshot:
 
     system: str
     rows: tuple[ReferenceInfo, ...] = ()
-    silent: dict[str, str] = field(default_factory=dict)
+    silent: dict[str, str] = msgspec.field(default_factory=dict)
     """Endpoints whose rows are missing, and the reason for each."""
-    counters: dict[str, Counters] = field(default_factory=dict)
+    counters: dict[str, Counters] = msgspec.field(default_factory=dict)
     """The counters of each endpoint that answered."""
     cycles: tuple[tuple[str, ...], ...] = ()
     """The objects of each cycle: their values lead back to themselves."""
-    in_full: dict[str, str] = field(default_factory=dict, repr=False)
+    in_full: dict[str, str] = msgspec.field(default_factory=dict)
     """The full form of each name and id: ``name@incarnation``, ``name@incarnation/number``."""
 
     def __iter__(self) -> Iterator[ReferenceInfo]:
@@ -260,7 +260,7 @@ class ShortNames:
                 more[name] = self.short(value)
         if home is not None:
             more |= {"owner_state": home.state, "type": home.type, "size": home.size}
-        return replace(row, **more)
+        return msgspec.structs.replace(row, **more)
 
 
 _HELD = ("forks", "loans", "pins", "borrowers", "aliases", "names")

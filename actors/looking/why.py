@@ -9,8 +9,9 @@ reference that its parent has sent it, a message is on its way, or stuck.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.ids import RRefId, WorkerId
 from .holdings import Holding
@@ -35,8 +36,7 @@ _ROOTS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reason:
+class Reason(msgspec.Struct, frozen=True):
     """One step of the explanation, and the steps behind it."""
 
     kind: str
@@ -118,15 +118,14 @@ def size_text(size: int) -> str:
     return f"{amount:.0f} {unit}" if unit == "B" or amount >= 100 else f"{amount:.1f} {unit}"
 
 
-@dataclass(slots=True)
-class _Object:
+class _Object(msgspec.Struct):
     """The reference that is being explained, and the answers about it."""
 
     rref: str
     rows: dict[str, ReferenceInfo]
     held: dict[str, list[Holding]]
     """By endpoint, for those that answered."""
-    shown: set[str] = field(default_factory=set)
+    shown: set[str] = msgspec.field(default_factory=set)
     """Endpoints that the explanation contains already."""
 
     def age_of(self, fork: str) -> float | None:
@@ -179,7 +178,7 @@ class _Explanation:
         if self._path or any(each.kind != "cycle" for each in ends):
             return reason
         only = "only the cycle keeps it: `farref gc` frees it"
-        return replace(reason, children=(Reason("note", only), *reasons))
+        return msgspec.structs.replace(reason, children=(Reason("note", only), *reasons))
 
     def _ring(self, rref: str) -> list[str]:
         """The cycle that closes at *rref*: each object holds the next one."""

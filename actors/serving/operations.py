@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from ..values.several import PART, part_of
 from ..values.wrapper import Wrapper, unwrapped

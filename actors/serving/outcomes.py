@@ -13,9 +13,10 @@ from __future__ import annotations
 import concurrent.futures
 import weakref
 from collections import deque
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec.structs import replace
 
 from ...protocol.errors import FarrefError
 from ...protocol.messages import Create

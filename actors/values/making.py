@@ -8,15 +8,15 @@ up inside a value. `RRef` has the same keywords for values that exist already.
 from __future__ import annotations
 
 import types
-from dataclasses import dataclass
 from typing import Any
+
+import msgspec
 
 from .box import Box
 from .wrapper import Wrapper
 
 
-@dataclass(frozen=True)
-class Making(Wrapper):
+class Making(Wrapper, frozen=True):
     """A function, or the name of a method, and the kind of object to make of its result."""
 
     frozen: bool = False
@@ -42,8 +42,7 @@ def made_as(function: Any, *, frozen: bool, serial: bool) -> Any:
     return Making(function, frozen, serial) if frozen or not serial else function
 
 
-@dataclass(frozen=True, slots=True)
-class Made:
+class Made(msgspec.Struct, frozen=True):
     """A result on its way to its store; it is frozen there, and not on the loop."""
 
     value: Any

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import types
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -30,8 +29,7 @@ TEXTS = str | bytes | bytearray
 """Sequences that count as one value."""
 
 
-@dataclass(frozen=True)
-class Several(Wrapper):
+class Several(Wrapper, frozen=True):
     """A function, or the name of a method, that gives *number* results."""
 
     number: int

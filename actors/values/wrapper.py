@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+import msgspec
 
-@dataclass(frozen=True)
-class Wrapper:
+
+class Wrapper(msgspec.Struct, frozen=True):
     """A function, or the name of a method, with an option of the call. Wrappers may be nested."""
 
     function: Any
@@ -18,7 +18,7 @@ class Wrapper:
         return str(getattr(self.function, "__name__", self.function))
 
 
-class ByValue(Wrapper):
+class ByValue(Wrapper, frozen=True):
     """It gets values for the references among its arguments; see `resolving`."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
+
+import msgspec
 
 Fault = Literal["drop", "delay", "duplicate", "reorder"]
 
@@ -12,8 +14,7 @@ ACKNOWLEDGEMENT = "Acknowledgement"
 """The kind of a packet that carries no message."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """One fault of some packets. `drop` and the similar functions make rules."""
 
     fault: Fault
@@ -47,8 +48,7 @@ class Faults:
         object.__setattr__(self, "seed", seed)
 
 
-@dataclass(slots=True)
-class Counts:
+class Counts(msgspec.Struct):
     """The fates of the packets that one endpoint sent."""
 
     sent: int = 0
@@ -63,5 +63,5 @@ class Counts:
     """Held back until the next one had left."""
     cut: int = 0
     """Lost because the link was cut."""
-    struck: Counter[str] = field(default_factory=Counter)
+    struck: Counter[str] = msgspec.field(default_factory=Counter)
     """Packets that a rule struck, by the kinds of the messages in them."""

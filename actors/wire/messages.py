@@ -7,7 +7,6 @@ that cost the same for a message of any size.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -52,8 +51,7 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
         return f"WorkerInfo({self.id.name!r})"
 
 
-@dataclass(frozen=True, slots=True)
-class HostInfo:
+class HostInfo(msgspec.Struct, frozen=True):
     """One host of a system: its address, and the capabilities of its Thespian system."""
 
     address: str

@@ -43,9 +43,28 @@ def shared_system(request: pytest.FixtureRequest) -> Iterator[System]:
 @pytest.fixture
 def system(shared_system: System, request: pytest.FixtureRequest) -> Iterator[System]:
     """A system with the workers B and C; after the test no reference may be left in it (G5)."""
-    yield shared_system
+    yield from _checked(shared_system, request)
+
+
+@pytest.fixture(scope="module", params=BASES)
+def shared_chain(request: pytest.FixtureRequest) -> Iterator[System]:
+    """One system for a whole module, with the workers B to E."""
+    with System(request.param, timeout=40, orphan_grace=GRACE) as system:
+        for name in "BCDE":
+            system.worker(name)
+        yield system
+
+
+@pytest.fixture
+def chain_system(shared_chain: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    """A system with the workers B to E; after the test no reference may be left in it (G5)."""
+    yield from _checked(shared_chain, request)
+
+
+def _checked(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    yield system
     if not request.node.stash.get(FAILED, False):  # a traceback would keep the test's objects alive
-        assert_nothing_held(shared_system)
+        assert_nothing_held(system)
 
 
 @pytest.fixture

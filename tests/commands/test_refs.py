@@ -10,11 +10,11 @@ import subprocess
 import sys
 import time
 import uuid
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 from rich.text import Text
 
@@ -85,7 +85,7 @@ def test_json(shop: System, stock: dict[str, RRef[Any]]) -> None:
     said = json.loads(run.stdout)
     assert set(said) == {"system", "rows", "silent", "cycles", "totals", "counters"}
     assert said["system"] == NAME
-    assert set(said["rows"][0]) == set(ReferenceInfo.__dataclass_fields__)
+    assert set(said["rows"][0]) == set(ReferenceInfo.__struct_fields__)
     assert said["silent"] == {}
     names = {key: str(ref.id) for key, ref in stock.items()}
     assert said["cycles"] == [sorted([names["one"], names["other"]])]
@@ -426,7 +426,7 @@ def test_what_is_suspected() -> None:
     assert marks(ROW) == [("leak",)]
     assert marks(ROW, leak_age=101) == [()]
     for held in ({"handles": 1}, {"messages": 1}, {"tasks": 1}):
-        assert marks(replace(ROW, **held)) == [()]  # type: ignore[arg-type]  # mypy cannot tell the fields apart
+        assert marks(replace(ROW, **held)) == [()]
     pinned = replace(ROW, tasks=1, pins={"B@1/1": "C@1"})
     assert marks(pinned) == [("leak",)]
     user = replace(ROW, worker="C@1", role="user", handles=1)

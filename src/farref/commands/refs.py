@@ -6,9 +6,9 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 from rich.console import Console
 from rich.text import Text
@@ -211,9 +211,11 @@ def _tree(reason: Reason, into: Tree | None = None) -> Tree:
 def _said(snapshot: Snapshot, rows: list[ReferenceInfo]) -> dict[str, Any]:
     return {
         "system": snapshot.system,
-        "rows": [asdict(row) for row in rows],
+        "rows": [msgspec.structs.asdict(row) for row in rows],
         "silent": snapshot.silent,
         "cycles": snapshot.cycles,
         "totals": totals(snapshot, rows),
-        "counters": {worker: asdict(each) for worker, each in snapshot.counters.items()},
+        "counters": {
+            worker: msgspec.structs.asdict(each) for worker, each in snapshot.counters.items()
+        },
     }

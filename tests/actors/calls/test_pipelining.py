@@ -13,13 +13,13 @@ import farref
 from farref import OwnerDiedError, RRef, System
 from farref.trace.records import load
 
-from ..handles.test_aliases import aliases, chain_system, identity, kill, mortal, sent
+from ..handles.test_aliases import aliases, identity, kill, mortal, sent
 from ..helpers import PATIENCE, hold, make_box, until
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["chain_system", "mortal"]  # fixtures
+__all__ = ["mortal"]  # a fixture
 
 
 class Log:

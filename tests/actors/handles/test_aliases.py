@@ -16,26 +16,17 @@ import farref
 from farref import AliasCycleError, OwnerDiedError, RefActor, RRef, System, references
 from farref.trace.records import load
 
-from ...bases import BASES
 from ..conftest import GRACE
 from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
 SLOTS: dict[str, Any] = {}
 """The results that tasks of this process are to return, by name."""
 PICKLED: list[str] = []
 """A record of each pickling of a value in this process."""
-
-
-@pytest.fixture(params=BASES)
-def chain_system(request: pytest.FixtureRequest) -> Iterator[System]:
-    with System(request.param, timeout=40, orphan_grace=GRACE) as system:
-        for name in "BCDE":
-            system.worker(name)
-        yield system
 
 
 # ---- functions of tasks

@@ -1,4 +1,4 @@
-"""Service actors: farref's own, which serve a system. They hold no references and run no user code.
+"""System actors are farref's own: they serve a system, hold no references and run no user code.
 
 They are the registrar, the stewards, and, in a system that survives the loss of any host, the
 deputies and clerks.
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from ...protocol.liveness import Liveness
 
 
-class Service(Actor):
+class SystemActor(Actor):
     """An actor that refuses malformed messages, and whose mailbox raises nothing."""
 
     takes: ClassVar[tuple[type, ...]] = ()
     """Its messages; what arrives is checked against their types."""
-    title = "the service"
+    title = "the actor"
     """Its name in the log."""
     log: ClassVar[logging.Logger] = logging.getLogger(__name__)
 
