@@ -232,6 +232,9 @@ SUCCESSION = {
             "if False:",
         ),
     ),
+    "the registrar dies while the system ends": (
+        Mutant("forgets the end", Elected, "_do", "self._numbers[ENDED] = 1", "pass"),
+    ),
     "the registrar dies while an endpoint joins": (
         Mutant("gives a number twice", Roll, "_number_of", "next(known, None) or ", ""),
     ),
