@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from farref.actors.base.addresses import free_port
 from .growth import PATIENCE, Crew, Part, decades
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import psutil
 
@@ -38,22 +39,48 @@ FIRST = "127.0.1.1"
 FARREF = [sys.executable, "-m", "farref"]
 
 
-def hosts(most: int) -> Part:
-    """Hosts with `EACH` workers, beside the program's own host."""
-    part = Part(f"hosts with {EACH} workers each, at the registrar", "hosts")
+@contextlib.contextmanager
+def etcd() -> Iterator[str]:
+    """The address of an etcd on loopback. Raises `RuntimeError` if the program is not here."""
+    program = shutil.which("etcd")
+    if program is None:
+        raise RuntimeError("no etcd here: install the Debian package etcd-server")
+    here, peers = (f"http://{FIRST}:{free_port(FIRST)}" for _ in range(2))
+    with tempfile.TemporaryDirectory() as folder:
+        command = [program, "--data-dir", folder, "--listen-client-urls", here]
+        command += ["--advertise-client-urls", here, "--listen-peer-urls", peers]
+        command += ["--initial-advertise-peer-urls", peers]
+        command += ["--initial-cluster", f"default={peers}"]
+        with subprocess.Popen(command, stderr=subprocess.DEVNULL) as server:  # noqa: S603 - as above
+            try:
+                yield here.replace("http", "etcd")
+            finally:
+                server.terminate()
+
+
+def hosts(most: int, *, elected: bool = False) -> Part:
+    """Hosts with `EACH` workers, beside the program's own host; with an *elected* registrar?"""
+    kind = "an elected registrar" if elected else "the registrar"
+    part = Part(f"hosts with {EACH} workers each, at {kind}", "hosts")
     running: list[subprocess.Popen[bytes]] = []
     port = free_port(FIRST)
     with contextlib.ExitStack() as ending:
         key = str(Path(ending.enter_context(tempfile.TemporaryDirectory())) / "key")
         subprocess.run([*FARREF, "key", key], check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - our own
         ending.callback(lambda: [each.wait(PATIENCE) for each in running])
-        system = System(host=FIRST, port=port, key=key, timeout=PATIENCE)
+        registry = ending.enter_context(etcd()) if elected else None
+        time.sleep(2.0 if elected else 0.0)  # it begins
+        system = System(host=FIRST, port=port, key=key, timeout=PATIENCE, registry=registry)
         ending.enter_context(system)
-        (registrar,) = (p for p in Crew(system).processes if p.name().startswith("farref: Reg"))
+        if elected:
+            ending.callback(system.end)  # on all hosts; else this one would only leave
+        first = f"{registry}/{system.name}" if elected else f"{FIRST}:{port}"
+        title = "farref: Clerk" if elected else "farref: Reg"
+        (registrar,) = (p for p in Crew(system).processes if p.name().startswith(title))
         for wanted in decades(most, 2):
             number, start = len(running), _spent(registrar)
             for n in range(number, wanted):
-                command = [*FARREF, "join", f"{FIRST}:{port}", "--key", key, "--host", _address(n)]
+                command = [*FARREF, "join", first, "--key", key, "--host", _address(n)]
                 running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - our own
             _until(lambda: len(system.hosts()) > len(running))
             for n in range(number, wanted):

@@ -2,6 +2,7 @@
 
     python -m bench.scale                       # everything: about seven minutes, 4 GB of memory
     python -m bench.scale references --most 100000
+    python -m bench.scale elected               # needs an etcd
     python -m bench.scale --json figures.json --plot docs/bench-scale.png
 
 `bench.growth` describes the measurements; times are processor time.
@@ -14,6 +15,7 @@ import functools
 import json
 from dataclasses import asdict
 from pathlib import Path
+from shutil import which
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -32,6 +34,7 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
     "workers": (workers, 200),
     "references": (references, 1_000_000),
     "hosts": (hosts, 32),
+    "elected": (functools.partial(hosts, elected=True), 32),
     "endpoints": (functools.partial(workers, base="simpleSystemBase"), 200),
 }
 """In this order: a system's processes inherit the memory that this process held before."""
@@ -58,7 +61,7 @@ def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], metavar="|".join(PARTS))
-    parser.add_argument("--most", type=int, help="largest number, not a million, 100,000, 200, 32")
+    parser.add_argument("--most", type=int, help="largest number, not the one of the part")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path, help="draw a PNG (needs matplotlib)")
     options = parser.parse_args()
@@ -71,7 +74,7 @@ def main() -> None:
         pyplot()
     console, where, parts = Console(width=130), machine(), []
     console.print(about(where))
-    for name in options.parts or PARTS:
+    for name in options.parts or [name for name in PARTS if name != "elected" or which("etcd")]:
         work, most = PARTS[name]
         parts.append(work(options.most or most))
         console.print(grown(parts[-1]))

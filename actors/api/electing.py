@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from ...protocol.errors import SystemDownError
 from ..base import addresses, tcp
-from ..cluster import etcd, facts, hosts
+from ..cluster import etcd, facts, gateway, hosts
 from ..hosting import bases
 from ..wire.messages import Establish
 
@@ -42,6 +44,14 @@ def check(
     etcd.check(registry)
 
 
+def settings_of(
+    registry: str, base: object, host: str | None, settings: Settings, capabilities: dict[str, Any]
+) -> Settings:
+    """The *settings* of a system with this *registry*. Raises the errors of `check`."""
+    check(registry, base, host, settings, capabilities)
+    return replace(settings, registry=registry)
+
+
 def order(settings: Settings) -> Establish:
     """The order for the deputy of the host that starts the system."""
     return Establish(settings.system, settings.registry, os.getpid(), settings)
@@ -52,10 +62,10 @@ def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) ->
 
     Raises the errors of `check`.
     """
-    if not first.startswith(etcd.SCHEME):
+    if not gateway.is_address(first):
         return None
     registry, slash, system = first.rpartition("/")
-    if not slash or not system or registry + slash == etcd.SCHEME:
+    if not slash or not system or registry.endswith("/"):
         raise ValueError(f"{first!r} names no system: use 'etcd://host:port/NAME'")
     check(registry, base, "", None, capabilities)
     return Establish(system, registry, os.getpid())
@@ -69,7 +79,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         BaseError: see `base.errors`.
     """
     if reach["host"] is None:
-        name, port = etcd.servers(first.rpartition("/")[0])[0]
+        name, port = gateway.servers(first.rpartition("/")[0])[0]
         reach["host"] = tcp.way_to(addresses.numeric(name), port)
     mine = hosts.reach_of(base, **reach)
     try:

@@ -15,13 +15,13 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
-import psutil
 from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ...protocol.sharing import DISCIPLINES
+from ..base import lives
 from ..calls.futures import Future
 from ..cluster import hosts
 from ..cluster.deputy import Deputy
@@ -44,6 +44,7 @@ from ..wire.faults import Faults
 from ..wire.messages import (
     EndpointJoin,
     EndpointLeave,
+    EndSystem,
     Establish,
     HostInfo,
     Joined,
@@ -95,8 +96,12 @@ MOST_NAMES = 8
 START_PATIENCE = 30.0
 DRAIN = 2.0
 """Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
+ALONE = "its other hosts may go on: the registrar, or the registry, did not answer"
+"""The warning if a system with a registry was to end on all hosts."""
 LEAVING = 3.0
 """Seconds in which a registrar may note that this host leaves."""
+ENDING = 15.0
+"""Seconds in which all hosts of a system with a registry may leave it, when it is ended."""
 LOOK = 1.0
 """Seconds between two looks at the end of the system, while `System.messages` waits."""
 STOP_LOOK = 0.5
@@ -177,6 +182,9 @@ class System:
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
 
+    _farewell: LeaveSystem | EndSystem = LeaveSystem()
+    """This program's word to its deputy at the end, in a system with a registry."""
+
     def __init__(
         self,
         base: str | object | None = None,
@@ -229,12 +237,9 @@ class System:
             sites=asked_for() if sites is None else sites,
             telemetry=spans.asked_for(telemetry),
             faults=faults,
-            registry=registry or "",
         )
         base = base or bases.default()
         bases.check(base)
-        if registry is not None:
-            electing.check(registry, base, host, settings, capabilities)
         given = {"port": port, "key": key, "advertise": advertise, "tls": tls}
         if host is None and (useless := [name for name in given if given[name] is not None]):
             raise ValueError(
@@ -243,7 +248,7 @@ class System:
         entry = {
             "base": base if isinstance(base, str) else bases.OBJECT,
             "pid": os.getpid(),
-            "started": psutil.Process().create_time(),
+            "started": lives.started(os.getpid()),
             "versions": versions.mine(),
         }
         capabilities = {**(capabilities or {}), **launched.capabilities()}
@@ -251,6 +256,11 @@ class System:
         if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
             host, port, key, nodes = place.host, place.port, place.key, place.hosts
             entry["path"] = [os.path.abspath(folder) for folder in sys.path]
+            if registry is None and place.registry is not None:
+                registry, self._farewell = place.registry, EndSystem()
+        if registry is not None:
+            settings = electing.settings_of(registry, base, host, settings, capabilities)
+            entry["registry"] = registry
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
@@ -385,7 +395,7 @@ class System:
                     "host": place,
                     "base": base,
                     "pid": os.getpid(),
-                    "started": psutil.Process().create_time(),
+                    "started": lives.started(os.getpid()),
                     "session": self._session,
                 }
             )
@@ -509,7 +519,7 @@ class System:
         self._session = serving.session
         self._attached = serving.owner != os.getpid()
         if serving.refused:
-            raise (VersionError if order is None else SystemDownError)(serving.refused)
+            raise (VersionError if serving.versions else SystemDownError)(serving.refused)
         return serving
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
@@ -915,15 +925,18 @@ class System:
         """End the system, though another program has started it: `farref down`. Blocks.
 
         That program, and all others in the system, get `SystemDownError` in their waits. Call it on
-        the first host. A system with a registry has no first host: only this host leaves it.
+        the first host; in a system with a registry, on any. It ends on all hosts.
 
         Returns:
-            A line for each process that outlived the system and was killed.
+            A line for each process that outlived the system and was killed. And one if a registry
+            does not answer: then only this host has ended.
 
         Raises:
-            ValueError: this program has joined from another host.
+            ValueError: this program has joined from another host, and there is no registry.
         """
-        if self._place:
+        if self.endpoint.core.settings.registry:
+            self._farewell = EndSystem()
+        elif self._place:
             raise ValueError(f"{self._place} is not the first host of {self.name!r}; end it there")
         self._attached = False
         return self.shutdown(timeout=0)
@@ -965,14 +978,19 @@ class System:
             elif self._registrar is not None:
                 self._port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry
+            alone = False
+            if endpoint is not None and endpoint.deaths.in_order:
+                elected = ""  # the deputy has gone
             if elected and not self._attached and self._registrar is not None:
-                self._port.post(self._registrar, LeaveSystem())
-                self._port.wait(self._port.left, LEAVING)
+                self._port.post(self._registrar, self._farewell)
+                every = isinstance(self._farewell, EndSystem)
+                done = self._port.wait(self._port.left, ENDING if every else LEAVING)
+                alone = every and not done
             self._port.stop()
         finally:
             survivors = [] if self._attached else self._end(graceful=graceful)
             self._port.end()
-        return survivors
+        return [*survivors, ALONE] if alone else survivors
 
     def _exit(self) -> None:
         """End at the program's exit, without a wait: maybe an exception ends the program."""

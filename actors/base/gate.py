@@ -33,6 +33,8 @@ from .settings import SystemSettings
 PASSED: Final = MAGIC + b"P"
 """The first bytes of a message that passes a connection on; its preamble follows."""
 DRAIN: Final = 1 << 16
+ENDED: Final = (errno.ENOENT, errno.ECONNREFUSED, errno.ECONNRESET, errno.EPIPE, errno.ENOTCONN)
+"""The errors of dialling a process that has ended."""
 _DESCRIPTOR: Final = array.array("i").itemsize
 _CLOSE_ON_EXEC: Final = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -127,9 +129,9 @@ def pass_on(sock: socket.socket, preamble: bytes, settings: SystemSettings) -> b
     path = addresses.minted_for(settings, wanted(preamble))
     if not path:
         return GONE
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as way:
-        way.setblocking(False)
-        try:
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as way:
+            way.setblocking(False)
             way.connect(path)
             if peer_uid(way) != os.getuid():
                 return GONE
@@ -137,9 +139,9 @@ def pass_on(sock: socket.socket, preamble: bytes, settings: SystemSettings) -> b
             # A few hundred bytes into an empty socket buffer: it takes all or none.
             if socket.send_fds(way, [message], [sock.fileno()]) != len(message):
                 return CROWDED
-        except OSError as error:
-            # A full backlog is a busy process; all else means that it has ended.
-            return CROWDED if error.errno in (errno.EAGAIN, errno.EMFILE) else GONE
+    except OSError as error:
+        # Strangers may use up the backlog and the descriptors: then the actor is not gone.
+        return GONE if error.errno in ENDED else CROWDED
     return b""
 
 

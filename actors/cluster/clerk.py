@@ -28,6 +28,7 @@ from ...protocol.succession import (
     Deposed,
     Follow,
     Grant,
+    Holder,
     Ledger,
     Refused,
     Stand,
@@ -50,8 +51,9 @@ from ..wire.messages import (
 )
 from ..wire.settings import Settings
 from .elected import Elected
-from .etcd import EtcdStore, NoAnswer
+from .etcd import EtcdStore, UnreadableError
 from .facts import home_of, read_home
+from .gateway import NoAnswer
 from .roll import SILENT_TURNS
 from .system_actor import SystemActor
 
@@ -68,12 +70,20 @@ MOST_EARLY = 10_000
 """Messages for a registrar that wait until this clerk knows whether it is one."""
 
 
+class GiveBack(msgspec.Struct, frozen=True):
+    """Clerk -> its thread: end this lease. This host cannot be the registrar."""
+
+    lease: int
+
+
 class Told(msgspec.Struct, frozen=True):
     """Thread -> its clerk: the answer of the store to *to*, or None; and the facts, if asked."""
 
     to: Any
     answer: Any
     facts: tuple[dict[str, bytes], int] | None = None
+    wrong: str = ""
+    """The reason why this host can have no part in what the store holds."""
 
 
 class Clerk(SystemActor):
@@ -92,11 +102,17 @@ class Clerk(SystemActor):
         self._campaign = Campaign(f"{os.getpid()}-{secrets.token_hex(8)}")
         self._ledger: Ledger | None = None
         self._elected: Elected | None = None
+        self._key = b""
+        """The system's."""
+        self._looked = False
+        """Whether this clerk knows that no system of this name has another key."""
         self._early: list[tuple[Any, ActorAddress]] = []
         self._asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._writing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._turns = 0
         self._resigning = False
+        self._wrong = ""
+        """The last reason why this host can have no part in what the store holds."""
 
     @property
     def _system(self) -> str:
@@ -115,9 +131,13 @@ class Clerk(SystemActor):
                 self._serve(message, sender)
             case Told(to=Write()):
                 self._written(message)
-            case Told(answer=TakeOver(term=term), facts=facts) if facts is not None:
+            case Told(to=GiveBack()):
+                pass
+            case Told(to=TakeOver(term=term), facts=facts) if facts is not None:
                 self._take_over(term, facts)
             case Told():
+                if message.wrong:
+                    self._cannot(message.wrong)
                 self._consequences(self._campaign.answered(message.answer))
             case WakeupMessage():
                 self._turn()
@@ -142,14 +162,21 @@ class Clerk(SystemActor):
         who = self._campaign.me
 
         assert transport is not None  # noqa: S101 - `System` asks for our base
+        key = self._key = transport.settings.key
 
         def hand(told: Told) -> None:
             bases.nudge(transport, told)
 
         def ask(store: EtcdStore, question: Any) -> Told:
             if isinstance(question, TakeOver):
-                return Told(None, question, store.read())
+                return Told(question, None, store.read())
             with contextlib.suppress(NoAnswer, LookupError):
+                if isinstance(question, GiveBack):
+                    store.resign(question.lease)
+                    return Told(question, None)
+                if not self._looked:
+                    store.rivals()
+                    self._looked = True
                 return Told(question, store.ask(question, who, home, order.seconds))
             return Told(question, None)
 
@@ -159,7 +186,7 @@ class Clerk(SystemActor):
             return Told(question, None)
 
         for jobs, do in ((self._asking, ask), (self._writing, write)):
-            store = EtcdStore(order.registry, order.system, order.seconds / 3)
+            store = EtcdStore(order.registry, order.system, key, order.seconds / 3)
             arguments = (jobs, do, store, hand)
             threading.Thread(target=_work, args=arguments, daemon=True).start()
         self._turn()
@@ -189,17 +216,40 @@ class Clerk(SystemActor):
                     self._elected = self._ledger = None
                 case Follow(holder=holder):
                     self._early.clear()
-                    registrar, theirs = read_home(holder.home)
-                    refused = versions.conflict(theirs, "the registrar's host")
-                    self.send(self._deputy, Meet(holder.term, registrar, refused))
+                    self._follow(holder)
+
+    def _follow(self, holder: Holder) -> None:
+        try:
+            registrar, theirs = read_home(holder.home)
+        except UnreadableError as error:
+            self._cannot(str(error))
+            return
+        refused = versions.conflict(theirs, "the registrar's host")
+        self.send(self._deputy, Meet(holder.term, registrar, refused))
+
+    def _cannot(self, why: str) -> None:
+        """This host can have no part in what the store holds now. Each turn it looks again."""
+        if why != self._wrong:
+            log.error("%s", why)
+        self._wrong = why
+        self.send(self._deputy, Meet(0, self.myAddress, why))
 
     def _take_over(self, term: int, read: tuple[dict[str, bytes], int]) -> None:
         """The facts have come, and this clerk is the registrar, unless it is not any more."""
         if not self._campaign.leads or self._campaign.term != term or self._known is None:
             return
         facts, revision = read
-        self._ledger = Ledger(term, revision)
-        self._elected = Elected(self._ledger, self._known, facts)
+        ledger = Ledger(term, revision)
+        try:
+            self._elected = Elected(ledger, self._known, facts, self._deputy)
+        except Exception as error:
+            # A registrar without all facts might free what somebody holds: so there is none.
+            self._asking.put(GiveBack(self._campaign.lease))
+            self._consequences(self._campaign.deposed())
+            unreadable = isinstance(error, UnreadableError)
+            self._cannot(str(error if unreadable else UnreadableError.at("as facts", error)))
+            return
+        self._ledger = ledger
         system = self._system
         text = "this host has the registrar of %s from now on, of term %d"
         events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
@@ -263,9 +313,10 @@ class Clerk(SystemActor):
         if self._elected is not None and self._ledger is not None:
             if not self._ledger.idle:
                 return
-            store = EtcdStore(self._order.registry, self._system, 1.0)
+            store = EtcdStore(self._order.registry, self._system, self._key, 1.0)
             with contextlib.suppress(NoAnswer, LookupError):
-                store.resign(self._campaign.lease, last=self._elected.empty)
+                forget = self._ledger.term if self._elected.empty else 0
+                store.resign(self._campaign.lease, forget)
             self._elected = self._ledger = None
         self.send(self._deputy, Resign())
         self._resigning = False
@@ -285,6 +336,8 @@ def _work(
             except NoAnswer:  # to the question for the facts: nothing can be done without them
                 time.sleep(AGAIN)
                 continue
+            except UnreadableError as error:
+                told = Told(job, None, wrong=str(error))
             except Exception as error:
                 log.error("the store failed on %s:\n%s", type(job).__name__, details_of(error))
                 told = Told(job, None)

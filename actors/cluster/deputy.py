@@ -40,11 +40,13 @@ from ..wire.messages import (
     Down,
     EndpointJoin,
     EndpointLeave,
+    EndSystem,
     Establish,
     Exited,
     Heard,
     Heartbeat,
     HostInfo,
+    HostJoin,
     HostJoined,
     Joined,
     LeaveSystem,
@@ -60,19 +62,13 @@ from ..wire.messages import (
     check_wire,
 )
 from .clerk import Clerk
-from .desk import Desk
+from .desk import LOST, Desk
 from .making import Maker
 from .roll import SILENT_TURNS
 from .system_actor import SystemActor
 
 log = logging.getLogger(__name__)
 
-BEAT = 2
-"""Turns between two beats of the host."""
-DOUBT = 4
-"""Turns without a word of the registrar after which the clerk looks for another one."""
-LOST = 50
-"""Turns without a word of any registrar after which this host counts as cut off."""
 DEFAULT_SILENCE = 5.0
 """Seconds, for the lease and the beats of a system that has no limit for silence."""
 
@@ -106,11 +102,15 @@ class Deputy(SystemActor):
         self._maker = Maker(self)
         self._liveness: Liveness | None = None
         self._program: processes.Watched | None = None
-        self._unheard = 0
-        self._turns = 0
         self._refused = ""
+        self._wrong = ""
+        """What the clerk has found wrong, last."""
         self._leaving: ActorAddress | None = None
         """The program that waits until this host has left."""
+        self._ender: ActorAddress | None = None
+        """The program that waits until the system has ended here."""
+        self._down = False
+        """The system ends in order, on all hosts."""
         self._ending = False
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
@@ -120,7 +120,9 @@ class Deputy(SystemActor):
             case (versions.ASK, _):
                 self.send(sender, (versions.TELL, versions.mine()))
             case Meet(refused=refused) if refused:
-                self._refuse(refused)
+                self._wrong = refused
+                if not self._desk.joined:
+                    self._refuse(refused)
             case Meet(term=term, registrar=registrar):
                 self._hear(Deliver(term, (), None, Heard()), registrar)
             case Deliver():
@@ -139,6 +141,11 @@ class Deputy(SystemActor):
                 self._turn()
             case LeaveSystem():
                 self._leave(sender)
+            case EndSystem():
+                self._end(sender)
+            case HostJoin():  # by a steward, as in a system without a registry
+                there = f"{self._order.registry}/{self._settings.system}"
+                self.send(sender, Down(f"it has a registry: join it by {there!r}", orderly=False))
             case Resign():
                 self._left()
             case ActorExitRequest():
@@ -199,9 +206,9 @@ class Deputy(SystemActor):
         desk = self._desk
         if not self._order.system or not desk.line.believes(message.term):
             return
-        if isinstance(message.message, Heard | HostJoined) and self._unheard > DOUBT:
+        if isinstance(message.message, Heard | HostJoined) and desk.doubts:
             self.send(self._clerk, Doubt(message.term, heard=True))
-        self._unheard = 0
+        self._wrong = ""
         for to, word in desk.take(message, registrar):
             if isinstance(word, Joined):
                 self._joined(word)
@@ -233,11 +240,15 @@ class Deputy(SystemActor):
                 self._answer_all()
             case Make():
                 self._news(self._maker.obey(message, self.myAddress, self._settings))
-            case Died():
-                if self._leaving is not None:
+            case Down():
+                self._go_down(message)
+            case Died(cause=cause):
+                if self._leaving is not None or self._down:
                     self.send(self._clerk, Resign())
+                elif not self._desk.joined:
+                    self._refuse(cause)
                 else:
-                    self._lose("it was silent for too long, and is given up")
+                    self._lose(cause or "it was silent for too long, and is given up")
 
     def _joined(self, joined: Joined) -> None:
         join = next((j for a, j in self._joins if a == joined.address), None)
@@ -256,7 +267,10 @@ class Deputy(SystemActor):
 
     def _exited(self, address: ActorAddress) -> None:
         if address == self._clerk:
-            if self._leaving is not None or self._desk.lost:
+            if self._leaving is not None or self._down:
+                self._left()
+                return
+            if self._desk.lost:
                 return
             log.warning("the clerk of this host has ended, and is replaced")
             self._employ()
@@ -274,18 +288,18 @@ class Deputy(SystemActor):
     def _turn(self) -> None:
         if self._ending:
             processes.end_session()
-        self._turns += 1
         desk = self._desk
         if not desk.lost:
             self._look()
-            if desk.joined and self._turns % BEAT == 0:
+            due = desk.turn()
+            if due.beat:
                 self.send(desk.line.registrar, Heartbeat(desk.me, answer=True))
-            self._unheard += 1
-            if self._unheard > DOUBT and self._unheard % DOUBT == 0:
+            if due.doubt:
                 self.send(self._clerk, Doubt(desk.line.term, heard=False))
-            if desk.joined and self._unheard > LOST:
+            if due.lost:
                 seconds = self._seconds * LOST / SILENT_TURNS
-                self._lose(f"nothing was heard of any registrar for {seconds:g} s")
+                why = f"nothing was heard of any registrar for {seconds:g} s"
+                self._lose(f"{why}; {self._wrong}" if self._wrong else why)
         if self._program is not None and not self._program.alive():
             self._program = None
             self._lose("its program was killed")
@@ -323,6 +337,8 @@ class Deputy(SystemActor):
     def _leave(self, program: ActorAddress) -> None:
         """Leave in order: the registrar knows it before the processes end."""
         self._leaving = program
+        if self._down and not self._ending:
+            return  # it leaves already
         desk = self._desk
         if not desk.joined or desk.lost:
             self._left()
@@ -330,5 +346,25 @@ class Deputy(SystemActor):
         self._ask(EndpointLeave(desk.me), self.myAddress)
 
     def _left(self) -> None:
-        if self._leaving is not None:
-            self.send(self._leaving, LeaveSystem())
+        for program in (self._leaving, self._ender):
+            if program is not None:
+                self.send(program, LeaveSystem())
+        self._ending = self._ending or self._down
+
+    def _end(self, program: ActorAddress) -> None:
+        """Have the registrar end the system, on all hosts."""
+        self._ender = program
+        if self._desk.joined and not self._desk.lost:
+            self._ask(EndSystem(), self.myAddress)
+        else:
+            self._left()
+
+    def _go_down(self, down: Down) -> None:
+        """The system ends, in order. This host leaves; the registrar's own is the last."""
+        if self._down:
+            return
+        self._down = True
+        for near in self._near.values():
+            self.send(near.address, down)
+        directory.remove(self._settings.system)
+        self._ask(EndpointLeave(self._desk.me), self.myAddress)

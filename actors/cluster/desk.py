@@ -9,7 +9,7 @@ message.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.succession import RegistrarLine
 from ..wire.messages import (
@@ -37,6 +37,25 @@ if TYPE_CHECKING:
     Word = tuple[ActorAddress | None, object]
 
 
+BEAT = 2
+"""Turns between two beats of the host."""
+DOUBT = 4
+"""Turns without a word of the registrar after which the clerk looks for another one; and again."""
+LOST = 50
+"""Turns without a word of any registrar after which this host counts as cut off."""
+
+
+class DeskTurn(NamedTuple):
+    """What is due in a turn."""
+
+    beat: bool
+    """Say the host's beat to the registrar."""
+    doubt: bool
+    """Have the clerk look for another registrar."""
+    lost: bool
+    """This host is cut off from the system."""
+
+
 class Desk:
     """The requests, the endpoints, and the actors made, of one host."""
 
@@ -47,9 +66,29 @@ class Desk:
         self.joined = False
         self.lost = False
         """This host is given up for dead."""
+        self._turns = 0
+        self._unheard = 0
+        """Turns without a word of a registrar."""
         self.endpoints: dict[WorkerId, ActorAddress] = {}
         self.ordered: set[WorkerId] = set()
         """The actors that this host was told to make. Each is made once."""
+
+    # ---- turns
+
+    def turn(self) -> DeskTurn:
+        """A turn has passed."""
+        self._turns += 1
+        self._unheard += 1
+        return DeskTurn(
+            self.joined and self._turns % BEAT == 0,
+            self._unheard % DOUBT == 0,
+            self.joined and self._unheard > LOST,
+        )
+
+    @property
+    def doubts(self) -> bool:
+        """Whether the clerk was told to look for another registrar, and none has spoken since."""
+        return self._unheard >= DOUBT
 
     # ---- to the registrar
 
@@ -66,7 +105,7 @@ class Desk:
 
     def hello(self) -> Word:
         """The message by which this host joins, or follows another registrar."""
-        return self.line.registrar, HostJoin(self.me, self.info)
+        return self.line.registrar, HostJoin(self.me, self.info, self.joined)
 
     # ---- from the registrar
 
@@ -74,6 +113,7 @@ class Desk:
         """The registrar at *registrar* has a message for this host."""
         if not self.line.believes(message.term) or self.lost:
             return []
+        self._unheard = 0
         words: list[Word] = []
         again = self.line.follow(message.term, registrar)
         self.line.done(*message.done)

@@ -13,6 +13,7 @@ Spawn           the order is known by its asker and token: in the member that it
                 the actor that is being made. Then the deputy there hears of it again
 Mint            a second number; nobody has got the first one, and it dies with its creator
 Settled         the answer, if all had settled that death before
+EndSystem       it is a fact, by which each registrar has the hosts leave; its own host is the last
 the others      they report an end, which is known by then, or they change nothing
 ==============  ================================================================================
 
@@ -33,8 +34,10 @@ from ..wire.messages import (
     AllSettled,
     Deliver,
     Died,
+    Down,
     EndpointJoin,
     EndpointLeave,
+    EndSystem,
     Exited,
     Forward,
     Heard,
@@ -62,16 +65,35 @@ if TYPE_CHECKING:
     from .members import Host
 
 
+ENDED = "ended"
+"""Among the numbers, if the system was ended."""
+
+
 class Elected(Roll):
     """The registrar of one term."""
 
     makes = False
 
-    def __init__(self, ledger: Ledger, settings: Settings, facts: Mapping[str, bytes]) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        settings: Settings,
+        facts: Mapping[str, bytes],
+        deputy: ActorAddress | None = None,
+    ) -> None:
+        """*deputy*: that of its own host. Raises `UnreadableError` for *facts* of somebody else."""
         self._ledger = ledger
+        self._deputy = deputy
         self._facts = facts
         self._alone = False
         """A host was given up, and the store may not know it yet."""
+        self._last: WorkerId | None = None
+        """This registrar's own host, if it leaves once the others have: the system ends."""
+        self._next: list[tuple[HostJoin, ActorAddress]] = []
+        """Hosts that have come since the system was ended."""
+        self._deputies: dict[object, str] = {}
+        self._homes: dict[object, str] = {}
+        """The host of each deputy, and of each endpoint, by its address."""
         self._asking = ""
         """The host of the request that is being taken."""
         super().__init__()
@@ -88,14 +110,14 @@ class Elected(Roll):
 
     def send(self, address: ActorAddress, message: object) -> None:
         """Have the deputy of its host hand *message* to the endpoint, or steward, at *address*."""
-        for host in self._hosts.values():
-            if host.steward == address:
-                self._say(host, None, message)
-                return
-        places = (m.place for m in self._members.values() if m.address == address)
-        host_of = self._hosts.get(next(places, self._asking))
-        if host_of is not None:
-            self._say(host_of, address, message)
+        where = address.addressDetails
+        host = self._hosts.get(self._deputies.get(where, ""))
+        if host is not None:
+            self._say(host, None, message)
+            return
+        host = self._hosts.get(self._homes.get(where, self._asking))
+        if host is not None:
+            self._say(host, address, message)
 
     def tell_all(self, message: Died | AllSettled) -> None:
         for host in self._hosts.values():
@@ -109,6 +131,10 @@ class Elected(Roll):
     def _begin(self) -> None:
         """Go on where the registrar before this one has stopped."""
         self._dead.merge(self._buried.get("dead", ()))
+        for place, host in self._hosts.items():
+            self._deputies[host.steward.addressDetails] = place
+        for member in self._members.values():
+            self._homes[member.address.addressDetails] = member.place
         lost = [w for w, member in self._members.items() if member.place not in self._hosts]
         lost += [w for w in self._members if self._is_dead(w)]
         for worker in {w for w in lost if self._is_dead(w)}:
@@ -123,21 +149,33 @@ class Elected(Roll):
             same = tuple(w for w in open_deaths if self._dying[w].cause == cause)
             self.tell_all(Died(same, cause))
         self._gone(*[w for w in lost if w in self._members], cause="its host is gone")
+        for worker, creating in list(self._creating.items()):
+            if creating.place not in self._hosts:
+                self._not_created(worker, f"its host, {creating.place}, is gone")
         for child, parent in list(self._numbered.items()):
             if parent not in self._members:
                 self._gone(child, cause="its creator is gone")
         self._drop_orders()
         self._agree()
+        self._tell_end()
 
     def _drop_orders(self) -> None:
         """Give up the orders of an earlier registrar that nobody will repeat."""
         askers = [member.address for member in self._members.values()]
         for worker, creating in list(self._creating.items()):
-            known = creating.order.actor_class != b""
-            if worker in self._creating and not known and creating.asker not in askers:
+            missing = self._order_is_missing(worker)
+            if missing and creating.asker not in askers:
                 self._not_created(worker, "the endpoint that asked for it is gone")
 
+    def _order_is_missing(self, worker: WorkerId) -> bool:
+        """Whether an earlier registrar had *worker* made, and its order has not come again."""
+        creating = self._creating.get(worker)
+        return creating is not None and creating.order.actor_class == b""
+
     def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
+        for worker in workers:
+            if worker in self._members:
+                self._homes.pop(self._members[worker].address.addressDetails, None)
         super()._gone(*workers, cause=cause, event=event)
         self._drop_orders()
 
@@ -149,10 +187,18 @@ class Elected(Roll):
 
     def host(self, message: HostJoin, deputy: ActorAddress) -> None:
         """Take in a host, or hear that one follows this registrar. Its life counts once."""
+        known = self._hosts.get(message.info.address)
         if self._is_dead(message.me):
             self.refuse(message.me, deputy)
-            return
-        self._host_joins(message, deputy)
+        elif message.joined and (known is None or known.me != message.me):
+            # It would go on without its endpoints, of which nobody knows any more.
+            self.refuse(message.me, deputy, "the registry has lost the facts of this system")
+        elif self._ended and not message.joined:
+            self._next.append((message, deputy))
+        else:
+            self._deputies[deputy.addressDetails] = message.info.address
+            self._host_joins(message, deputy)
+            self._tell_end()
 
     def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
@@ -171,9 +217,9 @@ class Elected(Roll):
             return None
         return Deliver(self._ledger.term, (), None, Heard())
 
-    def refuse(self, host: WorkerId, deputy: ActorAddress) -> None:
+    def refuse(self, host: WorkerId, deputy: ActorAddress, why: str = "") -> None:
         """Tell a host that it is in the system no more."""
-        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,)))))
+        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,), why))))
 
     def take(self, forward: Forward, deputy: ActorAddress) -> None:
         """Do a request of an endpoint, or of the deputy itself, on a host."""
@@ -198,13 +244,23 @@ class Elected(Roll):
         """Do *message*. False if the deputy will see its end by an answer."""
         match message:
             case EndpointJoin():
+                self._homes[sender.addressDetails] = place
                 self._join(replace(message, place=place, beats=False), sender)
+            case EndSystem():
+                self._numbers[ENDED] = 1
+                self._tell_end()
+            case EndpointLeave(me=worker) if self._leaves_last(worker):
+                self._last = worker
+                return False
             case EndpointLeave(me=worker) if worker.incarnation:
                 self._leave(worker)
             case EndpointLeave():
                 self._exited(sender, LEFT)
             case Exited(address=address, me=child, cause=cause):
                 self._exited(address, cause, child)
+            case Unmade(me=me) if message.unfit and self._order_is_missing(me):
+                # Its asker's deputy sends the order again. Then another host may have it.
+                self._creating[me] = replace(self._creating[me], unfit=True)
             case Unmade():
                 self._unmade(message)
             case Lookup():
@@ -237,6 +293,42 @@ class Elected(Roll):
 
     def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
         self._count_dead([host.me])  # or it might come back, and be believed
+        self._deputies.pop(host.steward.addressDetails, None)
+        last = self._last
+        if not self._hosts:
+            self._begin_anew()
+        elif last is not None and len(self._hosts) == 1:
+            self._last = None
+            deputy = next(iter(self._hosts.values())).steward
+            self._leave(last)
+            self.refuse(last, deputy)
+
+    # ---- the end of the system
+
+    @property
+    def _ended(self) -> bool:
+        """Whether the system was ended, by this registrar or an earlier one."""
+        return ENDED in self._numbers
+
+    def _begin_anew(self) -> None:
+        """The last host has left. Whoever has come since is a new system of this name."""
+        self._numbers.pop(ENDED, None)
+        coming, self._next = self._next, []
+        for message, deputy in coming:
+            self.host(message, deputy)
+
+    def _tell_end(self) -> None:
+        """Have all hosts leave, if the system was ended."""
+        if self._ended and not self._hosts:
+            self._begin_anew()
+        elif self._ended:
+            for host in self._hosts.values():
+                self._say(host, None, Down("it was ended", orderly=True))
+
+    def _leaves_last(self, worker: WorkerId) -> bool:
+        """Whether *worker* is this registrar's own host, for which others are to leave first."""
+        own = [host.me for host in self._hosts.values() if host.steward == self._deputy]
+        return self._ended and [worker] == own and len(self._hosts) > 1
 
     @property
     def empty(self) -> bool:

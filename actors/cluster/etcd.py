@@ -1,19 +1,24 @@
-"""The store of an elected registrar: etcd, version 3, by its HTTP gateway. Wants the extra `etcd`.
+"""The store of an elected registrar: an etcd.
 
-==========================================  ==================================================
-``farref/systems/<system>/registrar``       the holder of the role; the key ends with its lease
-``farref/systems/<system>/written``         the term and the number of the last write
-``farref/systems/<system>/facts/...``       the facts
-==========================================  ==================================================
+The keys of a system are in a folder, ``farref/systems/<name>/<mark>``. The mark is made of the
+system's key: so systems with one name and different keys do not meet.
+
+=================  ==================================================
+``registrar``      the holder of the role; the key ends with its lease
+``written``        the term and the number of the last write
+``facts/...``      the facts
+=================  ==================================================
 
 A term is the revision at which the first key was made. The answers are those of
-`farref.protocol.succession`: one to each question, or None if none of the servers answers. Calls
-block; none is made in a thread that actors wait for.
+`farref.protocol.succession`: one to each question. Calls block; none is made in a thread that
+actors wait for.
 """
 
 from __future__ import annotations
 
 import base64
+import hashlib
+import hmac
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -34,40 +39,36 @@ from ...protocol.succession import (
     Write,
     Written,
 )
+from .gateway import Gateway, NoAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...protocol.succession import Answer, Question
 
-SCHEME = "etcd://"
-PORT = 2379
+SYSTEMS = "farref/systems/"
 SHORTEST = 2
 """Seconds: etcd's shortest lease."""
-NO_LEASE = "lease not found"
-"""The words of etcd's error."""
+MARK = 16
+"""Characters of a mark."""
+KEYS = {"keys_only": True}
 
 
-class NoAnswer(Exception):
-    """None of the servers has answered."""
+class UnreadableError(Exception):
+    """The store holds something that this host cannot be part of. The text says what."""
+
+    @classmethod
+    def at(cls, where: str, error: Exception) -> UnreadableError:
+        """The store's content at *where* is not farref's: *error*."""
+        return cls(
+            f"the etcd holds nonsense {where} ({error}): another program has written there; end "
+            f"this system, and delete its folder below {SYSTEMS!r}"
+        )
 
 
-def servers(spec: str) -> list[tuple[str, int]]:
-    """The addresses in ``etcd://a:2379,b:2379``. Raises `ValueError`."""
-    wrong = ValueError(
-        f"registry must be 'etcd://host:port', with commas between several, not {spec!r}"
-    )
-    if not spec.startswith(SCHEME):
-        raise wrong
-    found = []
-    for each in spec.removeprefix(SCHEME).split(","):
-        host, colon, port = each.rpartition(":")
-        if not colon:
-            host, port = each, str(PORT)
-        if not host.strip("[]") or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise wrong
-        found.append((host, int(port)))
-    return found
+def mark(system: str, key: bytes) -> str:
+    """A text that the hosts of *system* have in common, and no system with another key."""
+    return hmac.new(key, f"farref registry {system}".encode(), hashlib.sha256).hexdigest()[:MARK]
 
 
 def check(spec: str) -> None:
@@ -78,39 +79,34 @@ def check(spec: str) -> None:
         ModuleNotFoundError: the package `etcd3gw` is not installed.
         SystemDownError: it does not answer, or is no etcd 3.
     """
+    store = EtcdStore(spec, "", b"", 2.0)
     try:
-        EtcdStore(spec, "", 2.0).ask(WhoLeads(), "", b"")
-    except NoAnswer as error:
+        store.ask(WhoLeads(), "", b"")
+    except (NoAnswer, UnreadableError, LookupError, TypeError, ValueError) as error:
         raise SystemDownError(f"no etcd answers at {spec}: {error}") from error
 
 
 class EtcdStore:
     """The facts of one system. Each thread has one of its own."""
 
-    def __init__(self, spec: str, system: str, timeout: float) -> None:
-        """*timeout*: seconds that each server may take for an answer.
+    def __init__(self, spec: str, system: str, key: bytes, timeout: float) -> None:
+        """*key*: the system's. *timeout*: seconds that each server may take for an answer.
 
-        Raises the first two errors of `check`.
+        Raises the errors of `Gateway`.
         """
-        try:
-            from etcd3gw import Etcd3Client  # noqa: PLC0415 - an optional extra
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                "registry= needs the package etcd3gw: pip install 'farref[etcd]'"
-            ) from error
-        base = f"farref/systems/{system}/"
-        self._registrar = _coded(f"{base}registrar")
-        self._written = _coded(f"{base}written")
-        self._facts = f"{base}facts/"
-        self._all = {"key": _coded(base), "range_end": _coded(_next(base))}
-        self._clients = [
-            Etcd3Client(host=host, port=port, timeout=timeout) for host, port in servers(spec)
-        ]
+        self._system = system
+        self._post = Gateway(spec, timeout).post
+        self._beside = f"{SYSTEMS}{system}/"
+        self.folder = f"{self._beside}{mark(system, key)}/"
+        self._registrar = _coded(f"{self.folder}registrar")
+        self._written = _coded(f"{self.folder}written")
+        self._facts = f"{self.folder}facts/"
+        self._all = _under(self.folder)
 
     def ask(self, question: Question, who: str, home: bytes, seconds: float = 0.0) -> Answer:
         """The answer to a `Question`. *home*: the way to the candidate *who*.
 
-        *seconds*: those of a lease. Raises `NoAnswer`.
+        *seconds*: those of a lease. Raises `NoAnswer`, `UnreadableError`.
         """
         match question:
             case Grant():
@@ -123,7 +119,7 @@ class EtcdStore:
                 return self._stand(lease, who, home)
             case WhoLeads():
                 rows = self._post("/kv/range", {"key": self._registrar}).get("kvs")
-                return _holder(rows[0]) if rows else Vacant()
+                return self._holder(rows[0]) if rows else Vacant()
 
     def _stand(self, lease: int, who: str, home: bytes) -> Answer:
         key = {"key": self._registrar}
@@ -141,7 +137,25 @@ class EtcdStore:
             return Holder(int(answer["header"]["revision"]), who, lease, home)
         (response,) = answer["responses"]
         rows = response["response_range"].get("kvs")
-        return _holder(rows[0]) if rows else Vacant()
+        return self._holder(rows[0]) if rows else Vacant()
+
+    def _holder(self, row: Mapping[str, Any]) -> Holder:
+        try:
+            kind = tuple[str, bytes]
+            who, home = msgspec.msgpack.decode(base64.b64decode(row.get("value", "")), type=kind)
+        except ValueError as error:
+            raise UnreadableError.at("in the place of the registrar", error) from error
+        return Holder(int(row["create_revision"]), who, int(row.get("lease", 0)), home)
+
+    def rivals(self) -> None:
+        """Raise `UnreadableError` if a system of this name runs that has another key."""
+        mine, rows = self._registrar, self._post("/kv/range", {**_under(self._beside), **KEYS})
+        for row in rows.get("kvs", ()):
+            if row["key"] != mine and base64.b64decode(row["key"]).endswith(b"/registrar"):
+                raise UnreadableError(
+                    f"a system named {self._system!r} with another key runs in this etcd; "
+                    "choose another name, or give the key of that one to join it"
+                )
 
     def write(self, write: Write) -> Written | Refused:
         """Change facts. Raises `NoAnswer`."""
@@ -179,48 +193,35 @@ class EtcdStore:
         """All facts, and the revision of the last write. Raises `NoAnswer`."""
         facts, revision = {}, 0
         for row in self._post("/kv/range", self._all).get("kvs", ()):
-            key = base64.b64decode(row["key"]).decode()
+            key = base64.b64decode(row["key"]).decode(errors="replace")
             if row["key"] == self._written:
                 revision = int(row["mod_revision"])
             elif key.startswith(self._facts):
                 facts[key.removeprefix(self._facts)] = base64.b64decode(row.get("value", ""))
         return facts, revision
 
-    def resign(self, lease: int, *, last: bool) -> None:
-        """End *lease*. With *last*, forget the system. Raises `NoAnswer`."""
-        if last:
-            self._post("/kv/deleterange", self._all)
-        self._post("/kv/lease/revoke", {"ID": lease})
+    def resign(self, lease: int, forget: int = 0) -> None:
+        """End *lease*. *forget*: the term of its holder, if the system has ended with it.
 
-    def _post(self, path: str, body: dict[str, Any]) -> Mapping[str, Any]:
-        """The answer of the first server that gives one. `LookupError`: there is no such lease."""
-        said: list[str] = []
-        for client in list(self._clients):
-            try:
-                answer: Mapping[str, Any] = client.post(client.get_url(path), json=body)
-                if "header" in answer or "result" in answer:
-                    return answer
-                said.append(f"{client.base_url} is no etcd 3")
-            except Exception as error:
-                # etcd3gw's exceptions have what happened beside their text.
-                text = str(getattr(error, "detail_text", None) or error)
-                if NO_LEASE in text:
-                    raise LookupError(text) from error
-                said.append(f"{client.base_url}: {type(error).__name__}: {text:.200}")
-                self._clients.append(self._clients.pop(0))  # another one first, next time
-        raise NoAnswer("; ".join(said))
+        Then all facts go, unless there was a later registrar. Raises `NoAnswer`, `LookupError`.
+        """
+        if forget:
+            mine = {"key": self._registrar, "target": "CREATE", "create_revision": forget}
+            goes = [{"request_delete_range": self._all}]
+            self._post("/kv/txn", {"compare": [{**mine, "result": "EQUAL"}], "success": goes})
+        self._post("/kv/lease/revoke", {"ID": lease})
 
 
 def _coded(data: str | bytes) -> str:
     return base64.b64encode(data.encode() if isinstance(data, str) else data).decode("ascii")
 
 
+def _under(prefix: str) -> dict[str, str]:
+    """The keys that begin with *prefix*, as etcd wants them."""
+    return {"key": _coded(prefix), "range_end": _coded(_next(prefix))}
+
+
 def _next(prefix: str) -> bytes:
     """The first key after all that begin with *prefix*."""
     data = prefix.encode()
     return data[:-1] + bytes([data[-1] + 1])
-
-
-def _holder(row: Mapping[str, Any]) -> Holder:
-    who, home = msgspec.msgpack.decode(base64.b64decode(row["value"]), type=tuple[str, bytes])
-    return Holder(int(row["create_revision"]), who, int(row.get("lease", 0)), home)

@@ -1,6 +1,7 @@
 """The facts of an elected registrar, as keys and bytes: plain data, so the store can run no code.
 
 The actor's class of an order is not among them: the deputy of the asker has it, and sends it again.
+Nor is one believed that is found there: somebody else has written it.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from thespian.actors import ActorAddress
 
 from ...protocol.dead import Span
 from ...protocol.ids import WorkerId
-from ..base.addresses import Address
+from ..base.addresses import MAX_PORT, Address, is_address
+from .etcd import UnreadableError
 from .members import Creating, Gone, Host, RegisteredEndpoint
 
 if TYPE_CHECKING:
@@ -33,15 +35,30 @@ KINDS: dict[str, Any] = {
 """The tables, and the type of an entry of each: its key and its value."""
 
 
+WRONG = (ValueError, TypeError, RecursionError)
+"""The errors of decoding nonsense."""
+
+
 def encode(entry: object) -> bytes:
     """An entry as bytes. Raises `TypeError` for a capability that is no plain data."""
     return msgspec.msgpack.encode(entry, enc_hook=_plain)
 
 
 def decode(table: str, data: bytes) -> tuple[Any, Any]:
-    """The entry of *table* in *data*."""
-    entry: tuple[Any, Any] = msgspec.msgpack.decode(data, type=KINDS[table], dec_hook=_whole)
-    return entry
+    """The entry of *table* in *data*. Raises `UnreadableError`."""
+    try:
+        key, value = msgspec.msgpack.decode(data, type=KINDS[table], dec_hook=_whole)
+    except WRONG as error:
+        raise UnreadableError.at(f"in the table {table!r}", error) from error
+    return key, _bare(value)
+
+
+def _bare(value: Any) -> Any:
+    """*value* without code: an order that is under way, without the class of the actor."""
+    if not isinstance(value, Creating):
+        return value
+    order = replace(value.order, actor_class=b"", requirements=None, on=None)
+    return replace(value, order=order, places=[])
 
 
 def home_of(address: ActorAddress, versions: dict[str, str]) -> bytes:
@@ -50,12 +67,13 @@ def home_of(address: ActorAddress, versions: dict[str, str]) -> bytes:
 
 
 def read_home(home: bytes) -> tuple[ActorAddress, dict[str, str]]:
-    """The address and the versions in *home*."""
+    """The address and the versions in *home*. Raises `UnreadableError`."""
     kind = tuple[ActorAddress, dict[str, str]]
-    found: tuple[ActorAddress, dict[str, str]] = msgspec.msgpack.decode(
-        home, type=kind, dec_hook=_whole
-    )
-    return found
+    try:
+        address, versions = msgspec.msgpack.decode(home, type=kind, dec_hook=_whole)
+    except WRONG as error:
+        raise UnreadableError.at("in the place of the registrar's address", error) from error
+    return address, versions
 
 
 def _plain(value: object) -> object:
@@ -67,7 +85,10 @@ def _plain(value: object) -> object:
 
 def _whole(kind: type, value: Any) -> object:
     if kind is ActorAddress:
-        return ActorAddress(Address(*value))
+        key, path, host, port = msgspec.convert(value, tuple[str, str, str, int])
+        if not key or not 0 <= port <= MAX_PORT or (host and not is_address(host)):
+            raise ValueError("an address of nobody")
+        return ActorAddress(Address(key, path, host, port))
     raise TypeError(f"no {kind.__name__} was stored")
 
 
@@ -86,10 +107,7 @@ class Noted(dict[Any, Any]):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         super().__setitem__(key, value)
-        if isinstance(value, Creating):
-            order = replace(value.order, actor_class=b"", requirements=None, on=None)
-            value = replace(value, order=order, places=[])
-        self._ledger.change(self._key(key), encode((key, value)))
+        self._ledger.change(self._key(key), encode((key, _bare(value))))
 
     def __delitem__(self, key: Any) -> None:
         super().__delitem__(key)

@@ -48,6 +48,8 @@ class Creating(msgspec.Struct):
     place: str = ""
     address: ActorAddress | None = None
     """The actor's address, if it was created on the registrar's host."""
+    unfit: bool = False
+    """Its place does not fit it, and the order for another place has to come again."""
 
 
 class Gone(msgspec.Struct, frozen=True):

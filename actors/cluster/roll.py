@@ -14,7 +14,8 @@ import logging
 import os
 import secrets
 import time
-from collections import deque
+from collections import Counter, deque
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.dead import Dead, Span
@@ -197,29 +198,29 @@ class Roll:
             others = sorted(self._hosts.items())
             hosts = (*self._own(), *(host.info for _, host in others))
             return Found(message.token, (), hosts=hosts)
-        infos = [WorkerInfo(worker, each.address) for worker, each in self._members.items()]
-        dead = False
+        members, dead = self._members.items(), False
         if message.name is not None:
-            infos = [info for info in infos if info.name == message.name]
+            found = [worker for worker in self._members if worker.name == message.name]
             dead = any(name == message.name for name, _ in self._remembered)
         elif message.address is not None:
-            infos = [info for info in infos if info.address == message.address]
-            dead = not infos and any(a == message.address for _, a in self._remembered)
-        elif message.workers:
-            infos = [info for info in infos if self._members[info.id].worker]
+            found = [worker for worker, each in members if each.address == message.address]
+            dead = not found and any(a == message.address for _, a in self._remembered)
+        else:
+            found = [worker for worker, each in members if each.worker or not message.workers]
+        infos = [WorkerInfo(worker, self._members[worker].address) for worker in found]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
         return Found(message.token, tuple(infos), dead, host=host)
 
     # ---- creating actors
 
     def _mint(self, name: str) -> WorkerId:
-        number = self._numbers["next"] + 1 if self._numbers else secrets.randbits(62)
+        number = self._numbers["next"] + 1 if "next" in self._numbers else secrets.randbits(62)
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
         return WorkerId(name, number)
 
     def _number_of(self, name: str, address: ActorAddress) -> WorkerId:
         """The id of an endpoint that joins without a number; the same one if it asks again."""
-        known = (w for w, m in self._members.items() if m.address == address and w.name == name)
+        known = (w for w, m in self._members.items() if w.name == name and m.address == address)
         return next(known, None) or self._mint(name)
 
     def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
@@ -243,8 +244,9 @@ class Roll:
             if creating.asker == sender and creating.order.token == message.token:
                 self._go_on(me, creating, message)
                 return
-        taken = {worker.name for worker in (*self._members, *self._creating)}
-        if message.name in taken:
+        there = chain(self._members, self._creating)
+        taken = any(worker.name == message.name for worker in there)
+        if taken:
             reason = "the name is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
@@ -258,6 +260,10 @@ class Roll:
         if not creating.places:
             there = self._places(order, creating.asker)
             creating.places = [place for place in there if place != creating.place]
+        if creating.unfit:
+            creating.unfit = False
+            self._create(me, "no possible host meets its requirements")
+            return
         host = self._hosts.get(creating.place)
         if host is not None:
             self._order(me, creating, host)
@@ -267,16 +273,16 @@ class Roll:
         infos = [*self._own(), *(host.info for host in self._hosts.values())]
         if message.on is not None:
             infos = [info for info in infos if info.fits(message.on)]
-        busy = [member.place for member in self._members.values()]
-        busy += [creating.place for creating in self._creating.values()]
+        busy = Counter(member.place for member in self._members.values())
+        busy.update(creating.place for creating in self._creating.values())
 
         near = {m.place for m in self._members.values() if m.address == asker}
 
         def rank(info: HostInfo) -> tuple[bool, bool, int]:
             place = info.address
             if message.on is not None:
-                return False, False, busy.count(place)
-            return place not in near, info is not self._here, busy.count(place)
+                return False, False, busy[place]
+            return place not in near, info is not self._here, busy[place]
 
         return [info.address for info in sorted(infos, key=rank)]
 

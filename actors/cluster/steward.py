@@ -75,6 +75,8 @@ class Steward(SystemActor):
         """The registrar has sent its versions."""
         self._refused = ""
         """The reason why this host may not join."""
+        self._versions = False
+        """That is one of versions."""
         self._joined = False
         self._lost = False
         """The system has ended, has given this host up, or cannot be reached; or the host has
@@ -102,6 +104,7 @@ class Steward(SystemActor):
             case (versions.TELL, theirs) if not self._compared:
                 self._compared = True
                 self._refused = versions.conflict(theirs, self._leader())
+                self._versions = bool(self._refused)
                 if self._refused:
                     self._lost = True
                     self._answer_all()
@@ -122,8 +125,11 @@ class Steward(SystemActor):
                 self._unheard = 0
             case Died(workers=workers):
                 self._lost = self._lost or self._me in workers
-            case Down():
+            case Down(reason=reason):
                 self._lost = True
+                if not self._joined and not self._refused:
+                    self._refused = f"{self._leader()} cannot be joined so: {reason}"
+                    self._answer_all()
             case WakeupMessage():
                 self._turn()
             case ActorExitRequest():
@@ -148,8 +154,10 @@ class Steward(SystemActor):
         """Tell the waiting programs whether this host has joined."""
         pids, session = processes.mine()
         for program in self._asking:
-            serving = Serving(self._registrar, self._owner, session, pids, self._refused)
-            self.send(program, serving)
+            self.send(
+                program,
+                Serving(self._registrar, self._owner, session, pids, self._refused, self._versions),
+            )
         self._asking.clear()
 
     def _leader(self) -> str:

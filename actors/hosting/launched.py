@@ -4,6 +4,7 @@
 ``FARREF_HOST``         the address of this machine for the other hosts
 ``FARREF_PORT``         the port there; 1900 by default
 ``FARREF_HOSTS``        the number of hosts: `System()` waits until so many are there
+``FARREF_REGISTRY``     `System(registry=)`, and the system ends on all hosts with the program
 ``FARREF_KEY``          the key: the path of its file, or its hexadecimal digits. The torchrun
                         backend and `farref.rpc` read it, too
 ======================  ===========================================================================
@@ -24,6 +25,7 @@ from ..base.errors import BaseError
 from . import directory
 
 HOST, PORT, HOSTS, KEY = "FARREF_HOST", "FARREF_PORT", "FARREF_HOSTS", "FARREF_KEY"
+REGISTRY = "FARREF_REGISTRY"
 NODE = "farref node"
 """The capability with the number of a node, in a system that `farref run` has started."""
 
@@ -37,6 +39,8 @@ class ReservedPlace:
     key: bytes | None = field(repr=False)
     hosts: int
     """The number of hosts to wait for."""
+    registry: str | None = None
+    """The etcd of the system, if it has one."""
 
 
 def place() -> ReservedPlace | None:
@@ -50,7 +54,8 @@ def place() -> ReservedPlace | None:
     port, hosts = _number(PORT, DEFAULT_PORT), _number(HOSTS, 1)
     try:
         taken = directory.at(addresses.numeric(host), port) is not None
-        return None if taken else ReservedPlace(host, port, key(), hosts)
+        registry = os.environ.get(REGISTRY) or None
+        return None if taken else ReservedPlace(host, port, key(), hosts, registry)
     except BaseError as error:
         raise SystemDownError(f"the place at {host}:{port} cannot be taken: {error}") from error
 
@@ -78,6 +83,7 @@ def key() -> bytes | None:
         raise SystemDownError(f"{KEY} is no key, nor the path of one: {error}") from error
 
 
-def environment(hosts: int, host: str, port: int, key: bytes) -> dict[str, str]:
+def environment(hosts: int, host: str, port: int, key: bytes, registry: str) -> dict[str, str]:
     """The variables for a program whose system is at *host* and *port*."""
-    return {HOSTS: str(hosts), HOST: host, PORT: str(port), KEY: key.hex()}
+    env = {HOSTS: str(hosts), HOST: host, PORT: str(port), KEY: key.hex()}
+    return {**env, REGISTRY: registry} if registry else env

@@ -53,7 +53,7 @@ class Watched(msgspec.Struct, frozen=True):
         if pid == os.getpid():
             return None
         try:
-            return cls(pid, psutil.Process(pid).create_time())
+            return cls(pid, lives.started(pid))
         except psutil.Error:
             return None
 
@@ -71,7 +71,7 @@ class Watched(msgspec.Struct, frozen=True):
             process = psutil.Process(self.pid)
             # Not `lives.is_alive`, which reads the start again: the process was found just now.
             return (
-                process.create_time() == self.started and process.status() != psutil.STATUS_ZOMBIE
+                lives.started(self.pid) == self.started and process.status() != psutil.STATUS_ZOMBIE
             )
         except psutil.Error:
             return False

@@ -249,13 +249,19 @@ class Serving(msgspec.Struct, frozen=True):
     pids: tuple[int, ...]
     refused: str = ""
     """The reason why this host may not join, if it may not."""
+    versions: bool = False
+    """That is one of versions."""
 
 
 class HostJoin(msgspec.Struct, frozen=True):
-    """Steward -> registrar: this host is here, and I, *me*, act for it."""
+    """Steward -> registrar: this host is here, and I, *me*, act for it.
+
+    *joined*: an earlier registrar has taken it in.
+    """
 
     me: WorkerId
     info: HostInfo
+    joined: bool = False
 
 
 class HostJoined(msgspec.Struct, frozen=True):
@@ -415,6 +421,10 @@ class LeaveSystem(msgspec.Struct, frozen=True):
     """Ending program -> deputy: have this host leave. Deputy -> program: it has left."""
 
 
+class EndSystem(msgspec.Struct, frozen=True):
+    """Ending program -> deputy -> registrar: end the system, on all hosts."""
+
+
 class Meddle(msgspec.Struct, frozen=True):
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
@@ -528,7 +538,7 @@ TO_REGISTRAR = (
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
-TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem)
+TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem, EndSystem)
 
 ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD + TO_CLERK + TO_DEPUTY)
 

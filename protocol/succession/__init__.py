@@ -36,7 +36,8 @@ answers of the store that are lost, and requests that reach it late:
 * no deputy believes an earlier registrar after a later one;
 * every death is announced at last to every living endpoint;
 * no name is given twice, and an order for a worker makes one worker;
-* no grace ends before every living endpoint has settled the death: nothing is freed early.
+* no grace ends before every living endpoint has settled the death: nothing is freed early;
+* a system that is ended ends on all hosts, whoever dies meanwhile.
 """
 
 from .campaign import (

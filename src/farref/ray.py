@@ -86,16 +86,21 @@ def start(
         capabilities: of each host, for ``system.worker(on=...)``.
         runtime_env: Ray's, of the hosts' processes.
         patience: seconds until all hosts are there.
-        options: of `System`; but not *host*, *port* and *key*.
+        options: of `System`; but not *host*, *port*, *key* and *registry*.
 
     Raises:
-        ValueError: *num_hosts* is less than 1.
+        ValueError: *num_hosts* is less than 1, or *registry* is given.
         RuntimeError: ``ray.init`` was not called, or this program is a client of Ray's
             (``ray://``), and so on none of its nodes.
         SystemDownError: Ray has no place for the hosts, or one could not join; it says the cause.
     """
     if num_hosts < 1:
         raise ValueError(f"num_hosts must be 1 or more, not {num_hosts}")
+    if options.get("registry") is not None:
+        raise ValueError(
+            "farref.ray.start takes no registry=: Ray ends the hosts with the program that called "
+            "it, so no system could go on without the first host"
+        )
     if not ray.is_initialized() or ray.util.client.ray.is_connected():
         raise RuntimeError("call ray.init() first, on a node of the cluster and not by ray://")
     wanted = dict(resources or {"CPU": 1})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import ipaddress
 from pathlib import Path
 from typing import Any
 
@@ -22,17 +23,21 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self.path = self._write(name, self._key, self._key, name, ca=True)[0]
 
-    def sign(self, name: str, shows: Authority | None = None) -> TLS:
-        """A certificate for *name*; its holder believes the authority *shows*."""
-        cert, key = self._write(name, ec.generate_private_key(ec.SECP256R1()), self._key, name)
+    def sign(self, name: str, shows: Authority | None = None, at: str = "") -> TLS:
+        """A certificate for *name*, and the address *at*; its holder believes *shows*."""
+        private = ec.generate_private_key(ec.SECP256R1())
+        cert, key = self._write(name, private, self._key, name or "nobody", at=at)
         return TLS(cert, key, (shows or self).path)
 
-    def _write(self, name: str, key: Any, signer: Any, file: str, *, ca: bool = False) -> Any:
+    def _write(
+        self, name: str, key: Any, signer: Any, file: str, *, ca: bool = False, at: str = ""
+    ) -> Any:
         def named(text: str) -> x509.Name:
-            return x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, text)])
+            named = [x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, text)] if text else []
+            return x509.Name(named)
 
         now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
-        made = (
+        unsigned = (
             x509.CertificateBuilder()
             .subject_name(named(name))
             .issuer_name(named(self._name))
@@ -41,8 +46,11 @@ class Authority:
             .not_valid_before(now - day)
             .not_valid_after(now + day)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
-            .sign(signer, hashes.SHA256())
         )
+        if at:
+            names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(at))])
+            unsigned = unsigned.add_extension(names, critical=False)
+        made = unsigned.sign(signer, hashes.SHA256())
         pem = serialization.Encoding.PEM
         form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         cert, private = self._folder / f"{file}.crt", self._folder / f"{file}.key"

@@ -85,6 +85,7 @@ class Middle:
         self.told = bytearray()
         """The bytes of the diallers, and those of the acceptors."""
         self.alter: Callable[[bytes, bool], bytes] = lambda data, _forth: data
+        self.cuts = False
         self._threads = [threading.Thread(target=self._serve)]
         self._threads[0].start()
 
@@ -111,6 +112,8 @@ class Middle:
                 forth = sock is guest
                 (self.seen if forth else self.told).extend(data)
                 (host if forth else guest).sendall(self.alter(data, forth))
+                if self.cuts and forth:
+                    return
 
     def close(self) -> None:
         self._server.shutdown(socket.SHUT_RDWR)
@@ -288,6 +291,26 @@ def test_an_altered_message_ends_the_connection() -> None:
             man.alter = lambda data, forth: data[:-1] + bytes([data[-1] ^ 1]) if forth else data
             assert asker.ask(echo, "hello", PATIENCE) is None
         man.alter = lambda data, _forth: data
+        with other.private() as asker:
+            assert asker.ask(echo, "hello", PATIENCE) == "hello"
+
+
+def test_a_message_that_is_cut_is_dropped() -> None:
+    """The connection ends inside it, without a farewell of TLS: nothing of it is handled."""
+    port = free_port("127.0.0.2")
+    leader = f"127.0.0.2:{port}"
+    with (
+        middle(("127.0.0.2", port)) as man,
+        running(host="127.0.0.2", port=port, key=KEY) as one,
+        joined(leader, man.address, convention=None) as other,
+    ):
+        echo = one.createActor(Echo)
+        with other.private() as asker:
+            assert asker.ask(echo, "hello", PATIENCE) == "hello"
+            man.alter = lambda data, forth: data[: len(data) // 2] if forth else data
+            man.cuts = True
+            assert asker.ask(echo, "hello", 1.0) is None
+        man.alter, man.cuts = lambda data, _forth: data, False
         with other.private() as asker:
             assert asker.ask(echo, "hello", PATIENCE) == "hello"
 

@@ -14,6 +14,7 @@ import pytest
 
 import farref
 from farref import System, SystemDownError, WorkerDiedError
+from farref.actors.base import lives
 from farref.actors.hosting import directory
 
 from ..actors.scripts import started
@@ -143,8 +144,7 @@ def test_a_program_ends_a_system_that_another_has_started(own_folder: Path) -> N
 
 def test_the_entry_of_a_killed_host_goes_with_the_next_system(own_folder: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"]) as process:
-        started_at = psutil.Process(process.pid).create_time()
-        entry = directory.add_host({"pid": process.pid, "started": started_at})
+        entry = directory.add_host({"pid": process.pid, "started": lives.started(process.pid)})
         with System("simpleSystemBase"):
             assert entry.exists()
         process.kill()

@@ -8,12 +8,12 @@ import random
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 import typer
 from typer.testing import CliRunner
 
 from farref import System, SystemDownError
+from farref.actors.base import lives
 from farref.actors.hosting import directory
 from farref.cli import app
 from farref.commands.demo import NAMES
@@ -115,7 +115,7 @@ def test_directory(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> None:
     entry = {
         "base": "simpleSystemBase",
         "pid": os.getpid(),
-        "started": psutil.Process().create_time(),
+        "started": lives.started(os.getpid()),
         "door": {},
     }
     directory.add("good", entry)

@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
 from farref.actors.base.addresses import Address
@@ -29,8 +30,10 @@ from farref.actors.wire.messages import (
     AllSettled,
     Deliver,
     Died,
+    Down,
     EndpointJoin,
     EndpointLeave,
+    EndSystem,
     Forward,
     Heard,
     HostInfo,
@@ -116,6 +119,8 @@ class Passing:
     """Answers of the store that are lost, or questions that reach it late."""
     wrong: tuple[int, ...] = ()
     """Living hosts that may be given up."""
+    ending: tuple[int, ...] = ()
+    """The hosts on which somebody may end the system."""
     settling: tuple[str, ...] = ()
     """The endpoints that may take long to settle a death. The others settle it at once."""
     stepwise: bool = False
@@ -249,6 +254,9 @@ class World:
         self.dying = list(program.dying)
         self.orders = list(program.orders)
         self.late = list(program.late)
+        self.ending = list(program.ending)
+        self.left: set[int] = set()
+        """The hosts that have left, because the system was ended."""
         self.leases = program.leases
         self.unsure = program.unsure
         self.wrong = list(program.wrong)
@@ -277,7 +285,19 @@ class World:
         return isinstance(other, World) and self.frozen == other.frozen
 
 
-CONSTANT = {"_settings", "_facts", "_ledger", "_here", "_remembered", "info", "_frozen", "program"}
+CONSTANT = {
+    "_settings",
+    "_facts",
+    "_ledger",
+    "_here",
+    "_remembered",
+    "info",
+    "_frozen",
+    "program",
+    "_homes",
+    "_deputies",
+    "_deputy",
+}
 """Attributes that are the same in all states, or follow from others."""
 
 
@@ -377,6 +397,9 @@ class PassingModel:
                 yield Move("dies", (number,), optional=True)
             if end.me is not None and any(order[0] == end.name for order in world.orders):
                 yield Move("orders", (number,))
+        for number in world.ending:
+            if world.places[number].alive:
+                yield Move("ends the system", (number,), optional=True)
         for number in world.crashes:
             if world.places[number].alive:
                 yield Move("crashes", (number,), optional=True)
@@ -507,6 +530,9 @@ class PassingModel:
                 end.orders[token] = order[1]
                 on = f"h{order[2]}"
                 self._request(world, end, Spawn(token, b"class", order[1], None, 1, on))
+            case "ends the system":
+                world.ending.remove(about[0])
+                self._ask_for(world, about[0], EndSystem())
             case "crashes":
                 self._crash(world, *about)
             case _:
@@ -538,8 +564,9 @@ class PassingModel:
                     self._over(world, end)
                 else:
                     world.given_up.discard(number)
-        hello = world.places[number].desk.hello()[1]
-        self._send_up(world, number, hello)
+        hello: Any = world.places[number].desk.hello()[1]
+        # As one that was given up before it heard that it is in. A joined one is known, or lost.
+        self._send_up(world, number, replace(hello, joined=False))
 
     def _over(self, world: World, end: End) -> None:
         end.alive = False
@@ -574,7 +601,8 @@ class PassingModel:
                     if world.store.written[0]:
                         self._seen.add("a registrar is never followed by another")
                     place.ledger = Ledger(term, world.store.written[2])
-                    place.elected = Elected(place.ledger, SETTINGS, dict(world.store.facts))
+                    facts, mine = dict(world.store.facts), ActorAddress(Address(f"h{number}"))
+                    place.elected = Elected(place.ledger, SETTINGS, facts, mine)
                     place.elected._numbers.setdefault("next", 0)
                     place.elected._liveness = None
                     self._speak(world, number)
@@ -701,9 +729,16 @@ class PassingModel:
                 end = End(f"w{me.incarnation}", deputy, number=me.incarnation)
                 world.ends.append(end)
                 self._join(world, end, WorkerId(me.name, me.incarnation))
+            case Down():
+                if deputy not in world.left:
+                    world.left.add(deputy)
+                    self._ask_for(world, deputy, EndpointLeave(world.places[deputy].desk.me))
             case Died():
-                self._seen.add("a host that is given up never comes back")
                 place = world.places[deputy]
+                if deputy in world.left:
+                    self._host_is_over(world, deputy)
+                else:
+                    self._seen.add("a host that is given up never comes back")
                 place.alive, place.elected, place.ledger = False, None, None
                 place.question = place.writing = None
 
@@ -749,6 +784,11 @@ class PassingModel:
                     world.flaw = Mistake("an order is answered once", f"{end.name}/{token}")
                 end.made[token] = None if info is None else info.id
 
+    def _ask_for(self, world: World, number: int, message: Any) -> None:
+        """The deputy on host *number* itself has a request."""
+        for _, word in world.places[number].desk.ask(message, ActorAddress(Address(f"h{number}"))):
+            self._send_up(world, number, word)
+
     def _hears(self, world: World, end: End, deaths: set[WorkerId]) -> None:
         end.known |= deaths
         end.settling |= deaths
@@ -778,6 +818,9 @@ class PassingModel:
         ends = [end for end in world.ends if end.alive]
         if not living:
             return None
+        asked = set(self.program.ending) - set(world.ending)
+        if world.left or any(world.places[number].alive for number in asked):
+            return Mistake("a system that is ended ends on all hosts", str(world.left))
         leading = [place for place in living if place.elected is not None]
         if len(leading) != 1 or world.store.holder is None:
             return Mistake("there is a registrar at last", f"there are {len(leading)}")

@@ -53,6 +53,11 @@ SUCCESSIONS = (
         slow=True,
     ),
     Passing("one registrar after the other dies", hosts=3, crashes=(0, 1)),
+    Passing("the system is ended", ending=(1,)),
+    Passing("the system is ended twice", hosts=3, ending=(1, 2)),
+    Passing("the registrar dies while the system ends", hosts=3, crashes=(0,), ending=(1,)),
+    Passing("a host dies while the system ends", hosts=3, crashes=(1,), ending=(0,)),
+    Passing("the lease ends while the system ends", leases=1, ending=(0,)),
     Passing("a living host is given up", hosts=3, wrong=(1,), dying=("e2",)),
     Passing("the earlier registrar's host is given up, and comes back", leases=1, wrong=(0,)),
 )

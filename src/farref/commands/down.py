@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..actors.api.system import System
+from ..actors.api.system import ALONE, System
 from ..actors.hosting import directory, processes
 from ..actors.hosting.bases import BASES, OBJECT
 from ..protocol.errors import FarrefError, SystemDownError
@@ -24,8 +24,9 @@ def down(
 ) -> None:
     """End a system that was started on this machine, with all its workers on all hosts.
 
-    The program that started it goes on, and gets SystemDownError. To end the part
-    of another machine in it, stop `farref join` there.
+    The program that started it goes on, and gets SystemDownError. A system with a
+    registry ends on all hosts, too, whichever of them began. To end one machine's
+    part of a system, stop `farref join`, or the program, there.
     """  # fmt: skip
     if every and name is not None:
         raise typer.BadParameter("name a system, or use --all", param_hint="--all")
@@ -67,4 +68,4 @@ def _end(name: str, entry: dict[str, Any]) -> list[str]:
             raise
     killed = processes.end(entry["session"], PATIENCE)
     directory.remove(name)
-    return killed
+    return [*killed, ALONE] if entry.get("registry") else killed

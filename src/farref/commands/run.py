@@ -12,6 +12,7 @@ import typer
 from ..actors.base import addresses, keys
 from ..actors.base.errors import BaseError
 from ..actors.base.system import shared_key
+from ..actors.cluster import gateway
 from ..actors.hosting import launched
 from ..launch import launchers, notes
 from ..launch.children import NOT_FOUND, NOT_STARTED
@@ -78,6 +79,15 @@ def run(
         float,
         typer.Option(metavar="SECONDS", min=LEAST, help="How long to wait for the other nodes."),
     ] = PATIENCE,
+    registry: Annotated[
+        str,
+        typer.Option(
+            metavar="etcd://HOST:PORT",
+            envvar=launched.REGISTRY,
+            help="As System(registry=): hosts outside of the run can join by the system's name. "
+            "The run still ends with its program.",
+        ),
+    ] = "",
     no_kill: Annotated[
         bool, typer.Option("--no-kill", help="Let the program go on when a node is lost.")
     ] = False,
@@ -91,6 +101,7 @@ def run(
     try:
         launch = launchers.find(os.environ) if None in (nnodes, node_rank) else launchers.BY_HAND
         launch = launch.with_options(nnodes, node_rank, first)
+        _check_registry(registry, launch)
         if launch.nnodes == 1:
             _become(program)
         secret, note = _meeting(launch, key, shared)
@@ -104,6 +115,7 @@ def run(
             port=None if port is None else addresses.checked_port(port),
             capabilities=dict(map(capability_of, capability or [])),
             timeout=timeout,
+            registry=registry,
             no_kill=no_kill,
         )
         code = asyncio.run(_run(options))
@@ -111,6 +123,20 @@ def run(
         say(str(error))
         raise typer.Exit(getattr(error, "code", FAILED)) from error
     raise typer.Exit(code)
+
+
+def _check_registry(registry: str, launch: launchers.Launch) -> None:
+    """Raise `LaunchError` if *registry* is no address of an etcd, or of no use."""
+    if not registry:
+        return
+    if launch.nnodes == 1:
+        raise LaunchError(
+            "--registry is for several nodes; on one, write System(registry=, host=) in the program"
+        )
+    try:
+        gateway.servers(registry)
+    except ValueError as error:
+        raise LaunchError(str(error)) from error
 
 
 async def _run(options: Options) -> int:

@@ -84,7 +84,10 @@ class First:
         await self._gather(port)
         host, at = self._place()
         hosts = 1 if self._options.no_kill else self._options.nnodes
-        env = {**os.environ, **launched.environment(hosts, host, at, self._options.key)}
+        env = {
+            **os.environ,
+            **launched.environment(hosts, host, at, self._options.key, self._options.registry),
+        }
         self._program = await Child.start(self._options.words, env)
         if self._over.done():  # just now
             self._program.kill()
@@ -253,14 +256,17 @@ class First:
             if now != seen:
                 found = directory.at(host, port)
                 if found is not None and found != name:
-                    await self._tell_of(host, port, directory.find(found).get("path", []))
+                    entry = directory.find(found)
+                    registry = entry.get("registry")
+                    first = f"{registry}/{found}" if registry else addresses.at(host, port)
+                    await self._tell_of(first, entry.get("path", []))
                 elif found is None:
                     self._up = None
                 name, seen = found, now
             await asyncio.sleep(LOOK)
 
-    async def _tell_of(self, host: str, port: int, path: list[str]) -> None:
-        self._up = {"first": addresses.at(host, port), "path": path}
+    async def _tell_of(self, first: str, path: list[str]) -> None:
+        self._up = {"first": first, "path": path}
         for line in list(self._others.values()):
             with contextlib.suppress(LineError):
                 await line.send(up=self._up)

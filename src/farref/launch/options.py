@@ -39,6 +39,8 @@ class Options:
     capabilities: dict[str, object]
     timeout: float
     """Seconds to wait for the other nodes."""
+    registry: str
+    """The etcd of the program's system; empty: it has none."""
     no_kill: bool
     """Whether the program goes on when a node is lost."""
 

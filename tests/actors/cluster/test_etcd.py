@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import os
+import pickle
+import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import psutil
 import pytest
 
-from farref import System, SystemDownError, rpc_sync
+from farref import System, SystemDownError, WorkerDiedError, remote, rpc_sync
 from farref.actors.base import keys
-from farref.actors.cluster.etcd import EtcdStore, servers
+from farref.actors.cluster.etcd import EtcdStore
+from farref.actors.cluster.gateway import Gateway, servers
+from farref.actors.hosting.processes import members
 from farref.protocol.succession import (
     Expired,
     Grant,
@@ -29,12 +38,16 @@ from farref.protocol.succession import (
     Write,
     Written,
 )
+from farref.testing import assert_nothing_held, until
 
 from ...rendezvous.kit import etcd_server, free_ports
 from ..scripts import started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+KEY = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +58,22 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def store(spec: str) -> EtcdStore:
-    return EtcdStore(spec, uuid.uuid4().hex, 5.0)
+    return EtcdStore(spec, uuid.uuid4().hex, KEY, 5.0)
+
+
+def keys_of(spec: str, system: str) -> list[str]:
+    """All keys of *system* in the etcd."""
+    first = f"farref/systems/{system}"
+    ends = {"key": first + "/", "range_end": first + "0"}
+    coded = {name: base64.b64encode(text.encode()).decode() for name, text in ends.items()}
+    rows = Gateway(spec, 5.0).post("/kv/range", coded).get("kvs", ())
+    return [base64.b64decode(row["key"]).decode() for row in rows]
+
+
+def put(spec: str, key: str, value: bytes) -> None:
+    """What any user of the etcd can do."""
+    body = {"key": base64.b64encode(key.encode()), "value": base64.b64encode(value)}
+    Gateway(spec, 5.0).post("/kv/put", {name: data.decode() for name, data in body.items()})
 
 
 def elected(store: EtcdStore, who: str = "one") -> Holder:
@@ -63,7 +91,7 @@ def test_one_candidate_gets_the_role(store: EtcdStore) -> None:
     assert elected(store, "two") == first
     assert store.ask(WhoLeads(), "three", b"") == first
     assert store.ask(Renew(first.lease), "one", b"") == Renewed()
-    store.resign(first.lease, last=False)
+    store.resign(first.lease)
     assert store.ask(Renew(first.lease), "one", b"") == Expired()
     assert store.ask(Stand(first.lease), "one", b"") == Expired()
     assert elected(store, "two").term > first.term
@@ -81,19 +109,22 @@ def test_a_write_is_taken_once_and_from_the_holder_only(store: EtcdStore) -> Non
     assert isinstance(after, Written)
     assert store.write(one) == Refused()  # it was under way for long
     assert store.read() == ({"b": b"2"}, after.revision)
-    store.resign(first.lease, last=False)
+    store.resign(first.lease)
     second = elected(store, "two")
     three = Write(first.term, 3, after.revision, (("b", b"3"),))
     assert store.write(three) == Refused()
     assert isinstance(store.write(Write(second.term, 1, after.revision, ())), Written)
-    store.resign(second.lease, last=True)
+    with pytest.raises(LookupError):  # an earlier registrar wakes up late, and its lease is gone
+        store.resign(first.lease, forget=first.term)
+    assert store.read() != ({}, 0)
+    store.resign(second.lease, forget=second.term)
     assert store.read() == ({}, 0)
 
 
 def test_a_server_that_does_not_answer_is_passed_over(spec: str) -> None:
     (port,) = free_ports(1)
     both = f"etcd://127.0.0.1:{port},{spec.removeprefix('etcd://')}"
-    store = EtcdStore(both, uuid.uuid4().hex, 5.0)
+    store = EtcdStore(both, uuid.uuid4().hex, KEY, 5.0)
     assert store.ask(WhoLeads(), "one", b"") == Vacant()
 
 
@@ -168,7 +199,7 @@ def test_a_host_alone(options: Callable[[], dict[str, Any]]) -> None:
             assert {info.name for info in attached.workers()} >= {"A", "program"}
             attached.shutdown()
     given = options()
-    assert EtcdStore(given["registry"], given["name"], 5.0).read() == ({}, 0)
+    assert keys_of(given["registry"], given["name"]) == []
 
 
 @pytest.mark.processes
@@ -180,6 +211,152 @@ def test_another_host_joins_and_leaves(options: Callable[[], dict[str, Any]]) ->
             assert rpc_sync("A", pow, (2, 3)) == 8
             assert len(other.hosts()) == 2
         assert len(system.hosts()) == 1
+
+
+class Bomb:
+    """Makes the folder *path* where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.mkdir, (self.path,)
+
+
+def folder_of(given: dict[str, Any], key: bytes) -> str:
+    return EtcdStore(given["registry"], given["name"], key, 5.0).folder
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("where", ["registrar", "home", "facts/members/1", "facts/hosts/x"])
+def test_a_registry_with_nonsense_ends_the_start(
+    options: Callable[[], dict[str, Any]], where: str, tmp_path: Path
+) -> None:
+    """The error comes at once, and names the reason and the way out. No code runs."""
+    trap = tmp_path / "exploded"
+    given = {**options(), "key": KEY}
+    bomb = pickle.dumps(Bomb(trap))
+    if where == "home":
+        where, bomb = "registrar", msgspec.msgpack.encode(("me", bomb))
+    put(given["registry"], folder_of(given, KEY) + where, bomb)
+    with pytest.raises(SystemDownError, match=r"the etcd holds nonsense .* delete its folder"):
+        System(**given)
+    assert not trap.exists()
+
+
+@pytest.mark.processes
+def test_nonsense_in_the_registry_of_a_running_system(
+    options: Callable[[], dict[str, Any]],
+) -> None:
+    """The registrar does not read it. The next one does, and then the system ends, and says why."""
+    with System(**(given := {**options(), "key": KEY})) as system:
+        system.worker("A")
+        put(given["registry"], folder_of(given, KEY) + "facts/members/1", b"nonsense")
+        system.worker("B")
+        assert rpc_sync("B", pow, (2, 3)) == 8
+        kill_clerk(system)
+        with pytest.raises(SystemDownError, match=r"nothing was heard .* nonsense"):
+            system.worker("C")
+
+
+@pytest.mark.processes
+def test_two_systems_of_one_name_in_one_etcd(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """They do not meet: the second is told that it has another key."""
+    given = {**options(), "key": KEY}
+    with System(**given) as system:
+        other = {"host": "127.0.0.1", "port": options()["port"], "key": bytes(range(1, 33))}
+        with pytest.raises(SystemDownError, match="with another key runs in this etcd"):
+            System.join(f"{given['registry']}/{system.name}", **other)
+        system.worker("A")
+    assert keys_of(given["registry"], given["name"]) == []
+
+
+def processes_of(system: System) -> dict[str, psutil.Process]:
+    """The processes of this host's part of *system*, by the titles of their actors."""
+    return {each.name(): each for each in members(system._session)}
+
+
+def kill_clerk(system: System) -> None:
+    (clerk,) = (each for name, each in processes_of(system).items() if "Clerk" in name)
+    clerk.kill()
+
+
+@pytest.mark.processes
+def test_the_clerk_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+    """The registrar itself: its host has another clerk, which gets the role with all facts."""
+    with System(**options()) as system:
+        system.worker("A")
+        ref = remote("A", list, ((1,),))
+        assert ref.to_here() == [1]
+        kill_clerk(system)
+        assert rpc_sync("A", pow, (2, 3)) == 8
+        system.worker("B")
+        assert {info.name for info in system.workers()} == {"A", "B", "program"}
+        assert ref.to_here() == [1]
+        kill_clerk(system)
+        os.kill(rpc_sync("A", os.getpid), signal.SIGKILL)  # nobody is the registrar meanwhile
+        with pytest.raises(WorkerDiedError):
+            system.ask("A", "?")
+        del ref
+        assert_nothing_held(system)
+
+
+@pytest.mark.processes
+def test_the_deputy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+    """Its host ends, and another program can begin the system anew."""
+    given = options()
+    with System(**given) as system:
+        system.worker("A")
+        (deputy,) = (each for name, each in processes_of(system).items() if "Deputy" in name)
+        session = system._session
+        deputy.kill()
+        with pytest.raises(SystemDownError):
+            system.serve()
+    assert members(session) == []
+    with System(**{**given, "port": options()["port"]}) as system:
+        system.worker("A")
+    assert keys_of(given["registry"], given["name"]) == []
+
+
+@pytest.mark.processes
+def test_down_ends_the_system_on_all_hosts(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """Also one that this machine's program has begun, and that would go on without it."""
+    key = tmp_path / "key"
+    keys.make(key)
+    given = {**options(), "key": str(key)}
+    farref = [sys.executable, "-m", "farref"]
+    join = [*farref, "join", f"{given['registry']}/{given['name']}", "--key", str(key)]
+    join += ["--host", "127.0.0.1", "--port", str(options()["port"])]
+    with (
+        tempfile.TemporaryDirectory() as home,  # as on another machine
+        System(**given) as system,
+        subprocess.Popen(
+            join, env={**os.environ, "XDG_RUNTIME_DIR": home}, stdout=subprocess.PIPE, text=True
+        ) as second,
+    ):
+        assert until(system, lambda: len(system.hosts()) == 2)
+        place = system.hosts()[1 - [h.address for h in system.hosts()].index(at(given))].address
+        system.worker("B", on=place)
+        assert rpc_sync("B", pow, (2, 3)) == 8
+        ending = subprocess.run(
+            [*farref, "down", system.name], capture_output=True, text=True, check=False
+        )
+        assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
+        assert second.communicate(timeout=30)[0].endswith("has ended\n")
+        assert second.returncode == 0
+        system.serve()  # it ends in order
+        with pytest.raises(SystemDownError, match="it was ended"):
+            rpc_sync("B", pow, (2, 3))
+    assert keys_of(given["registry"], given["name"]) == []
+    assert members(system._session) == []
+
+
+def at(given: dict[str, Any]) -> str:
+    return f"{given['host']}:{given['port']}"
 
 
 SECOND = """
@@ -214,3 +391,16 @@ def test_the_same_line_on_two_hosts(
         else:
             assert f"System.join('{system.endpoint.core.settings.registry}" in err
         assert len(system.hosts()) == 1
+
+
+@pytest.mark.processes
+def test_a_host_that_joins_by_an_address(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """It is told the way, at once."""
+    given = {**options(), "key": KEY}
+    with (
+        System(**given) as system,
+        pytest.raises(SystemDownError, match=f"join it by '{given['registry']}/{system.name}'"),
+    ):
+        System.join(at(given), host="127.0.0.3", port=options()["port"], key=KEY)

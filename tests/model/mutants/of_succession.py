@@ -154,7 +154,7 @@ SUCCESSION = {
             "keeps lost orders",
             Elected,
             "_drop_orders",
-            "not known and creating.asker not in askers",
+            "missing and creating.asker not in askers",
             "False",
         ),
     ),
@@ -224,7 +224,16 @@ SUCCESSION = {
         ),
     ),
     "two order the same name": (
-        Mutant("gives a name twice", Roll, "_spawn", "if message.name in taken:", "if False:"),
+        Mutant(
+            "gives a name twice",
+            Roll,
+            "_spawn",
+            "if taken:",
+            "if False:",
+        ),
+    ),
+    "the registrar dies while the system ends": (
+        Mutant("forgets the end", Elected, "_do", "self._numbers[ENDED] = 1", "pass"),
     ),
     "the registrar dies while an endpoint joins": (
         Mutant("gives a number twice", Roll, "_number_of", "next(known, None) or ", ""),

@@ -1,0 +1,176 @@
+"""The rules of an elected registrar in situations that the explorer's store cannot be in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+from farref.actors.base.addresses import Address
+from farref.actors.cluster.elected import Elected
+from farref.actors.wire.messages import (
+    Deliver,
+    Died,
+    Down,
+    EndpointJoin,
+    EndpointLeave,
+    EndSystem,
+    Forward,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Make,
+    Spawn,
+    Spawned,
+    Unmade,
+)
+from farref.actors.wire.settings import Settings
+from farref.protocol.ids import WorkerId
+from farref.protocol.succession import Ledger, Written
+
+SETTINGS = Settings(silence=1.0)
+
+
+def at(name: str) -> ActorAddress:
+    return ActorAddress(Address(name))
+
+
+class Registrar:
+    """A registrar of one term, over a store that takes everything at once."""
+
+    def __init__(self, term: int = 1, facts: dict[str, bytes] | None = None, own: str = "") -> None:
+        self.facts = facts if facts is not None else {}
+        self.ledger = Ledger(term, 0)
+        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"deputy {own}"))
+        self.said: list[tuple[str, Any]] = []
+        """Its words: the host, and the message."""
+        self._speak()
+
+    def _speak(self) -> None:
+        write = self.ledger.write()
+        while write is not None:
+            for key, value in write.changes:
+                if value is None:
+                    self.facts.pop(key, None)
+                else:
+                    self.facts[key] = value
+            write = self.ledger.answered(Written(1))
+        words: list[Any] = self.ledger.words()
+        for to, message in words:
+            assert isinstance(message, Deliver)
+            self.said.append((to.addressDetails.key.removeprefix("deputy "), message.message))
+
+    def host(self, name: str, *, joined: bool = False) -> None:
+        me = WorkerId(name, sum(name.encode()))
+        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"deputy {name}"))
+        self._speak()
+
+    def ask(self, host: str, message: Any, sender: str = "") -> None:
+        me = WorkerId(host, sum(host.encode()))
+        asker = at(sender or f"deputy {host}")
+        forward = Forward(me, self.ledger.term, 1, asker, message)
+        self.elected.take(forward, at(f"deputy {host}"))
+        self._speak()
+
+    def turns(self, number: int) -> None:
+        for _ in range(number):
+            self.elected.turn()
+            self._speak()
+
+    def to(self, host: str, kind: type) -> list[Any]:
+        """What it said of *kind* to *host* so far; and forgets it."""
+        found = [each for name, each in self.said if name == host and isinstance(each, kind)]
+        self.said = [(n, each) for n, each in self.said if n != host or not isinstance(each, kind)]
+        return found
+
+
+def order(on: str | None = None) -> Spawn:
+    return Spawn(7, b"class", "w", None, 1, on)
+
+
+@pytest.fixture
+def two() -> Registrar:
+    """Two hosts, a and b, and an endpoint on a."""
+    registrar = Registrar(own="a")
+    registrar.host("a")
+    registrar.host("b")
+    registrar.ask("a", EndpointJoin(WorkerId("e", 0), 1, "", beats=False, place="a"), "e")
+    return registrar
+
+
+def test_a_host_of_which_the_store_knows_nothing_any_more(two: Registrar) -> None:
+    """Somebody has deleted the facts: each host ends, and is told the reason."""
+    after = Registrar(2, {})
+    after.host("b", joined=True)
+    (died,) = after.to("b", Died)
+    assert (died.workers[0].name, died.cause) == (
+        "b",
+        "the registry has lost the facts of this system",
+    )
+    assert not after.to("b", HostJoined)
+    same = Registrar(2, two.facts)
+    same.host("b", joined=True)
+    assert same.to("b", HostJoined)
+
+
+def test_a_host_does_not_fit_and_the_order_has_not_come_again(two: Registrar) -> None:
+    """The news of the maker's deputy is earlier than the repeated order: no host is left out."""
+    two.ask("a", order(), "e")
+    assert len(two.to("a", Make)) == 1
+    after = Registrar(2, two.facts)
+    (me,) = after.elected._creating
+    after.ask("a", Unmade(me, "no", unfit=True))
+    assert not after.to("a", Spawned)
+    last = Registrar(3, after.facts)  # and this one has to know it, too
+    last.ask("a", order(), "e")
+    assert not last.to("a", Make)
+    assert [make.me for make in last.to("b", Make)] == [me]
+
+
+def test_an_order_on_a_host_that_is_gone(two: Registrar) -> None:
+    """The store took the host's end, and the registrar died before the next change."""
+    two.ask("a", order(on="b"), "e")
+    del two.facts["hosts/b"]
+    after = Registrar(2, two.facts)
+    (spawned,) = after.to("a", Spawned)
+    assert (spawned.info, spawned.reason) == (None, "its host, b, is gone")
+    assert not after.elected._creating
+
+
+def test_the_end_of_the_system(two: Registrar) -> None:
+    """All hosts are told. That of the registrar leaves last; then nothing is left."""
+    two.ask("b", EndSystem())
+    assert two.to("a", Down)
+    assert two.to("b", Down)
+    two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
+    assert not [died for died in two.to("a", Died) if died.workers[0].name == "a"]
+    two.host("c")  # it comes just now, and has to wait
+    assert not two.to("c", HostJoined)
+    two.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
+    assert [died for died in two.to("a", Died) if died.workers[0].name == "a"]
+    assert two.to("c", HostJoined)
+    assert [host.info.address for host in two.elected._hosts.values()] == ["c"]
+    assert not two.to("c", Down)
+
+
+def test_the_end_of_a_system_with_a_host_that_is_silent(two: Registrar) -> None:
+    two.ask("a", EndSystem())
+    two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
+    for _ in range(30):
+        two.elected._liveness.heard(WorkerId("a", ord("a")))  # type: ignore[union-attr]  # it has one
+        two.turns(1)
+    assert two.elected.empty
+
+
+def test_the_registrar_dies_while_the_system_ends(two: Registrar) -> None:
+    """The next one goes on with the end."""
+    two.ask("a", EndSystem())
+    after = Registrar(2, two.facts, own="b")
+    assert after.to("a", Down)
+    assert after.to("b", Down)
+    after.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
+    assert list(after.elected._hosts) == ["a", "b"]
+    after.turns(30)
+    assert after.elected.empty
+    assert "numbers/ended" not in after.facts

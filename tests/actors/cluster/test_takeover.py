@@ -1,0 +1,201 @@
+"""How long requests wait for the next registrar, in turns: the shipped machines, virtual time.
+
+A turn is a tenth of `silence`. The answers of the store, and messages, take no turn here.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+from farref.actors.base.addresses import Address
+from farref.actors.cluster.clerk import RENEWALS
+from farref.actors.cluster.desk import BEAT, DOUBT, LOST, Desk
+from farref.actors.cluster.elected import Elected
+from farref.actors.cluster.roll import SILENT_TURNS
+from farref.actors.wire.messages import (
+    Deliver,
+    Died,
+    EndpointJoin,
+    Forward,
+    Heard,
+    Heartbeat,
+    HostInfo,
+    HostJoin,
+    HostJoined,
+    Make,
+    Spawn,
+)
+from farref.actors.wire.settings import Settings
+from farref.protocol.ids import WorkerId
+from farref.protocol.succession import (
+    Campaign,
+    Grant,
+    Ledger,
+    Refused,
+    Stand,
+    TakeOver,
+    WhoLeads,
+)
+
+from ...model.succession import Store
+
+REQUESTS = 12
+"""Turns that a request waits, at most: docs/hosts.md has this number."""
+DEATHS = 22
+"""Turns until the registrar's host is given up, at most: docs/hosts.md has this number, too."""
+SETTINGS = Settings(silence=1.0)
+
+
+def at(name: str) -> ActorAddress:
+    return ActorAddress(Address(name))
+
+
+class Survivor:
+    """Host B, after the registrar on host A has died."""
+
+    def __init__(self, lease: int, last_word: int, parity: int) -> None:
+        """The *lease* lasts so many turns more; A's last word came *last_word* turns ago."""
+        self.store = Store()
+        self.lease = lease
+        earlier = self.store.ask(Grant(), "A")
+        self.store.ask(Stand(earlier.lease), "A")
+        ledger = Ledger(1, 0)
+        elected = Elected(ledger, SETTINGS, {})
+        self.desk = Desk(WorkerId("b", 2), HostInfo("b", {}))
+        for word in (
+            Deliver(1, (), None, Heard()),
+            Deliver(1, (), None, HostJoined(SETTINGS)),
+        ):
+            self.desk.take(word, at("registrar A"))
+        elected.host(HostJoin(WorkerId("a", 1), HostInfo("a", {})), at("deputy a"))
+        elected.host(HostJoin(WorkerId("b", 2), HostInfo("b", {})), at("deputy b"))
+        for place, name in (("b", "e"), ("a", "x")):
+            host = WorkerId(place, 1 if place == "a" else 2)
+            join = EndpointJoin(WorkerId(name, 0), 1, "", beats=False, place=place)
+            elected.take(Forward(host, 1, 1, at(name), join), at(f"deputy {place}"))
+        self.desk.endpoints = {w: m.address for w, m in elected._members.items() if w.name == "e"}
+        write = ledger.write()
+        assert write is not None
+        assert not isinstance(self.store.ask(write, "A"), Refused)
+        for _ in range(parity):
+            self.desk.turn()
+        self.desk.take(Deliver(1, (), None, Heard()), at("registrar A"))
+        self.campaign = Campaign("B")
+        self.campaign.heard(1)
+        for _ in range(last_word):
+            self._deputy()
+        self.elected: Elected | None = None
+        self.ledger: Ledger | None = None
+        self.made = self.told = False
+        self.turns = 0
+        self.looks = 0
+        self.desk.ask(Spawn(1, b"class", "w", None, 1, "b"), at("e"))  # to A, and lost
+
+    def _deputy(self) -> Any:
+        due = self.desk.turn()
+        assert not due.lost
+        if due.doubt:
+            self.campaign.suspect()
+        return due
+
+    def turn(self) -> None:
+        self.turns += 1
+        if self.turns == self.lease:
+            self.store.end(1)
+        due = self._deputy()
+        if self.elected is not None:
+            if due.beat:
+                self.elected.beat(Heartbeat(self.desk.me, answer=True), at("deputy b"))
+            self.elected.turn()
+            self._speak()
+        if not self.campaign.leads:
+            question = self.campaign.turn()
+            if question is not None:
+                self.looks += isinstance(question, WhoLeads)
+                for each in self.campaign.answered(self.store.ask(question, "B")):
+                    assert isinstance(each, TakeOver)
+                    self._take_over(each.term)
+
+    def _take_over(self, term: int) -> None:
+        self.ledger = Ledger(term, self.store.written[2])
+        self.elected = Elected(self.ledger, SETTINGS, dict(self.store.facts), at("deputy b"))
+        self._hear(Deliver(term, (), None, Heard()))
+
+    def _hear(self, message: Deliver) -> None:
+        for to, word in self.desk.take(message, at("registrar B")):
+            if isinstance(word, Make):
+                self.made = True
+            elif isinstance(word, Died):
+                self.told = self.told or any(each.name == "x" for each in word.workers)
+            elif isinstance(word, HostJoin):
+                assert self.elected is not None
+                self.elected.host(word, at("deputy b"))
+            elif isinstance(word, Forward):
+                assert self.elected is not None
+                self.elected.take(word, at("deputy b"))
+            assert to is None or to != at("registrar A")
+        self._speak()
+
+    def _speak(self) -> None:
+        assert self.ledger is not None
+        write = self.ledger.write()
+        while write is not None:
+            written = self.store.ask(write, "B")
+            assert not isinstance(written, Refused)
+            write = self.ledger.answered(written)
+        words: list[Any] = self.ledger.words()
+        for to, word in words:
+            if to == at("deputy b"):
+                self._hear(word)
+
+
+@pytest.fixture(scope="module")
+def survivors() -> list[tuple[int, int]]:
+    """The turns until a request is done, and a death is told, for all phases of all clocks."""
+    found = []
+    leases = range(SILENT_TURNS - RENEWALS, SILENT_TURNS + 1)
+    for lease, last_word, parity in itertools.product(leases, range(BEAT + 1), range(DOUBT)):
+        survivor = Survivor(lease, last_word, parity)
+        made = 0
+        while not survivor.told:
+            survivor.turn()
+            made = made or (survivor.turns if survivor.made else 0)
+            assert survivor.turns < LOST
+        found.append((made, survivor.turns))
+    return found
+
+
+def test_a_request_waits_for_the_lease_and_the_election(survivors: list[tuple[int, int]]) -> None:
+    assert max(made for made, _ in survivors) == REQUESTS
+
+
+def test_the_host_of_the_registrar_is_given_up(survivors: list[tuple[int, int]]) -> None:
+    assert max(told for _, told in survivors) == DEATHS
+
+
+def test_a_host_that_resigns_is_followed_at_the_next_doubt() -> None:
+    """The lease is over at once. So only the doubt, and the election, take time."""
+    for last_word, parity in itertools.product(range(BEAT + 1), range(DOUBT)):
+        survivor = Survivor(1, last_word, parity)
+        while not survivor.made:
+            survivor.turn()
+        assert survivor.turns <= DOUBT + 4
+
+
+def test_the_store_is_asked_once_a_turn_at_most() -> None:
+    survivor = Survivor(SILENT_TURNS, 0, 0)
+    while survivor.elected is None:
+        survivor.turn()
+    assert survivor.looks <= SILENT_TURNS
+
+
+def test_a_host_that_hears_nothing_counts_as_cut_off() -> None:
+    desk = Desk(WorkerId("b", 2), HostInfo("b", {}))
+    assert not any(desk.turn().lost for _ in range(2 * LOST))  # it has never joined
+    for word in (Heard(), HostJoined(SETTINGS)):
+        desk.take(Deliver(1, (), None, word), at("registrar"))
+    assert [desk.turn().lost for _ in range(LOST + 1)] == [False] * LOST + [True]
