@@ -1,4 +1,7 @@
-"""Starting and joining a system with an elected registrar: `System(registry=)`."""
+"""Starting and joining a system with an elected registrar: `System(registry=)`.
+
+Most systems have none. So the modules of the election are imported with their first use.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from msgspec.structs import replace
 
 from ...protocol.errors import SystemDownError
 from ..base import addresses, tcp
-from ..cluster import etcd, facts, gateway, hosts
+from ..cluster import gateway, hosts
+from ..cluster.registrar import REGISTRAR
 from ..hosting import bases
 from ..wire.messages import Establish
 
@@ -37,6 +41,8 @@ def check(
         raise ValueError("registry= needs host= too, this machine's address for other hosts")
     if settings is not None and "/" in settings.system:
         raise ValueError(f"a system with a registry has no / in its name: {settings.system!r}")
+    from ..cluster import etcd, facts  # noqa: PLC0415 - see the top
+
     try:
         facts.encode(capabilities)
     except TypeError as error:
@@ -55,6 +61,13 @@ def settings_of(
 def order(settings: Settings) -> Establish:
     """The order for the deputy of the host that starts the system."""
     return Establish(settings.system, settings.registry, os.getpid(), settings)
+
+
+def deputy(asys: Any) -> Any:
+    """The address of this host's deputy, which is made if there is none."""
+    from ..cluster.deputy import Deputy  # noqa: PLC0415 - see the top
+
+    return asys.createActor(Deputy, globalName=REGISTRAR)
 
 
 def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) -> Establish | None:

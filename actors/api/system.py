@@ -24,7 +24,6 @@ from ...protocol.sharing import DISCIPLINES
 from ..base import lives
 from ..calls.futures import Future
 from ..cluster import hosts
-from ..cluster.deputy import Deputy
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..cluster.steward import STEWARD, Steward
 from ..core import port
@@ -510,7 +509,7 @@ class System:
         steward = (
             self._asys.createActor(Steward, globalName=STEWARD)
             if order is None
-            else self._asys.createActor(Deputy, globalName=REGISTRAR)
+            else electing.deputy(self._asys)
         )
         self._port.post(steward, (versions.ASK, versions.mine()))
         versions.check(self._await(self._port.versions), "this host's part of the system")
