@@ -212,6 +212,10 @@ class Objects(Internal):
         values.clear()
         self._core.brief.took(Stored, time.perf_counter() - started)
 
+    def all(self) -> list[RRefId]:
+        """All objects that have a value. Lock-free."""
+        return list(self._values)
+
     def values(self) -> list[tuple[RRefId, object]]:
         """All objects that have a value, each with it. Under the lock."""
         return [(rref, stored.value) for rref, stored in self._values.items()]

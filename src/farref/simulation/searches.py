@@ -6,9 +6,9 @@ import random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ..protocol.effects import Scan
+    from ..protocol.effects import Looked, Scan
     from ..protocol.ids import RRefId
     from .jobs import Resident
     from .scene import Scene
@@ -61,17 +61,24 @@ class Searches:
 
         self._scene.later(patience, self._node, give_up)
 
-    def ended(self) -> None:
-        """The search is over."""
-        self._start = None
+    def looked(self, effect: Looked) -> None:
+        """The search has found something, or is over."""
+        if effect.over:
+            self._start = None
 
     def scan(self, scan: Scan) -> None:
-        """Answer *scan* after a while. What a first look saw may no longer be so."""
+        """See how values hold the objects, and answer *scan* after a while.
+
+        It may no longer be so then.
+        """
         node = self._node
-        seen = None if scan.exact else node.seen_in_values()
+        survey = node.survey(scan)
+        self._after_a_while(lambda: node.answer(scan.asker, scan.look, survey))
 
-        def answer() -> None:
-            found = node.held_by_values() if seen is None else seen
-            node.do(node.context.scanned(scan.asker, scan.look, scan.rrefs, found))
+    def weigh(self, start: RRefId) -> None:
+        """Weigh the answers of the search from *start* after a while."""
+        node = self._node
+        self._after_a_while(lambda: node.do(node.context.weigh_cycle(start)))
 
-        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), node, answer)
+    def _after_a_while(self, do: Callable[[], object]) -> None:
+        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), self._node, do)
