@@ -107,6 +107,11 @@ CYCLES = {
     "a ring, and a reference that goes through a stranger": (
         Mutant("sees no new fork", Owner, "fork_request", "self.stamp += 1"),
     ),
+    "an object that holds itself, and a value that outlives the last variable with a handle": (
+        Mutant(
+            "counts the handles late", Surveys, "_grip", "survey.handles.get(rref)", "entry.handles"
+        ),
+    ),
     "a ring of two, and one owner dies": (
         in_context("goes on with a search", "died", "effects + self.cycles.died()", "effects"),
     ),
