@@ -83,7 +83,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .effects import Collect, Looked, Scan, Send, Weigh
-from .errors import ProtocolError
 from .messages import Holders, WhoHolds
 from .quest import Quest
 from .survey import SOME
@@ -160,9 +159,6 @@ class Cycles(msgspec.Struct):
 
     def receive_holders(self, sender: WorkerId, message: Holders) -> list[Effect]:
         """*sender* answers a look, maybe one of a search that has been given up."""
-        owned = {grip.rref for grip in message.grips if grip.owned}
-        if not owned.issuperset(holder for grip in message.grips for holder in grip.by):
-            raise ProtocolError(f"{sender} names a holder and does not say how that is held")
         return self._answered(sender, message.look, message.grips)
 
     def _answered(self, worker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:

@@ -174,6 +174,8 @@ class Quest:
             there = self.counted.get(place, frozenset()).issubset(grip.forks)
             if not there or place[1] not in self.owned:
                 self.enliven([place[1]])
+        for holder in self.leads.keys() - self.owned.keys():  # no correct peer leaves it out
+            self.enliven([holder])
 
     def begin_again(self) -> list[Place]:
         """The places of the second looks: all those of objects that may be garbage."""

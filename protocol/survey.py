@@ -77,9 +77,9 @@ class Survey:
             rref: (tuple(sorted(values)), sum(values.values())) for rref, values in found.items()
         }
 
-    def due(self, most: int = SOME) -> list[RRefId]:
+    def due(self) -> list[RRefId]:
         """The next objects to grip; empty at the end."""
-        some = self.ahead[self.next : self.next + most]
+        some = self.ahead[self.next : self.next + SOME]
         self.next += len(some)
         return some
 

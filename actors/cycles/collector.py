@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING
 
 from ...protocol.effects import Looked, Scan, Weigh
 from ...protocol.quest import spread
+from ...protocol.survey import SOME
 from ..core.core import Internal
 from .exact import is_exact
-from .scan import SLICE, Scanner
+from .scan import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -248,9 +249,9 @@ class Collector(Internal):
         alive: list[RRefId] = []
         with self._core.lock:
             standing = context.aliases.standing()
-        for first in range(0, len(all_of_them), SLICE):
+        for first in range(0, len(all_of_them), SOME):
             with self._core.lock:
-                for rref in all_of_them[first : first + SLICE]:
+                for rref in all_of_them[first : first + SOME]:
                     owner = context.owners.get(rref)
                     inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
                     if owner is None or not owner.at_rest or owner.handles > inside:

@@ -294,9 +294,9 @@ class Scanner(Internal):
     def _stand_for(self, rrefs: list[RRefId]) -> list[RRefId]:
         """The objects that *rrefs* stand for. Takes the endpoint's lock for a short time, often."""
         found: list[RRefId] = []
-        for first in range(0, len(rrefs), SLICE):
+        for first in range(0, len(rrefs), SOME):
             with self._core.lock:
-                found += map(self._core.context.whereabouts, rrefs[first : first + SLICE])
+                found += map(self._core.context.whereabouts, rrefs[first : first + SOME])
         return found
 
 

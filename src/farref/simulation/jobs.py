@@ -145,9 +145,6 @@ class Resident(Protocol):
     def survey(self, scan: Scan) -> Survey:
         """Begin the answer to *scan*, and see now which values hold which objects."""
 
-    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
-        """Answer look *look* of *asker*."""
-
     def settles(self) -> bool:
         """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""
 

@@ -73,7 +73,12 @@ class Searches:
         """
         node = self._node
         survey = node.survey(scan)
-        self._after_a_while(lambda: node.answer(scan.asker, scan.look, survey))
+
+        def answer() -> None:
+            grips = node.context.surveys.finish(survey)
+            node.do(node.context.scanned(scan.asker, scan.look, grips))
+
+        self._after_a_while(answer)
 
     def weigh(self, start: RRefId) -> None:
         """Weigh the answers of the search from *start* after a while."""
