@@ -43,7 +43,7 @@ LONGEST = 3600.0
 SHARE = 100
 """The next look at all values comes after this many times as long as the last one took."""
 PATIENCE = 10.0
-"""Seconds after which a search no longer waits for other endpoints that have not answered."""
+"""Seconds after which a search no longer waits for endpoints that do not answer a look."""
 TOGETHER = 100_000
 """The most objects that one search begins with, if somebody waits for it."""
 BESIDE = 10_000
@@ -115,7 +115,8 @@ class Collector(Internal):
     # ---- the judgement
 
     def _weigh(self, effect: Weigh, _: Later) -> None:
-        """Under the endpoint's lock."""
+        """Under the endpoint's lock. All have answered, so the next looks have their time, too."""
+        self._patient_until = time.monotonic() + PATIENCE
         self._core.chores.submit(self._evaluate, effect.start)
 
     def _evaluate(self, start: RRefId) -> None:

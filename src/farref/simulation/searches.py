@@ -26,6 +26,7 @@ class Searches:
         self._dice = random.Random(f"searches {scene.plan.seed} {node.me}")
         self._start: RRefId | None = None
         self._number = 0
+        self._weighed_at = 0.0
 
     def begin(self, dice: random.Random) -> bool:
         """Search from some objects here. Returns False if there is nothing to search from."""
@@ -52,12 +53,13 @@ class Searches:
         return True
 
     def _wait(self, patience: float, number: int) -> None:
-        """After *patience* seconds, let search *number* wait no longer for answers."""
+        """After *patience* seconds without all answers, let search *number* do without them."""
 
         def give_up() -> None:
             if self._start is not None and self._number == number:
+                late = self._scene.now >= self._weighed_at + patience
                 self._wait(patience, number)
-                self._node.do(self._node.context.give_up_cycle(self._start))
+                self._node.do(self._node.context.give_up_cycle(self._start) if late else [])
 
         self._scene.later(patience, self._node, give_up)
 
@@ -83,7 +85,12 @@ class Searches:
     def weigh(self, start: RRefId) -> None:
         """Weigh the answers of the search from *start* after a while."""
         node = self._node
-        self._after_a_while(lambda: node.do(node.context.weigh_cycle(start)))
+
+        def weigh() -> None:
+            self._weighed_at = self._scene.now
+            node.do(node.context.weigh_cycle(start))
+
+        self._after_a_while(weigh)
 
     def _after_a_while(self, do: Callable[[], object]) -> None:
         self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), self._node, do)

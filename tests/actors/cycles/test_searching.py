@@ -13,6 +13,8 @@ import pytest
 
 from farref import RRef, System, remote, rpc_sync
 from farref.actors.cycles import collector, exact, scan
+from farref.protocol.effects import Weigh
+from farref.protocol.ids import RRefId, WorkerId
 
 from ...commands.test_cli import farref as command
 from ..helpers import PATIENCE
@@ -93,6 +95,15 @@ def test_a_search_waits_for_the_values_here(
     refs.clear()
     found = system.collect(timeout=PATIENCE)
     assert [len(each.objects) for each in found] == [2_000]
+
+
+def test_each_look_has_its_own_time(system: System) -> None:
+    """A search of many looks goes on: only an endpoint that does not answer one is given up."""
+    made = system.endpoint.collector
+    with system.endpoint.core.lock:
+        made._patient_until = 0.0
+        made._weigh(Weigh(RRefId(WorkerId("B", 1), 1)), [])
+    assert made._patient_until > time.monotonic()
 
 
 def looks(system: System) -> int:
