@@ -16,11 +16,13 @@ import pytest
 
 from farref import RRef, System, rpc_sync
 from farref.actors.core import core, discards
+from farref.actors.core.delivery import Delivery
 from farref.actors.cycles import collector, scan
 from farref.protocol import cycles, survey
 
 from ..helpers import PATIENCE
 from .test_collecting import Node
+from .test_cost import FILES
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -84,11 +86,15 @@ class CountingLock:
         self._depth -= times
         if not self._depth:
             sys.settrace(None)
+            if any(f"{Delivery.take_parcel.__qualname__}:" in each for each in self._lines):
+                # Other endpoints decide how many deletes they send together.
+                self._lines = [each for each in self._lines if each.partition(" ")[0] in FILES]
             self.longest = max(self.longest, self._lines, key=len)
 
     def _note(self, frame: FrameType, event: str, _argument: object) -> Any:
         if event == "line" and self._depth:
-            self._lines.append(f"{frame.f_code.co_qualname}:{frame.f_lineno}")
+            code = frame.f_code
+            self._lines.append(f"{code.co_filename} {code.co_qualname}:{frame.f_lineno}")
         return self._note
 
 
