@@ -24,7 +24,7 @@ Death reaches a context in two steps, ``died`` and ``bury`` (see `death`).
 A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
 ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
-`Loans.served`, `Rings.blocker`, `Cycles.may_be_garbage` and `Entries.how`.
+`Loans.served`, `Rings.blocker`, `Cycles.may_be_garbage`, `Entries.how` and `Surveys`.
 """
 
 from __future__ import annotations
@@ -73,14 +73,14 @@ from .requests import Requests
 from .rings import Rings
 from .sharing import DISCIPLINES, Sharing
 from .state import Tables
+from .survey import Surveys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from .cycles import Found
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Cargo, Descriptor
+    from .messages import Cargo, Descriptor, Grip
 
 
 class Context:
@@ -103,7 +103,8 @@ class Context:
         self._hosting = Hosting(state, entries, references, requests, aliases)
         self._death = Death(state, entries, loans, aliases)
         self.rings = Rings(state, entries)
-        self.cycles = Cycles(state, entries, aliases)
+        self.cycles = Cycles(state)
+        self.surveys = Surveys(state, entries, aliases)
 
     # ---- questions
 
@@ -271,17 +272,13 @@ class Context:
         """
         return self._finish(self.cycles.suspect(rrefs, cuts=cuts))
 
-    def scanned(
-        self, asker: WorkerId, look: int, rrefs: tuple[RRefId, ...], found: Found | None
-    ) -> list[Effect]:
-        """The answer to a `Scan`: the values that hold *rrefs*.
+    def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
+        """The answer to a `Scan`, as `Surveys` makes it; no *grips* if the shell cannot tell."""
+        return self._finish(self.cycles.scanned(asker, look, grips))
 
-        *found* has, for each of *rrefs* and of the objects here that lead to them, the objects with
-        handles of it in their values, and the number of handles. It leaves out each handle that
-        anything else in the process reaches. If the scan is to be exact, all of that must be so at
-        this very moment. None: the shell cannot tell.
-        """
-        return self._finish(self.cycles.scanned(asker, look, rrefs, found))
+    def weigh_cycle(self, start: RRefId) -> list[Effect]:
+        """The answer to a `Weigh`: the search from *start* goes on."""
+        return self._finish(self.cycles.weigh(start))
 
     def give_up_cycle(self, start: RRefId) -> list[Effect]:
         """In the search from *start*, wait no longer for others that have not answered."""

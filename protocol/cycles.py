@@ -5,6 +5,9 @@ value holds one to the first. This machine does. It looks *back*, from objects t
 to their holders and on to theirs, and so it involves only the endpoints that hold these objects. It
 costs nothing where nothing is suspected.
 
+This module decides who is asked, and when. `survey` makes an endpoint's answers. `quest` holds the
+evidence of a search, and judges it.
+
 **Looking back.** The shell of an owner suspects some objects (`Context.suspect_cycle`). A *look*
 asks one endpoint: how do you hold these objects? The endpoint's shell searches the values of its
 own objects for their handles (`Scan`). If nothing else there keeps an object, the endpoint answers
@@ -51,21 +54,25 @@ the second ones begin. So take a moment between them:
 From this moment until its second look, an endpoint sends and gets nothing of these objects, or a
 stamp changes. In a search that cuts the second look is exact (`Scan.exact`): values alone hold the
 objects, and nothing reaches these values. So after its second look the endpoint can reach them only
-by a message, and nobody can send the first one. It does no harm that the first look misses a
-variable. (The stamp of an entry that went and came again may be the same. But its forks are
-others.)
+by a message, and nobody can send the first one. (Its grips may be made a little later: `survey`.)
+It does no harm that the first look misses a variable. (The stamp of an entry that went and came
+again may be the same. But its forks are others.)
 
-**Cutting once.** Garbage stays garbage. So it does no harm that `Cut` comes late, or that two
-searches find one ring. The owner of an object drops its value (`Collect`). The handles in the value
-go, and ordinary deletes do the rest. A cut goes to at least one object in each ring. The user's
-code may run when a value is dropped, and may keep a handle that was in it. If it has used another
-object of the set in the meantime, the stamp of that object is another one, and its cut is ignored.
+**Cutting once.** Garbage stays garbage. So it does no harm that `Cut` comes late, that an endpoint
+dies before all cuts are made, or that two searches find one ring. The owner of an object drops its
+value (`Collect`). The handles in the value go, and ordinary deletes do the rest. A cut goes to at
+least one object in each ring. The user's code may run when a value is dropped, and may keep a
+handle that was in it. If it has used another object of the set in the meantime, the stamp of that
+object is another one, and its cut is ignored.
 
 Invariants:
 
 * no object is collected that a variable, a message or a request reaches, at any endpoint (G4);
-* only the endpoint that searches remembers anything of the search. A death ends the search; the
-  shell suspects the objects again later. So all garbage is found at last (G5);
+* only the endpoint that searches remembers anything of the search. A death ends the search, if it
+  has not been judged; the shell suspects the objects again later. So all garbage is found at last
+  (G5);
+* no step deals with more than `SOME` objects, or with one answer. `Quest.weigh` takes longer, and
+  needs no table;
 * a ring of m endpoints takes 4 (m - 1) messages for the looks and at most one for the cut.
 """
 
@@ -75,37 +82,24 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from .effects import Collect, Looked, Scan, Send
-from .errors import ProtocolError
-from .messages import Cut, Grip, Holders, WhoHolds
-from .quest import Quest, spread
+from .effects import Collect, Looked, Scan, Send, Weigh
+from .messages import Holders, WhoHolds
+from .quest import Quest
+from .survey import SOME
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from .aliases import Aliases
     from .effects import Effect
-    from .entries import Entries
     from .ids import RRefId, WorkerId
-    from .quest import Place
+    from .messages import Cut, Grip
     from .state import Tables
-
-    Found = Mapping[RRefId, Mapping[RRefId, int]]
-    """For each object: the objects here with handles of it in their values, and how many. A handle
-    that anything else reaches is left out."""
-
-MAX_SET = 100_000
-"""The most grips that one search, or one answer, takes; objects beyond them count as live."""
-MAX_ASKED = 5_000
-"""The most objects that one `WhoHolds` asks for."""
 
 
 class Cycles(msgspec.Struct):
     """The searches of this endpoint for garbage in cycles, and its answers to others."""
 
     state: Tables
-    entries: Entries
-    aliases: Aliases
 
     # ---- calls of the shell
 
@@ -119,69 +113,40 @@ class Cycles(msgspec.Struct):
         rrefs = tuple(rrefs)
         if not any(map(self.may_be_garbage, rrefs)):  # else the first look finds those that live
             return [Looked(rref) for rref in rrefs[:1]]
-        quest = self.state.quests[rrefs[0]] = Quest(rrefs[0], cuts=cuts)
-        return self._look(quest, [(self.state.me, rref) for rref in rrefs])
+        quest = self.state.quests[rrefs[0]] = Quest(self.state.me, rrefs, cuts=cuts)
+        return self._look(quest)
 
     def give_up(self, start: RRefId) -> list[Effect]:
         """In the search from *start*, wait no longer for other endpoints that have not answered."""
         quest = self.state.quests.get(start)
         if quest is None:
             return []
-        for look, (worker, rrefs) in list(quest.asked.items()):
-            if worker != self.state.me:
+        for look, asked in list(quest.asked.items()):
+            if asked[0] != self.state.me:
                 del quest.asked[look]
-                quest.silent.add(worker)
-                quest.enliven(rrefs)
-        return [] if quest.asked else self._go_on(quest)
+                quest.silent.add(asked[0])
+                quest.answers.append((asked, ()))
+        return [] if quest.asked else [Weigh(start)]
 
-    def scanned(
-        self, asker: WorkerId, look: int, rrefs: Iterable[RRefId], found: Found | None
-    ) -> list[Effect]:
-        """The answer to a `Scan`; None if the shell cannot tell."""
-        grips = self._grips(rrefs, found) if found is not None else ()
+    def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
+        """The answer to a `Scan`."""
         if asker == self.state.me:
             return self._answered(asker, look, grips)
         return [Send(asker, Holders(look=look, grips=grips))]
+
+    def weigh(self, start: RRefId) -> list[Effect]:
+        """The answer to a `Weigh`: look further back, or a second time, or cut."""
+        quest = self.state.quests.get(start)
+        if quest is None or quest.asked:
+            return []
+        quest.weigh()
+        return self._conclude(quest) if quest.judged else self._look(quest)
 
     # ---- at an endpoint that is looked at
 
     def receive_who_holds(self, sender: WorkerId, message: WhoHolds) -> list[Effect]:
         """*sender* asks how this endpoint holds some objects."""
         return [Scan(sender, message.look, message.rrefs, message.exact)]
-
-    def _grips(self, rrefs: Iterable[RRefId], found: Found) -> tuple[Grip, ...]:
-        """How this endpoint holds *rrefs* and its own objects that lead to them; not the live ones.
-
-        All of it holds at this very moment.
-        """
-        standing = self.aliases.standing()
-        grips: dict[RRefId, Grip] = {}
-        edges: dict[RRefId, list[RRefId]] = {}
-        alive: list[RRefId] = []
-        ahead = list(dict.fromkeys(rrefs))
-        met = set(ahead)
-        for rref in ahead:
-            entry = self.entries.find(rref)
-            values, aliases = found.get(rref, {}), standing.get(rref, ())
-            if entry is None:  # a table lists a fork that is over, or the object is gone
-                grips[rref] = Grip(rref=rref, stamp=0)
-                continue
-            if not entry.at_rest:
-                alive.append(rref)
-                continue
-            if entry.handles != sum(values.values()) + len(aliases) or len(grips) == MAX_SET:
-                alive.append(rref)
-                continue
-            by = sorted({*values, *aliases})
-            grips[rref] = entry.grip(by)
-            for holder in by:
-                edges.setdefault(holder, []).append(rref)
-                if holder not in met:
-                    met.add(holder)
-                    ahead.append(holder)
-        live: set[RRefId] = set()
-        spread(live, alive, edges)
-        return tuple(grip for rref, grip in grips.items() if rref not in live)
 
     def receive_cut(self, message: Cut) -> list[Effect]:
         """A search has found that an object here is garbage."""
@@ -194,9 +159,6 @@ class Cycles(msgspec.Struct):
 
     def receive_holders(self, sender: WorkerId, message: Holders) -> list[Effect]:
         """*sender* answers a look, maybe one of a search that has been given up."""
-        owned = {grip.rref for grip in message.grips if grip.owned}
-        if not owned.issuperset(holder for grip in message.grips for holder in grip.by):
-            raise ProtocolError(f"{sender} names a holder and does not say how that is held")
         return self._answered(sender, message.look, message.grips)
 
     def _answered(self, worker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
@@ -204,64 +166,47 @@ class Cycles(msgspec.Struct):
         quest = next((each for each in quests if look in each.asked), None)
         if quest is None or quest.asked[look][0] != worker:
             return []
-        _, rrefs = quest.asked.pop(look)
-        quest.see(worker, rrefs, grips)
-        return [] if quest.asked else self._go_on(quest)
+        quest.answers.append((quest.asked.pop(look), grips))
+        return [] if quest.asked else [Weigh(quest.start)]
 
-    def _go_on(self, quest: Quest) -> list[Effect]:
-        """All answers are in: look further back, or a second time, or judge."""
-        while not quest.again:
-            places = quest.ahead()
-            if places and len(quest.first) + len(places) > MAX_SET:
-                quest.enliven(rref for _, rref in places)
-                places = []
-            if not places:
-                quest.compare_forks()
-                places = quest.begin_again()
-            effects = self._look(quest, places)
-            if effects:
-                return effects
-        return self._judge(quest)
-
-    def _look(self, quest: Quest, places: Iterable[Place]) -> list[Effect]:
-        """Ask for the grips at *places*. Endpoints that will not answer keep the objects."""
-        by_worker: dict[WorkerId, list[RRefId]] = {}
-        for worker, rref in places:
-            by_worker.setdefault(worker, []).append(rref)
+    def _look(self, quest: Quest) -> list[Effect]:
+        """Make the looks that are due."""
         effects: list[Effect] = []
         exact = quest.again and quest.cuts
-        for worker, rrefs in by_worker.items():
-            if worker in self.state.dead or worker in quest.silent:
-                quest.enliven(rrefs)
+        for worker, rrefs in quest.asks:
+            if worker in self.state.dead:  # it holds the objects until its grace is over
+                quest.answers.append(((worker, rrefs), ()))
                 continue
-            most = len(rrefs) if worker == self.state.me else MAX_ASKED
-            for first in range(0, len(rrefs), most):
-                some = tuple(rrefs[first : first + most])
-                self.state.looks += 1
-                look = self.state.looks
-                quest.asked[look] = worker, some
-                if worker == self.state.me:
-                    effects.append(Scan(worker, look, some, exact))
-                else:
-                    asks = WhoHolds(look=look, rrefs=some, exact=exact)
-                    effects.append(Send(worker, asks))
-        return effects
+            self.state.looks += 1
+            look = self.state.looks
+            quest.asked[look] = worker, rrefs
+            if worker == self.state.me:
+                effects.append(Scan(worker, look, rrefs, exact))
+            else:
+                effects.append(Send(worker, WhoHolds(look=look, rrefs=rrefs, exact=exact)))
+        quest.asks.clear()
+        return effects or [Weigh(quest.start)]
 
-    def _judge(self, quest: Quest) -> list[Effect]:
-        """All looks are in. What nothing has been seen alive at is garbage: cut each ring."""
-        del self.state.quests[quest.start]
-        found = quest.garbage()
+    def _conclude(self, quest: Quest) -> list[Effect]:
+        """Make the cuts and report the garbage, some at a time."""
         effects: list[Effect] = []
-        for rref in (rref for _, cuts in found for rref in cuts):
-            worker, cut = quest.owned[rref], Cut(rref=rref, stamp=quest.stamp(rref))
+        for worker, cut in quest.cutting[:SOME]:
             if worker == self.state.me:
                 effects += self.receive_cut(cut)
             else:
                 effects.append(Send(worker, cut))
-        return [*effects, Looked(quest.start, tuple(garbage for garbage, _ in found))]
+        found = tuple(quest.found[:SOME])
+        del quest.cutting[:SOME], quest.found[:SOME]
+        over = not quest.cutting and not quest.found
+        if over:
+            del self.state.quests[quest.start]
+        if found or over:
+            effects.append(Looked(quest.start, found, over))
+        return effects if over else [*effects, Weigh(quest.start)]
 
     def died(self) -> list[Effect]:
         """An endpoint has died: no answer may come, and what was seen may be wrong."""
-        ended: list[Effect] = [Looked(start) for start in self.state.quests]
-        self.state.quests.clear()
-        return ended
+        ended = [start for start, quest in self.state.quests.items() if not quest.judged]
+        for start in ended:
+            del self.state.quests[start]
+        return [Looked(start) for start in ended]

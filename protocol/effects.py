@@ -98,16 +98,25 @@ class Look(msgspec.Struct, frozen=True):
 
 
 class Scan(msgspec.Struct, frozen=True):
-    """Say by `Context.scanned` which values hold *rrefs*, for look *look* of *asker*.
+    """Say by `Context.scanned` how this endpoint holds *rrefs*, for look *look* of *asker*.
 
-    *exact*: as it is at the very moment of the answer. Else a variable that came or went during the
-    search may be missed.
+    *exact*: as it is at one moment of the search (see `survey`). Else a variable that came or went
+    during the search may be missed.
     """
 
     asker: WorkerId
     look: int
     rrefs: tuple[RRefId, ...]
     exact: bool = False
+
+
+class Weigh(msgspec.Struct, frozen=True):
+    """All answers of the search from *start* are in, or it has more to cut: `Context.weigh_cycle`.
+
+    Before that the shell may call `Quest.weigh`, without a lock.
+    """
+
+    start: RRefId
 
 
 class Collect(msgspec.Struct, frozen=True):
@@ -127,10 +136,11 @@ class Garbage(msgspec.Struct, frozen=True):
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """The search from *start* is over. All objects that are in no garbage may be alive."""
+    """The search from *start* has found *garbage*. If it is *over*, all else may be alive."""
 
     start: RRefId
     garbage: tuple[Garbage, ...] = ()
+    over: bool = True
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -171,6 +181,7 @@ Effect = (
     | Stop
     | Look
     | Scan
+    | Weigh
     | Collect
     | Looked
     | Confirmed

@@ -4,6 +4,10 @@ The evidence is a set of *grips*: each tells how one endpoint holds one object. 
 objects. An edge leads from an object to each object whose handles are in its value, or for which it
 stands as an alias. As soon as an object turns out to live, everything that it leads to lives, too.
 So each edge is followed once, however many objects a search begins with.
+
+Answers are only put down when they come. `Quest.weigh` evaluates them, as soon as all are there.
+That may take a while, so the shell may call it before the next step, without a lock. Nothing else
+touches the evidence meanwhile, as no look is without an answer.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from .effects import Garbage
 from .ids import ForkId, RRefId, WorkerId
+from .messages import Cut
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,9 +24,15 @@ if TYPE_CHECKING:
     from .messages import Grip
 
     Edges = Mapping[RRefId, list[RRefId]]
+    Asked = tuple[WorkerId, tuple[RRefId, ...]]
+    """A look: the endpoint that is asked, and the objects."""
 
 Place = tuple[WorkerId, RRefId]
 """An object, and an endpoint that holds it."""
+MAX_SET = 100_000
+"""The most grips that one search, or one answer, takes; objects beyond them count as live."""
+MAX_ASKED = 5_000
+"""The most objects that one `WhoHolds` asks for."""
 
 
 def spread(live: set[RRefId], begin: Iterable[RRefId], edges: Edges) -> None:
@@ -36,23 +47,28 @@ def spread(live: set[RRefId], begin: Iterable[RRefId], edges: Edges) -> None:
 
 
 class Quest:
-    """A search that an endpoint makes, from objects that live there; *start* is the first one."""
+    """A search that the endpoint *me* makes, from some of its objects; *start* is the first one."""
 
     __slots__ = (
-        *("again", "asked", "counted", "cuts", "first", "leads", "live", "owned"),
-        *("silent", "start", "unseen"),
+        *("again", "answers", "asked", "asks", "counted", "cuts", "cutting", "first", "found"),
+        *("judged", "leads", "live", "me", "owned", "silent", "start", "unseen"),
     )
 
-    def __init__(self, start: RRefId, *, cuts: bool) -> None:
-        self.start = start
+    def __init__(self, me: WorkerId, rrefs: tuple[RRefId, ...], *, cuts: bool) -> None:
+        self.me = me
+        self.start = rrefs[0]
         self.cuts = cuts
         """Whether it is to free the garbage that it finds, or only to report it."""
         self.first: dict[Place, Grip] = {}
         """What the first looks saw."""
         self.again = False
         """Whether the first looks are over."""
-        self.asked: dict[int, tuple[WorkerId, tuple[RRefId, ...]]] = {}
-        """The looks without an answer: the endpoint that was asked, and the objects."""
+        self.asks: list[Asked] = [(me, rrefs)]
+        """The looks to make next."""
+        self.asked: dict[int, Asked] = {}
+        """The looks without an answer."""
+        self.answers: list[tuple[Asked, tuple[Grip, ...]]] = []
+        """The answers that have not been weighed, each with its look."""
         self.unseen: set[Place] = set()
         """Where the next looks go: others hold the objects there, as the answers say."""
         self.counted: dict[Place, set[ForkId]] = {}
@@ -65,6 +81,48 @@ class Quest:
         """The objects that may be alive."""
         self.silent: set[WorkerId] = set()
         """The endpoints that have not answered in time."""
+        self.judged = False
+        """Whether all looks are over. All that is below is garbage, whatever comes."""
+        self.cutting: list[tuple[WorkerId, Cut]] = []
+        """The cuts to make, each with the owner of its object."""
+        self.found: list[Garbage] = []
+        """The findings to report."""
+
+    def weigh(self) -> None:
+        """Evaluate the answers. Then `asks` has the next looks, or the garbage is `judged`.
+
+        Does nothing if they are not all there, or have been weighed before.
+        """
+        if self.asked or not self.answers:
+            return
+        for (worker, rrefs), grips in self.answers:
+            self.see(worker, rrefs, grips)
+        self.answers.clear()
+        while not self.again:
+            places = self.ahead()
+            if len(self.first) + len(places) > MAX_SET:
+                self.enliven(rref for _, rref in places)
+                places = []
+            if not places:
+                self.compare_forks()
+                places = self.begin_again()
+            self._ask(places)
+            if self.asks:
+                return
+        self._judge()
+
+    def _ask(self, places: Iterable[Place]) -> None:
+        """Look at *places* next. Endpoints that will not answer keep the objects."""
+        by_worker: dict[WorkerId, list[RRefId]] = {}
+        for worker, rref in places:
+            by_worker.setdefault(worker, []).append(rref)
+        for worker, rrefs in by_worker.items():
+            if worker in self.silent:
+                self.enliven(rrefs)
+                continue
+            most = len(rrefs) if worker == self.me else MAX_ASKED
+            for first in range(0, len(rrefs), most):
+                self.asks.append((worker, tuple(rrefs[first : first + most])))
 
     # ---- the evidence
 
@@ -116,6 +174,8 @@ class Quest:
             there = self.counted.get(place, frozenset()).issubset(grip.forks)
             if not there or place[1] not in self.owned:
                 self.enliven([place[1]])
+        for holder in self.leads.keys() - self.owned.keys():  # no correct peer leaves it out
+            self.enliven([holder])
 
     def begin_again(self) -> list[Place]:
         """The places of the second looks: all those of objects that may be garbage."""
@@ -124,8 +184,8 @@ class Quest:
 
     # ---- the judgement
 
-    def garbage(self) -> list[tuple[Garbage, list[RRefId]]]:
-        """Each set of dead objects that hang together, and the objects to cut in it."""
+    def _judge(self) -> None:
+        """What no look has seen alive is garbage: find the sets that hang together, and cuts."""
         dead = sorted(self.owned.keys() - self.live)
         beside: dict[RRefId, list[RRefId]] = {rref: [] for rref in dead}
         edges = {
@@ -136,7 +196,7 @@ class Quest:
             for each in led:
                 beside[rref].append(each)
                 beside[each].append(rref)
-        found, met = [], set[RRefId]()
+        met = set[RRefId]()
         for rref in dead:
             if rref not in met:
                 reached = set[RRefId]()
@@ -145,9 +205,11 @@ class Quest:
                 together = sorted(reached)
                 cuts = self._cuts(together, edges)
                 ring = _ring(cuts[0], edges) if cuts else ()
+                if self.cuts:
+                    self.cutting += map(self._cut, cuts)
                 cut = len(cuts) if self.cuts else 0
-                found.append((Garbage(tuple(together), ring, cut), cuts if self.cuts else []))
-        return found
+                self.found.append(Garbage(tuple(together), ring, cut))
+        self.judged = True
 
     def _cuts(self, objects: Iterable[RRefId], edges: Edges) -> list[RRefId]:
         """Objects such that every ring among *objects* passes through one of them.
@@ -173,9 +235,10 @@ class Quest:
                     way[to] = iter(edges[to])
         return list(found)
 
-    def stamp(self, rref: RRefId) -> int:
-        """The stamp of the object's own entry, as all looks saw it."""
-        return self.first[self.owned[rref], rref].stamp
+    def _cut(self, rref: RRefId) -> tuple[WorkerId, Cut]:
+        """The order to drop the value of *rref*, with the stamp that all looks saw at its owner."""
+        owner = self.owned[rref]
+        return owner, Cut(rref=rref, stamp=self.first[owner, rref].stamp)
 
 
 def _ring(begin: RRefId, edges: Edges) -> tuple[RRefId, ...]:

@@ -62,7 +62,8 @@ class Counters(msgspec.Struct, frozen=True):
     collected: int = 0
     """Objects that these searches found to be garbage."""
     pause: float = 0.0
-    """The longest time in seconds for which such a search has stopped all threads."""
+    """The longest time in seconds for which a step of such a search has held up messages, or all
+    threads."""
     timers: int = 0
     """Wakeups that its process has asked for and that have not come; on our own base only."""
 

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     CarryOut = Callable[[list[Effect], Later], None]
 
 
+MOST = 2_000
+"""The most counts that one step settles: messages wait meanwhile."""
+
+
 class Hold(weakref.ref[Any]):
     """The count of one object: as a handle of *rref*, or for a message's *descriptors*."""
 
@@ -103,11 +107,14 @@ class Discards:
         return len(self._holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
-        """Settle the counts that have ended."""
-        while self.ended:  # all at once: fewer messages report it
+        """Settle the counts that have ended; of very many only some, and the rest soon."""
+        left = MOST
+        while self.ended and left > 0:  # all at once: fewer messages report it
             handles: list[RRefId] = []
             messages: list[tuple[Descriptor, ...]] = []
-            for _ in range(len(self.ended)):
+            some = min(len(self.ended), left)
+            left -= some
+            for _ in range(some):
                 ended = self.ended.popleft()
                 if isinstance(ended, tuple):
                     messages.append(ended)
@@ -120,6 +127,8 @@ class Discards:
             carry_out(context.drop(*handles), later)
             for descriptors in messages:
                 carry_out(context.release(descriptors), later)
+        if self.ended:
+            self._wake()
 
     def close(self) -> None:
         """The endpoint has ended: nothing is counted any more."""

@@ -13,21 +13,24 @@ import logging
 import threading
 import time
 from collections import defaultdict
+from functools import partial
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from ...protocol.effects import Looked, Scan
+from ...protocol.effects import Looked, Scan, Weigh
 from ...protocol.quest import spread
+from ...protocol.survey import SOME
 from ..core.core import Internal
 from .exact import is_exact
-from .scan import SLICE, Scanner
+from .scan import Scanner
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from ...protocol.effects import Effect, Garbage
     from ...protocol.ids import RRefId
+    from ...protocol.messages import Grip
     from ..core.brief import Later
     from ..core.core import Core
     from ..values.objects import Objects
@@ -41,12 +44,13 @@ LONGEST = 3600.0
 SHARE = 100
 """The next look at all values comes after this many times as long as the last one took."""
 PATIENCE = 10.0
-"""Seconds after which a search no longer waits for other endpoints that have not answered."""
+"""Seconds after which a search no longer waits for endpoints that do not answer a look."""
 TOGETHER = 100_000
 """The most objects that one search begins with, if somebody waits for it."""
 BESIDE = 10_000
-"""The most objects that one search begins with that nobody asked for: it holds up the endpoint for
-some hundredths of a second."""
+"""The most objects that one search begins with, if nobody asked for it."""
+SHOWN = 20
+"""The most objects of a ring that a line in the log names, besides the last one."""
 
 
 class _Suspect(msgspec.Struct):
@@ -63,7 +67,9 @@ class Collector(Internal):
     def __init__(self, core: Core, objects: Objects) -> None:
         self._core = core
         self.scanner = Scanner(core, objects)
-        core.handlers |= {Scan: self._scan, Looked: self._looked}
+        core.handlers |= {Scan: self._scan, Weigh: self._weigh, Looked: self._looked}
+        self._weighing = threading.Lock()
+        """Held while a search is weighed: by one thread at a time."""
         self._mode = core.settings.cycles
         self._looks_by_itself = self._mode != "off" and core.port.runs_by_itself
         self._suspects: dict[RRefId, _Suspect] = {}
@@ -87,23 +93,15 @@ class Collector(Internal):
         """Under the endpoint's lock."""
         self._core.chores.submit(self._answer, effect)
 
-    def _answer(self, effect: Scan) -> None:
-        core, scanner = self._core, self.scanner
-        asker, look, rrefs, exact = effect.asker, effect.look, effect.rrefs, effect.exact
+    def _answer(self, scan: Scan) -> None:
+        core = self._core
+        grips: tuple[Grip, ...] = ()
         try:
             self._warn()
-            with scanner.alone:
-                made = scanner.prepare(rrefs, exact=exact)
-                early = None if exact else scanner.compare(made, exact=False)
-
-                def answer() -> list[Effect]:
-                    found = scanner.compare(made, exact=True) if exact else early
-                    return core.context.scanned(asker, look, rrefs, found)
-
-                core.step(answer)
+            grips = self.scanner.answer(scan)
         except Exception:
             log.exception("%s could not search its values", core.me)
-            core.step(lambda: core.context.scanned(asker, look, rrefs, None))
+        self.scanner.step(lambda: core.context.scanned(scan.asker, scan.look, grips))
 
     def _warn(self) -> None:
         if not is_exact() and not self._warned:
@@ -114,21 +112,44 @@ class Collector(Internal):
                 self._core.me,
             )
 
-    def _looked(self, effect: Looked, _: Later) -> None:
+    # ---- the judgement
+
+    def _weigh(self, effect: Weigh, _: Later) -> None:
+        """Under the endpoint's lock. All have answered, so the next looks have their time, too."""
+        self._patient_until = time.monotonic() + PATIENCE
+        self._core.chores.submit(self._evaluate, effect.start)
+
+    def _evaluate(self, start: RRefId) -> None:
+        core = self._core
+        quest = core.context.state.quests.get(start)
+        if quest is not None:
+            with self._weighing:
+                quest.weigh()  # without the endpoint's lock: messages go on
+            self.scanner.step(lambda: core.context.weigh_cycle(start))
+
+    def _looked(self, effect: Looked, later: Later) -> None:
         """Under the endpoint's lock."""
-        self._start = None
-        self.searches += 1
         for garbage in effect.garbage:
             self.collected += len(garbage.objects)
             self._found[garbage.objects[0]] = garbage
+        later.append(partial(self._log, effect.garbage))
+        if effect.over:
+            self._start = None
+            self.searches += 1
+            self._ended.notify_all()
+
+    def _log(self, found: tuple[Garbage, ...]) -> None:
+        for garbage in found:
+            ring = list(map(str, garbage.ring[:SHOWN]))
+            if len(garbage.ring) > SHOWN:
+                ring += ["...", str(garbage.ring[-1])]
             log.info(
                 "%s %s %d objects that only held each other: %s",
                 self._core.me,
                 "collects" if garbage.cut else "found",
                 len(garbage.objects),
-                " -> ".join(map(str, garbage.ring)),
+                " -> ".join(ring),
             )
-        self._ended.notify_all()
 
     # ---- in the mailbox thread
 
@@ -177,23 +198,22 @@ class Collector(Internal):
         with_handles = {holder for each in holders.values() for holder in each}
         core = self._core
         due: list[RRefId] = []
-        with core.lock:
-            self._suspects = {r: s for r, s in self._suspects.items() if r in with_handles}
-            for rref in with_handles:
-                owner = core.context.owners.get(rref)
-                if owner is None:
-                    continue
-                suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE, IDLE))
-                if suspect.stamp != owner.stamp:
-                    self._suspects[rref] = _Suspect(owner.stamp, now + IDLE, IDLE)
-                elif now >= suspect.due:
-                    due.append(rref)
-            due.sort(key=lambda rref: (self._suspects[rref].due, rref))
-            due = due[:BESIDE]
-            for rref in due:
-                suspect = self._suspects[rref]
-                suspect.due = now + suspect.wait
-                suspect.wait = min(2 * suspect.wait, LONGEST)
+        self._suspects = {r: s for r, s in self._suspects.items() if r in with_handles}
+        for rref in with_handles:
+            owner = core.context.owners.get(rref)
+            if owner is None:
+                continue
+            suspect = self._suspects.setdefault(rref, _Suspect(owner.stamp, now + IDLE, IDLE))
+            if suspect.stamp != owner.stamp:
+                self._suspects[rref] = _Suspect(owner.stamp, now + IDLE, IDLE)
+            elif now >= suspect.due:
+                due.append(rref)
+        due.sort(key=lambda rref: (self._suspects[rref].due, rref))
+        due = due[:BESIDE]
+        for rref in due:
+            suspect = self._suspects[rref]
+            suspect.due = now + suspect.wait
+            suspect.wait = min(2 * suspect.wait, LONGEST)
         return due
 
     # ---- one search
@@ -230,9 +250,9 @@ class Collector(Internal):
         alive: list[RRefId] = []
         with self._core.lock:
             standing = context.aliases.standing()
-        for first in range(0, len(all_of_them), SLICE):
+        for first in range(0, len(all_of_them), SOME):
             with self._core.lock:
-                for rref in all_of_them[first : first + SLICE]:
+                for rref in all_of_them[first : first + SOME]:
                     owner = context.owners.get(rref)
                     inside = sum(holders.get(rref, {}).values()) + len(standing.get(rref, ()))
                     if owner is None or not owner.at_rest or owner.handles > inside:
@@ -262,6 +282,8 @@ class Collector(Internal):
         core, end = self._core, time.monotonic() + seconds
         gc.collect()  # garbage of this process alone may hold an object
         core.step(list)  # settle the dropped references
+        while core.discards.ended and not core.closed:  # there are very many
+            core.step(list)
         holders = self.scanner.holders(anew=True)
         todo = sorted({holder for each in holders.values() for holder in each})
         while todo and not core.closed and time.monotonic() < end:

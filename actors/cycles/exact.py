@@ -73,7 +73,7 @@ def _tried(wrap: Any) -> bool:
         found = bool(target)
         roots = {id(value)}
         del walk, wanted, target
-        alone = found and not reached(parts, roots, [range(len(parts))])[0]
+        alone = found and not reached(parts, roots, [range(len(parts))])
         return alone and (seen is None or seen() is not None)
 
     held = _Thing("target")

@@ -30,7 +30,11 @@ from ..handles.rref import RRef
 from .kinds import is_counted
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    _Numbers = tuple[list[int], list[list[object]], list[int]]
+    """For each part: the references to it, the objects that it refers to, its weak references."""
+    Moment = Callable[[Callable[[], None]], None]
 
 YIELD = 500
 """A walk lets other threads run after this many objects: in about 1 ms, not in Python's 5."""
@@ -52,11 +56,12 @@ class _Reading:
         self._edges: dict[int, list[int]] = {}
         self._watched: list[int] = []
         """The parts that something may give out without a reference to them."""
-        self.pause = 0.0
-        """The longest time, in seconds, for which it stopped all threads."""
 
-    def read(self, parts: list[object]) -> None:
-        """Read the numbers of *parts*, which the caller has in one further list."""
+    def read(self, parts: list[object]) -> _Numbers:
+        """Read the numbers of *parts*, which the caller has in one further list.
+
+        Stops all threads. It adds a probe to the list.
+        """
         probe: list[object] = []
         parts.append(probe)
         numbers: tuple[partial[Any], ...] = (
@@ -65,7 +70,6 @@ class _Reading:
             partial(list, map(weakref.getweakrefcount, parts)),
         )
         stops = _COLLECTS_ANYWHERE and gc.isenabled()
-        started = time.perf_counter()
         if stops:
             gc.disable()
         try:
@@ -73,7 +77,11 @@ class _Reading:
         finally:
             if stops:
                 gc.enable()
-        self.pause = max(self.pause, time.perf_counter() - started)
+        return counts, referents, weak
+
+    def add(self, parts: list[object], numbers: _Numbers) -> None:
+        """Take the *numbers* of *parts*, as `read` has left them."""
+        counts, referents, weak = numbers
         uncounted = {kind for kind in set(map(type, parts)) if not is_counted(kind)}
         base = counts[-1]  # a variable has the probe, too, as the caller's list has each part
         for part, count, led, watched in zip(parts[:-1], counts, referents, weak, strict=False):
@@ -99,18 +107,29 @@ class _Reading:
 
 
 def reached(
-    parts: Sequence[object], roots: Collection[int], portions: Iterable[Iterable[int]]
-) -> tuple[set[int], float]:
-    """The ids of the *parts* that anything else reaches, and the longest pause in seconds.
+    parts: Sequence[object],
+    roots: Collection[int],
+    portions: Iterable[Iterable[int]],
+    at_a_moment: Moment = operator.call,
+) -> set[int]:
+    """The ids of the *parts* that anything else reaches.
 
     *roots* are the ids of parts with one more reference that does not count. The caller has no
     references to the parts but one in *parts*. Each of *portions*, the places of some parts, is
-    read at one moment.
+    read at one moment, which *at_a_moment* chooses: it calls the reader.
     """
     reading = _Reading(roots)
     for portion in portions:
-        reading.read([parts[place] for place in portion])
-    return reading.reached(), reading.pause
+        _take(reading, [parts[place] for place in portion], at_a_moment)
+    return reading.reached()
+
+
+def _take(reading: _Reading, parts: list[object], at_a_moment: Moment) -> None:
+    """Read one portion. The numbers refer to other parts, so they go before the next one."""
+    numbers: list[_Numbers] = []
+    at_a_moment(lambda: numbers.append(reading.read(parts)))
+    for each in numbers:  # none if the endpoint has closed
+        reading.add(parts, each)
 
 
 class Walk:

@@ -5,11 +5,14 @@ the parts of each value that lead to a wanted handle. Then it compares their num
 
 A first look reads the numbers of `SLICE` parts at a time, and takes no lock for that. It finds
 nearly everything that is alive, but may miss a variable that comes or goes meanwhile. A second look
-is exact, and takes only what may be garbage. Under the endpoint's lock it reads both numbers of all
-parts that *hang together* in one call of C code; during that no other thread can run, and no
-garbage collection. Parts hang together if they are parts of one value, or of values with handles of
-one object, or if one value has a handle of the object of the other. Other parts are read at another
-moment, so the pause stays short. A path from the ones to the others leads through a message.
+is exact, and takes only what may be garbage. In one call of C code it reads both numbers of all
+parts that *hang together*; during that no other thread can run, and no garbage collection. It does
+so under the endpoint's lock, and has the protocol count the handles at the same moment. All else
+happens later, a slice at a time, so that the endpoint's messages go on.
+
+Parts hang together if they are parts of one value, or of values with handles of one object, or if
+one value has a handle of the object of the other. Other parts are read at another moment, so the
+pause stays short. A path from the ones to the others leads through a message.
 """
 
 from __future__ import annotations
@@ -18,8 +21,10 @@ import gc
 import threading
 import time
 from collections import Counter, defaultdict
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...protocol.survey import SOME
 from ...serialization.contains import namespaces
 from ..core.core import Internal
 from ..handles.rref import RRef
@@ -27,9 +32,14 @@ from .exact import is_exact
 from .reading import Walk, reached
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
+    from ...protocol.effects import Effect, Scan
     from ...protocol.ids import RRefId
+    from ...protocol.messages import Grip
+    from ...protocol.owner import Owner
+    from ...protocol.survey import Survey
+    from ...protocol.user import User
     from ..core.core import Core
     from ..values.objects import Objects
 
@@ -45,18 +55,21 @@ times as long as it took to make it."""
 
 
 class Prepared:
-    """The parts to compare, for a question about some references."""
+    """The parts to compare, for a look at some objects."""
 
-    __slots__ = ("groups", "handles", "parts", "roots")
+    __slots__ = ("entries", "groups", "handles", "parts", "roots", "survey")
 
-    def __init__(self) -> None:
+    def __init__(self, survey: Survey) -> None:
+        self.survey = survey
+        self.entries: dict[RRefId, Owner | User] = {}
+        """The entries of the objects."""
         self.parts: list[object] = []
-        self.groups: list[list[int]] = []
-        """The places of the parts that hang together."""
+        self.groups: list[tuple[list[int], list[RRefId]]] = []
+        """Things that hang together: the places of parts, and objects."""
         self.roots: dict[RRefId, int] = {}
         """The objects that hold the references, and the id of each one's value."""
-        self.handles: dict[int, list[RRefId]] = {}
-        """The place of each wanted handle in `parts`, and the objects that hold it."""
+        self.handles: dict[int, tuple[RRefId, list[RRefId]]] = {}
+        """The place of each wanted handle in `parts`, its object, and the objects that hold it."""
 
 
 class Scanner(Internal):
@@ -70,7 +83,7 @@ class Scanner(Internal):
         self._holders: dict[RRefId, Counter[RRefId]] = {}
         self._fresh_until = 0.0
         self.pause = 0.0
-        """The longest time, in seconds, for which a comparison has stopped all threads."""
+        """The longest time, in seconds, for which a search has held up messages or all threads."""
 
     def holders(self, *, anew: bool = False) -> dict[RRefId, Counter[RRefId]]:
         """For each object, the objects here with handles of it in their values, and how many."""
@@ -83,8 +96,7 @@ class Scanner(Internal):
             return self._holders
 
     def _search(self) -> dict[RRefId, Counter[RRefId]]:
-        with self._core.lock:
-            owned = [rref for rref, _ in self._objects.values()]
+        owned = self._objects.all()
         outside, left = namespaces(), OBJECTS
         held: list[RRefId] = []
         by: list[RRefId] = []
@@ -104,24 +116,66 @@ class Scanner(Internal):
             holders[rref][holder] += 1
         return holders
 
+    # ---- the answer to a look
+
+    def answer(self, scan: Scan) -> tuple[Grip, ...]:
+        """How this endpoint holds the objects that *scan* asks for.
+
+        Takes the endpoint's lock often, each time for some of the objects.
+        """
+        with self.alone:
+            made = self._prepare(scan)
+            found = self._compare(made) if is_exact() or not scan.exact else None
+            if found is None:  # this Python cannot tell
+                return ()
+            survey, surveys = made.survey, self._core.context.surveys
+            survey.see(found)
+            while some := survey.due():
+                survey.add(self._in_a_step(surveys.grip, survey, some))
+            return survey.grips()
+
+    def step(self, move: Callable[[], list[Effect]]) -> None:
+        """Make a step of a search, and note how long it takes."""
+
+        def timed() -> list[Effect]:
+            started = time.perf_counter()
+            effects = move()
+            self.pause = max(self.pause, time.perf_counter() - started)
+            return effects
+
+        self._core.step(timed)
+
+    def _in_a_step(self, do: Callable[..., Any], *args: Any) -> Any:
+        """Call *do* in a step that has no effects."""
+        found: list[Any] = []
+
+        def move() -> list[Effect]:
+            found.append(do(*args))
+            return []
+
+        self.step(move)
+        return found[0] if found else ()  # the endpoint has closed
+
     # ---- the parts of the values
 
-    def prepare(self, rrefs: Iterable[RRefId], *, exact: bool) -> Prepared:
-        """Find the parts of the values here that lead to *rrefs*, and on to these values' own.
+    def _prepare(self, scan: Scan) -> Prepared:
+        """Find the parts of the values here that lead to the objects, and on to the holders' own.
 
-        The parts that hang together matter only if the comparison is to be *exact*.
+        The parts that hang together matter only if the comparison is to be exact.
         """
-        made = Prepared()
-        walks, named = self._walks(rrefs, made)
+        exact = scan.exact
+        with self._core.lock:
+            made = Prepared(self._core.context.surveys.begin(scan.rrefs, exact=exact))
+        walks, named = self._walks(scan.rrefs, made)
         mine = [(holder, each) for holder, walk in walks.items() for each in self._handles(walk)]
         whereabouts = self._whereabouts([walks[holder].met[each] for holder, each in mine])
         parts: dict[int, object] = {}
-        leads: defaultdict[int, list[RRefId]] = defaultdict(list)
+        leads: dict[int, tuple[RRefId, list[RRefId]]] = {}
         inside: defaultdict[RRefId, list[int]] = defaultdict(list)
         groups = _Groups()
         for (holder, each), rref in zip(mine, whereabouts, strict=True):
             if rref in named:
-                leads[each].append(holder)
+                leads.setdefault(each, (rref, []))[1].append(holder)
                 inside[holder].append(each)
                 groups.join(holder, rref)
         for holder, handles in inside.items():
@@ -129,16 +183,20 @@ class Scanner(Internal):
             parts |= led
             if exact:
                 groups.join(holder, *led)
-        if exact:
-            with self._core.lock:
-                for rref, aliases in self._core.context.aliases.standing().items():
-                    groups.join(rref, *aliases)
         made.parts = list(parts.values())
         for place, number in enumerate(parts):
             if number in leads:
                 made.handles[place] = leads[number]
         if exact:
-            made.groups = groups.of(parts)
+            for rref in list(named):
+                aliases = made.survey.standing.get(rref, ())
+                named.update(aliases)
+                groups.join(rref, *aliases)
+            rrefs = list(named)
+            for first in range(0, len(rrefs), SOME):
+                some = rrefs[first : first + SOME]
+                made.entries.update(self._in_a_step(self._core.context.surveys.entries_of, some))
+            made.groups = groups.of(parts, made.entries)
         return made
 
     def _walks(
@@ -165,47 +223,57 @@ class Scanner(Internal):
 
     # ---- the comparison
 
-    def compare(self, made: Prepared, *, exact: bool) -> dict[RRefId, dict[RRefId, int]] | None:
-        """The values that alone hold each reference.
+    def _compare(self, made: Prepared) -> dict[RRefId, dict[RRefId, int]]:
+        """The values that alone hold each object.
 
-        *exact*: at this moment, under the endpoint's lock; None if this Python cannot tell. Else
-        it is then a guess from the handles alone.
+        An exact look sees this at one moment for all that hangs together, at which it has the
+        handles counted. Else it is a guess, from the handles alone where counts are not exact.
         """
         if not is_exact():
-            return None if exact else self._held(made, set())
-        here = set(map(id, made.parts))
-        roots = here & set(made.roots.values())
-        if exact:
+            return self._held(made, set())
+        roots = set(map(id, made.parts)) & set(made.roots.values())
+        if made.survey.exact:
             found: set[int] = set()
-            for group in made.groups:
-                if len(group) > PARTS:
-                    found.update(id(made.parts[place]) for place in group)
-                    continue
-                some, pause = reached(made.parts, roots, [group])
-                found |= some
-                self.pause = max(self.pause, pause)
+            for places, rrefs in _together(made.groups):
+                if len(places) > PARTS:
+                    found.update(id(made.parts[place]) for place in places)
+                else:
+                    entries = {rref: made.entries[rref] for rref in rrefs}
+                    moment = partial(self._at_a_moment, made.survey, entries)
+                    found |= reached(made.parts, roots, [places], moment)
         else:
-            places = range(len(made.parts))
-            portions = [places[first : first + SLICE] for first in places[::SLICE]]
-            found, pause = reached(made.parts, roots, portions)
-            self.pause = max(self.pause, pause)
+            everything = range(len(made.parts))
+            portions = [everything[first : first + SLICE] for first in everything[::SLICE]]
+            found = reached(made.parts, roots, portions, self._timed)
         return self._held(made, found)
+
+    def _at_a_moment(
+        self, survey: Survey, entries: dict[RRefId, Owner | User], read: Callable[[], None]
+    ) -> None:
+        """Read the numbers of some parts, and count the handles of the objects with these parts."""
+
+        def both() -> None:
+            self._core.context.surveys.count(survey, entries)
+            read()
+
+        self._in_a_step(both)
+
+    def _timed(self, read: Callable[[], None]) -> None:
+        """Read the numbers of some parts; any moment will do."""
+        started = time.perf_counter()
+        read()
+        self.pause = max(self.pause, time.perf_counter() - started)
 
     def _held(self, made: Prepared, found: set[int]) -> dict[RRefId, dict[RRefId, int]]:
         """The holders of each handle that is not in *found*."""
         # Where a value has been replaced, its root was wrong.
         gone = {holder for holder, number in made.roots.items() if self._value(holder) != number}
-        kept = [
-            place
-            for place, holders in made.handles.items()
-            if id(made.parts[place]) not in found and gone.isdisjoint(holders)
-        ]
         held: dict[RRefId, dict[RRefId, int]] = {}
-        whereabouts = self._whereabouts([made.parts[place] for place in kept])
-        for place, rref in zip(kept, whereabouts, strict=True):
-            values = held.setdefault(rref, {})
-            for first, holder in enumerate(made.handles[place]):  # a handle counts once
-                values[holder] = values.get(holder, 0) + (not first)
+        for place, (rref, holders) in made.handles.items():
+            if id(made.parts[place]) not in found and gone.isdisjoint(holders):
+                values = held.setdefault(rref, {})
+                for first, holder in enumerate(holders):  # a handle counts once
+                    values[holder] = values.get(holder, 0) + (not first)
         return held
 
     def _value(self, rref: RRefId) -> int | None:
@@ -226,9 +294,9 @@ class Scanner(Internal):
     def _stand_for(self, rrefs: list[RRefId]) -> list[RRefId]:
         """The objects that *rrefs* stand for. Takes the endpoint's lock for a short time, often."""
         found: list[RRefId] = []
-        for first in range(0, len(rrefs), SLICE):
+        for first in range(0, len(rrefs), SOME):
             with self._core.lock:
-                found += map(self._core.context.whereabouts, rrefs[first : first + SLICE])
+                found += map(self._core.context.whereabouts, rrefs[first : first + SOME])
         return found
 
 
@@ -250,9 +318,29 @@ class _Groups:
             above[thing] = thing = above[up]  # half the way for the next one
         return thing
 
-    def of(self, parts: Iterable[int]) -> list[list[int]]:
-        """The places of *parts* that hang together."""
-        found: dict[object, list[int]] = {}
+    def of(
+        self, parts: Iterable[int], rrefs: Iterable[RRefId]
+    ) -> list[tuple[list[int], list[RRefId]]]:
+        """The places of *parts*, and the *rrefs*, that hang together."""
+        found: dict[object, tuple[list[int], list[RRefId]]] = {}
         for place, number in enumerate(parts):
-            found.setdefault(self._top(number), []).append(place)
+            found.setdefault(self._top(number), ([], []))[0].append(place)
+        for rref in rrefs:
+            found.setdefault(self._top(rref), ([], []))[1].append(rref)
         return list(found.values())
+
+
+def _together(
+    groups: Iterable[tuple[list[int], list[RRefId]]],
+) -> Iterator[tuple[list[int], list[RRefId]]]:
+    """Small ones of *groups* put together, to be read at one moment."""
+    places: list[int] = []
+    rrefs: list[RRefId] = []
+    for group in groups:
+        full = len(places) + len(group[0]) > SLICE or len(rrefs) + len(group[1]) > SOME
+        if full and (places or rrefs):
+            yield places, rrefs
+            places, rrefs = [], []
+        places += group[0]
+        rrefs += group[1]
+    yield places, rrefs

@@ -93,7 +93,7 @@ METRICS = (
     Metric("collected", "Objects found to be such garbage.", lambda c: c.collected, grows=True),
     Metric(
         "search_pause_seconds",
-        "The longest time for which such a search has stopped all threads.",
+        "The longest time for which such a search has held up messages, or all threads.",
         lambda c: c.pause,
         unit="s",
     ),

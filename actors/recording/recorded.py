@@ -17,10 +17,9 @@ from ...protocol.context import Context
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ...protocol.cycles import Found
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Cargo, Descriptor, Message
+    from ...protocol.messages import Cargo, Descriptor, Grip, Message
     from .tracing import Tracer
 
 
@@ -168,12 +167,13 @@ class Recorded(Context):
         self._tracer.did("suspect_cycle", rrefs, cuts)
         return self.plain.suspect_cycle(rrefs, cuts=cuts)
 
-    def scanned(
-        self, asker: WorkerId, look: int, rrefs: tuple[RRefId, ...], found: Found | None
-    ) -> list[Effect]:
-        held = None if found is None else _counts(found)
-        self._tracer.did("scanned", asker, look, rrefs, held)
-        return self.plain.scanned(asker, look, rrefs, found)
+    def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
+        self._tracer.did("scanned", asker, look, grips)
+        return self.plain.scanned(asker, look, grips)
+
+    def weigh_cycle(self, start: RRefId) -> list[Effect]:
+        self._tracer.did("weigh_cycle", start)
+        return self.plain.weigh_cycle(start)
 
     def give_up_cycle(self, rref: RRefId) -> list[Effect]:
         self._tracer.did("give_up_cycle", rref)
@@ -192,11 +192,6 @@ class Recorded(Context):
     def bury(self, worker: WorkerId) -> list[Effect]:
         self._tracer.buried(worker)
         return self.plain.bury(worker)
-
-
-def _counts(found: Found) -> list[tuple[RRefId, RRefId, int]]:
-    """Each object, an object with handles of it in its value, and their number."""
-    return [(rref, by, many) for rref, holders in found.items() for by, many in holders.items()]
 
 
 def _unusual(serial: bool) -> tuple[bool, ...]:

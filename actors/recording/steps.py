@@ -30,7 +30,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
-from ...protocol.messages import Descriptor, Message, Report
+from ...protocol.messages import Descriptor, Grip, Message, Report
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -167,12 +167,8 @@ INPUTS: dict[str, dict[str, Any]] = {
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
     "suspect_cycle": {"rrefs": tuple[RRefId, ...], "cuts": bool},
-    "scanned": {
-        "asker": WorkerId,
-        "look": Number,
-        "rrefs": tuple[RRefId, ...],
-        "held": tuple[tuple[RRefId, RRefId, Number], ...] | None,
-    },
+    "scanned": {"asker": WorkerId, "look": Number, "grips": tuple[Grip, ...]},
+    "weigh_cycle": _RREF,
     "give_up_cycle": _RREF,
 }
 """The inputs, and the fields of each: a type, or a type and a default.

@@ -24,7 +24,7 @@ from ...protocol.borrowing import BorrowingOwner, BorrowingUser
 from ...protocol.context import Context
 from ...protocol.creations import Asked, Seen
 from ...protocol.dead import Dead
-from ...protocol.effects import Resume, Send
+from ...protocol.effects import Garbage, Resume, Send
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser, Loan
 from ...protocol.messages import KINDS, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
@@ -53,7 +53,7 @@ _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
         *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Quest),
-        *(*KINDS, Descriptor, Hop, Report, Moved, Grip),
+        *(*KINDS, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
@@ -65,8 +65,13 @@ class SnapshotError(ValueError):
 
 
 def tables_of(context: Context) -> dict[str, Any] | None:
-    """All the knowledge of *context*, for `context_of`; None if it is too large. Under the lock."""
+    """All the knowledge of *context*, for `context_of`; None if it is too large. Under the lock.
+
+    None also while a search weighs its answers: then another thread changes these tables.
+    """
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
+        return None
+    if not all(quest.asked for quest in context.state.quests.values()):
         return None
     write = _TablesWriter()
     return {name: write.plain(getattr(context.state, it)) for name, it in _TABLES.items()}

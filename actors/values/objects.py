@@ -69,6 +69,12 @@ class Stored(msgspec.Struct):
             self.fate.fetched = True
 
 
+_COLLECTED = RefLostError(
+    "this object was collected: only objects that held each other held it; keep no reference of "
+    "such an object in on_delete or __del__"
+)
+
+
 class Objects(Internal):
     """The values of one endpoint's objects."""
 
@@ -76,6 +82,8 @@ class Objects(Internal):
         self._core = core
         core.handlers |= {Lose: self._lose, Free: self._free, Collect: self._collect}
         self._values: dict[RRefId, Stored] = {}
+        self._collected: Failure | None = None
+        """The error in the place of a collected value, made once: very many may be collected."""
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
         self._fates: dict[int, Fate] = {}
@@ -183,11 +191,9 @@ class Objects(Internal):
         stored = self._values.get(rref)
         if stored is None or type(stored.value) is Failure:
             return
-        error = RefLostError(
-            f"{rref} was collected: only objects that held each other held it; keep no reference "
-            "of such an object in on_delete or __del__"
-        )
-        failure = Failure.of(error, self._core.me.name, "its collection", str(rref))
+        if self._collected is None:
+            self._collected = Failure.of(_COLLECTED, self._core.me.name, "its collection")
+        failure = msgspec.structs.replace(self._collected, about=str(rref))
         self._values[rref] = Stored(failure)  # nobody has raised it
         if stored.on_delete is not None:
             self._run_on_delete(rref, stored.on_delete, stored.value)
@@ -211,6 +217,10 @@ class Objects(Internal):
         started = time.perf_counter()
         values.clear()
         self._core.brief.took(Stored, time.perf_counter() - started)
+
+    def all(self) -> list[RRefId]:
+        """All objects that have a value. Lock-free."""
+        return list(self._values)
 
     def values(self) -> list[tuple[RRefId, object]]:
         """All objects that have a value, each with it. Under the lock."""

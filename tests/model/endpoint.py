@@ -42,12 +42,13 @@ from farref.protocol.messages import (
     Tell,
 )
 from farref.protocol.sharing import Sharing
+from farref.protocol.survey import Survey
 from farref.world.shell import Shell
 
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, freeze
-from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
+from .steps import Act, Answer, Bury, Deliver, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
 
@@ -81,6 +82,7 @@ class Endpoint(Shell):
         mortal: frozenset[WorkerId] = frozenset(),
         *,
         ordered: bool = False,
+        lingers: bool = False,
     ) -> None:
         super().__init__(Context(me, sharing))
         self.sharing = sharing
@@ -132,6 +134,11 @@ class Endpoint(Shell):
         """Objects here with a value that a variable leads to, without a handle."""
         self.loose: dict[RRefId, tuple[RRefId, ...]] = {}
         """Of these, the ones that are gone: the handles in each value, which the variable keeps."""
+        self.lingers = lingers
+        self.surveys: dict[tuple[WorkerId, int], Survey] = {}
+        """In programs that linger: the exact answers in the making, by asker and look."""
+        self.weighing: tuple[RRefId, ...] = ()
+        """In such programs: the searches that are to be weighed."""
         self.serial = 0
         self._out: list[Send] = []
 
@@ -147,7 +154,7 @@ class Endpoint(Shell):
             *(self.variables, self.calls, self.inside, self.freed, self.handed, self.buried),
             *(self.owed, self.lost, self.late, self.borrowed, self.took_back, self.over),
             *(self.stood, self.broken, self.errors, self.ran, self.victims, self.laps),
-            *(self.collected, self.opened, self.loose),
+            *(self.collected, self.opened, self.loose, self.surveys),
         )
         return (
             freeze(self.context),
@@ -155,6 +162,7 @@ class Endpoint(Shell):
             frozenset(self.tasks),  # no two are equal: see `_hand`
             tuple(freeze(book) for book in books),
             self.unfinished,
+            self.weighing,
             self.serial,
             self.suspicions,
             self.searches,
@@ -201,11 +209,15 @@ class Endpoint(Shell):
 
     # ---- steps
 
-    def steps(self) -> list[Act]:
+    def steps(self) -> list[Act | Answer | Judge]:
         """The possible next steps of this endpoint by itself."""
-        acts = [Act(task) for task in dict.fromkeys(self.tasks) if self._can_act(task)]
+        acts: list[Act | Answer | Judge] = [
+            Act(task) for task in dict.fromkeys(self.tasks) if self._can_act(task)
+        ]
         if self.script and self._ready(None, self.script):
             acts.append(Act())
+        acts += (Answer(*look) for look in self.surveys)
+        acts += map(Judge, self.weighing)
         return acts
 
     def take(self, step: Step) -> list[Send]:
@@ -243,6 +255,11 @@ class Endpoint(Shell):
                 self.obey(self.context.suspect_cycle([rref, *others]))
             case Forget(rref=rref):
                 self.obey(self.context.give_up_cycle(rref))
+            case Answer(asker=asker, look=look):
+                super().answer(asker, look, self.surveys.pop((asker, look)))
+            case Judge(start=start):
+                self.weighing = tuple(each for each in self.weighing if each != start)
+                super().weigh(start)
             case _:
                 assert_never(step)
         if self.owed:
@@ -387,6 +404,20 @@ class Endpoint(Shell):
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
         """The first look misses all variables of an object that a value holds."""
         return self.seen_blindly()
+
+    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
+        """Answer, or linger if the moment of the finding matters."""
+        if self.lingers and survey.exact:
+            self.surveys[asker, look] = survey
+        else:
+            super().answer(asker, look, survey)
+
+    def weigh(self, start: RRefId) -> None:
+        """Weigh the search, or linger."""
+        if not self.lingers:
+            super().weigh(start)
+        elif start not in self.weighing:
+            self.weighing = (*self.weighing, start)
 
     def collect(self, rref: RRefId) -> None:
         """Note that the value was collected."""

@@ -10,7 +10,7 @@ from farref.tracetest.show import message_text
 
 from .endpoint import Endpoint
 from .script import Action, Script
-from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
+from .steps import Act, Answer, Bury, Deliver, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task
 from .world import Crash, Envelope
 
@@ -57,6 +57,10 @@ def step_line(
             what = f"gives up the search from {rref}"
         case Crash():
             what = "dies"
+        case Answer(asker=asker, look=look):
+            what = f"answers look {look} of {asker}"
+        case Judge(start=start):
+            what = f"weighs its search from {start}"
         case _:
             assert_never(step)
     sends = "".join(f"\n       {who} -> {to}  {message_text(each)}" for _, to, each in sent)

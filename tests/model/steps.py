@@ -70,4 +70,19 @@ class Forget:
     rref: RRefId
 
 
-Step = Deliver | Act | Notice | Bury | Suspect | Search | Forget
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The endpoint makes the grips for its exact answer to look *look* of *asker*."""
+
+    asker: WorkerId
+    look: int
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """The answers of the search from *start* are weighed."""
+
+    start: RRefId
+
+
+Step = Deliver | Act | Notice | Bury | Suspect | Search | Forget | Answer | Judge

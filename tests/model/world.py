@@ -50,6 +50,9 @@ class Program:
     searches: str | None = None
     """The endpoints that search for garbage in cycles while other things happen, once for each
     letter. None: nobody searches, not even at rest."""
+    lingers: bool = False
+    """Between the moment of an exact look and its answer, anything may happen, and so it may before
+    a search is weighed."""
     rests: int = 1
     """The searches at rest; one frees everything that leads to its object."""
     losing: tuple[str, ...] = ()
@@ -133,9 +136,9 @@ class World:
         """The state before any step."""
         scripts = self.program.scripts.items()
         sharing, mortal = self.program.sharing, frozenset(self.mortal)
-        ordered = self.program.ordered
+        ordered, lingers = self.program.ordered, self.program.lingers
         starts = (
-            Endpoint(worker(name), script, sharing, mortal, ordered=ordered)
+            Endpoint(worker(name), script, sharing, mortal, ordered=ordered, lingers=lingers)
             for name, script in scripts
         )
         return State(tuple(self._intern(endpoint) for endpoint in starts), ())
@@ -221,8 +224,9 @@ class World:
         return outcome.move, self._next(state, outcome)
 
     def _is_answered(self, state: State, endpoint: Endpoint) -> bool:
-        """Whether a look of *endpoint*, or an answer to one, is on its way."""
-        return any(
+        """Whether a look of *endpoint*, or an answer to one, is on its way or in the making."""
+        askers = (asker for each in self.living(state) for asker, _ in each.surveys)
+        return endpoint.me in askers or any(
             isinstance(message, WhoHolds | Holders) and endpoint.me in (sender, to)
             for sender, to, message in self.in_flight(state)
         )

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 from ..protocol.messages import Call, Create, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
-    from collections import Counter
     from collections.abc import Iterator
 
     from ..protocol.context import Context
     from ..protocol.delivery import Packet
-    from ..protocol.effects import Effect
+    from ..protocol.effects import Effect, Scan
     from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.survey import Survey
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,11 +142,8 @@ class Resident(Protocol):
     def held(self) -> Iterator[RRefId]:
         """Every handle in this process."""
 
-    def held_by_values(self) -> dict[RRefId, Counter[RRefId]]:
-        """The holders of each object: objects here. Their values have so many handles of it."""
-
-    def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
-        """The same for the first of two looks, which may be wrong."""
+    def survey(self, scan: Scan) -> Survey:
+        """Begin the answer to *scan*, and see now which values hold which objects."""
 
     def settles(self) -> bool:
         """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..actors.calls.queues import Queues
 from ..actors.core.links import Links
 from ..protocol.context import Context
-from ..protocol.effects import Lose, Loss, Refusal, Scan
+from ..protocol.effects import Lose, Loss, Refusal, Scan, Weigh
 from ..protocol.messages import (
     Call,
     Create,
@@ -200,9 +200,11 @@ class Node(Shell):
         return self.seen_blindly()
 
     def carry_out(self, effect: Effect) -> None:
-        """Carry out one effect. A search through values takes its time."""
+        """Carry out one effect. A search takes its time."""
         if isinstance(effect, Scan):
             self.searches.scan(effect)
+        elif isinstance(effect, Weigh):
+            self.searches.weigh(effect.start)
         else:
             super().carry_out(effect)
 
@@ -213,7 +215,7 @@ class Node(Shell):
 
     def looked(self, effect: Looked) -> None:
         """Have the oracle check the findings of a search."""
-        self.searches.ended()
+        self.searches.looked(effect)
         self.scene.looked(effect, self)
 
     def refuse(self, effect: Refuse) -> None:

@@ -6,9 +6,9 @@ import random
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from ..protocol.effects import Scan
+    from ..protocol.effects import Looked, Scan
     from ..protocol.ids import RRefId
     from .jobs import Resident
     from .scene import Scene
@@ -26,6 +26,7 @@ class Searches:
         self._dice = random.Random(f"searches {scene.plan.seed} {node.me}")
         self._start: RRefId | None = None
         self._number = 0
+        self._weighed_at = 0.0
 
     def begin(self, dice: random.Random) -> bool:
         """Search from some objects here. Returns False if there is nothing to search from."""
@@ -52,26 +53,44 @@ class Searches:
         return True
 
     def _wait(self, patience: float, number: int) -> None:
-        """After *patience* seconds, let search *number* wait no longer for answers."""
+        """After *patience* seconds without all answers, let search *number* do without them."""
 
         def give_up() -> None:
             if self._start is not None and self._number == number:
+                late = self._scene.now >= self._weighed_at + patience
                 self._wait(patience, number)
-                self._node.do(self._node.context.give_up_cycle(self._start))
+                self._node.do(self._node.context.give_up_cycle(self._start) if late else [])
 
         self._scene.later(patience, self._node, give_up)
 
-    def ended(self) -> None:
-        """The search is over."""
-        self._start = None
+    def looked(self, effect: Looked) -> None:
+        """The search has found something, or is over."""
+        if effect.over:
+            self._start = None
 
     def scan(self, scan: Scan) -> None:
-        """Answer *scan* after a while. What a first look saw may no longer be so."""
+        """See how values hold the objects, and answer *scan* after a while.
+
+        It may no longer be so then.
+        """
         node = self._node
-        seen = None if scan.exact else node.seen_in_values()
+        survey = node.survey(scan)
 
         def answer() -> None:
-            found = node.held_by_values() if seen is None else seen
-            node.do(node.context.scanned(scan.asker, scan.look, scan.rrefs, found))
+            grips = node.context.surveys.finish(survey)
+            node.do(node.context.scanned(scan.asker, scan.look, grips))
 
-        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), node, answer)
+        self._after_a_while(answer)
+
+    def weigh(self, start: RRefId) -> None:
+        """Weigh the answers of the search from *start* after a while."""
+        node = self._node
+
+        def weigh() -> None:
+            self._weighed_at = self._scene.now
+            node.do(node.context.weigh_cycle(start))
+
+        self._after_a_while(weigh)
+
+    def _after_a_while(self, do: Callable[[], object]) -> None:
+        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), self._node, do)

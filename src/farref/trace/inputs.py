@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 import msgspec
 
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
-from ..protocol.messages import BY_NAME, Cargo, Descriptor, Part, Passing, Report, Returned
+from ..protocol.messages import BY_NAME, Cargo, Descriptor, Grip, Part, Passing, Report, Returned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -117,9 +117,10 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "suspect_cycle":
             return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
         case "scanned":
-            held = give.held() if fields.get("held") is not None else None
-            asker = give.worker("asker")
-            return context.scanned(asker, int(fields["look"]), give.rrefs("rrefs"), held)
+            asker, look = give.worker("asker"), int(fields["look"])
+            return context.scanned(asker, look, give.value(tuple[Grip, ...], fields.get("grips")))
+        case "weigh_cycle":
+            return context.weigh_cycle(give.rref("rref"))
         case "give_up_cycle":
             return context.give_up_cycle(give.rref("rref"))
         case "receive":
@@ -228,14 +229,6 @@ class _Give:
     def rrefs(self, name: str) -> tuple[RRefId, ...]:
         found: tuple[RRefId, ...] = self.value(tuple[RRefId, ...], self._fields.get(name))
         return found
-
-    def held(self) -> dict[RRefId, dict[RRefId, int]]:
-        """The values that a search found."""
-        held: dict[RRefId, dict[RRefId, int]] = {}
-        counts = tuple[tuple[RRefId, RRefId, Number], ...]
-        for rref, by, many in self.value(counts, self._fields["held"]):
-            held.setdefault(rref, {})[by] = many
-        return held
 
     def call(self, name: str = "call") -> CallId:
         return self._id(CallId, self._fields[name])

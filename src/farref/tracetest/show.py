@@ -32,6 +32,7 @@ from ..protocol.effects import (
     Send,
     Settle,
     Stop,
+    Weigh,
 )
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.lending import LendingOwner, LendingUser
@@ -276,6 +277,8 @@ def effect_text(me: WorkerId, effect: Effect) -> str:
             return f"{me} searches its values{how} for {what}, for look {look} of {asker}"
         case Collect(rref=rref):
             return f"{me} collects {rref}: it drops the value"
+        case Weigh(start=start):
+            return f"{me} weighs the answers of its search from {start}"
         case Looked(start=start, garbage=()):
             return f"{me} finds no garbage at {start}"
         case Looked(garbage=garbage):

@@ -31,6 +31,7 @@ from ..protocol.effects import (
     Send,
     Settle,
     Stop,
+    Weigh,
 )
 from ..protocol.errors import FarrefError
 from ..protocol.messages import Cargo, Create, Reply, Tell, target_of
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from ..protocol.effects import Effect
     from ..protocol.ids import CallId, RRefId, WorkerId
     from ..protocol.messages import Descriptor, Message, Request, UserMessage
+    from ..protocol.survey import Survey
 
 
 class Shell(ABC):
@@ -104,6 +106,23 @@ class Shell(ABC):
                 counts[min(counts)] += max(0, outside)
         return held
 
+    def survey(self, scan: Scan) -> Survey:
+        """Begin the answer to *scan*, and see now which values hold which objects."""
+        found = self.held_by_values() if scan.exact else self.seen_in_values()
+        survey = self.context.surveys.begin(scan.rrefs, exact=scan.exact)
+        surveys, everything = self.context.surveys, (*self.context.owners, *self.context.users)
+        surveys.count(survey, surveys.entries_of(everything))
+        survey.see(found)
+        return survey
+
+    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
+        """Answer look *look* of *asker*."""
+        self.obey(self.context.scanned(asker, look, self.context.surveys.finish(survey)))
+
+    def weigh(self, start: RRefId) -> None:
+        """Let the search from *start* go on."""
+        self.obey(self.context.weigh_cycle(start))
+
     def collect(self, rref: RRefId) -> None:
         """Drop the value of *rref*, which is garbage in a ring, with the handles in it."""
         self.drop(self.inside.pop(rref, ()))
@@ -158,9 +177,10 @@ class Shell(ABC):
                 self.free(rref)
             case Look(run=run):
                 self.obey(self.context.waits(run, *self.awaited(run)))
-            case Scan(asker=asker, look=look, rrefs=rrefs, exact=exact):
-                found = self.held_by_values() if exact else self.seen_in_values()
-                self.obey(self.context.scanned(asker, look, rrefs, found))
+            case Scan(asker=asker, look=look):
+                self.answer(asker, look, self.survey(effect))
+            case Weigh(start=start):
+                self.weigh(start)
             case Collect(rref=rref):
                 self.collect(rref)
             case Looked():

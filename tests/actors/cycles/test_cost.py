@@ -8,13 +8,15 @@ from __future__ import annotations
 import sys
 import threading
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import Counters, RRef, System, remote, rpc_sync
+from farref.actors.core import links
 from farref.actors.cycles import collector, exact, kinds, reading, scan
-from farref.protocol import cycles, quest
+from farref.protocol import cycles, packets, quest, survey
+from farref.protocol.delivery import Packet
 from farref.testing import until
 
 if TYPE_CHECKING:
@@ -25,11 +27,32 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
 TIMES = 100
-FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, quest)}
+FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, quest, survey)}
+
+
+SIZES: Counter[str] = Counter()
+"""The bytes of the messages that this process has sent, by kind, as packets carry them."""
 
 
 def nothing(*_: object) -> None:
     pass
+
+
+def note_sizes(patch: pytest.MonkeyPatch) -> None:
+    """Note the bytes of each message but those of searches, here and in processes forked here."""
+    plain = links.Links.send
+
+    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
+        kind = type(message).__name__
+        if kind not in ABOUT_SEARCHES:
+            SIZES[kind] += len(packets.encode(Packet(1, (message,), 1))[0])
+        return plain(self, to, message, *args, **how)
+
+    patch.setattr(links.Links, "send", send)
+
+
+def sizes() -> Counter[str]:
+    return Counter(SIZES)
 
 
 def work() -> None:
@@ -42,8 +65,9 @@ def work() -> None:
         remote("C", list, args=([made],)).to_here()
 
 
-def cost(mode: CycleMode) -> tuple[Counter[str], int]:
-    """The messages of `work` by kind, and the bytes of payload."""
+def cost(mode: CycleMode) -> tuple[Counter[str], int, Counter[str]]:
+    """The messages of `work` by kind, the bytes of payload, and those of the messages by kind."""
+    SIZES.clear()
     with System(timeout=20, cycles=mode) as system:
         for name in "BC":
             system.worker(name)
@@ -51,24 +75,27 @@ def cost(mode: CycleMode) -> tuple[Counter[str], int]:
         before = sent(system)
         work()
         until(system, lambda: False, 0.5)
-        kinds, size = sent(system)
-        return kinds - before[0], size - before[1]
+        kinds, size, encoded = sent(system)
+        return kinds - before[0], size - before[1], encoded - before[2]
 
 
-def sent(system: System) -> tuple[Counter[str], int]:
+def sent(system: System) -> tuple[Counter[str], int, Counter[str]]:
+    encoded = sum((rpc_sync(name, sizes) for name in "BC"), start=sizes())
     total = sum(system.counters().values(), start=Counters())
     kinds = Counter(total.user) + Counter(total.control)
-    return kinds, total.payload_bytes
+    return kinds, total.payload_bytes, encoded
 
 
 def test_messages_and_bytes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:
+    note_sizes(monkeypatch)
     without = cost("off")
     monkeypatch.setattr(collector, "IDLE", 0.05)
     monkeypatch.setattr(scan, "AGE", 0.05)
-    kinds, size = cost("collect")
+    kinds, size, encoded = cost("collect")
     for each in ABOUT_SEARCHES:
         kinds.pop(each, None)
-    assert (kinds, size) == without
+    assert (kinds, size, encoded) == without
+    assert encoded["Call"] > TIMES
 
 
 def functions(mode: CycleMode) -> set[str]:

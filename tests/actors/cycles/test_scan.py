@@ -51,7 +51,7 @@ def is_alone(box: list[Any], target: int) -> bool | None:
     parts = list(walk.leading([target]).values()) if target in walk.met else []
     del walk
     roots = {id(box[0])} & set(map(id, parts))
-    return target not in reading.reached(parts, roots, [range(len(parts))])[0] if parts else None
+    return target not in reading.reached(parts, roots, [range(len(parts))]) if parts else None
 
 
 @settings(max_examples=300, deadline=None)

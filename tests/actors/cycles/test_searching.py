@@ -13,6 +13,9 @@ import pytest
 
 from farref import RRef, System, remote, rpc_sync
 from farref.actors.cycles import collector, exact, scan
+from farref.protocol.effects import Weigh
+from farref.protocol.ids import RRefId, WorkerId
+from farref.testing import until
 
 from ...commands.test_cli import farref as command
 from ..helpers import PATIENCE
@@ -93,6 +96,38 @@ def test_a_search_waits_for_the_values_here(
     refs.clear()
     found = system.collect(timeout=PATIENCE)
     assert [len(each.objects) for each in found] == [2_000]
+
+
+@pytest.mark.parametrize(("mode", "said"), [(False, "collects"), (True, "found")])
+def test_one_line_of_info_for_each_find(
+    system: System, mode: bool, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    refs = [RRef(Node()) for _ in range(30)]
+    names = [str(each.id) for each in refs]
+    for one, other in itertools.pairwise([*refs, refs[0]]):
+        one.local_value().link(other)
+    del one, other
+    refs.clear()
+    with caplog.at_level(logging.INFO, "farref.actors.cycles"):
+        while not system.collect(dry_run=mode, timeout=PATIENCE):
+            caplog.clear()
+        until(system, lambda: "only held each other" in caplog.text)
+        system.collect(timeout=PATIENCE)
+        until(system, lambda: caplog.text.count("only held each other") > mode)
+    told = f"program {said} 30 objects that only held each other: {names[0]} -> {names[1]} -> "
+    line, *further = [each for each in caplog.messages if "only held each other" in each]
+    assert len(further) == mode  # after a dry run it is found again
+    assert line.replace("@1", "").startswith(told.replace("@1", "")), line
+    assert line.endswith(f"-> {names[19]} -> ... -> {names[0]}")  # a long ring is cut short
+
+
+def test_each_look_has_its_own_time(system: System) -> None:
+    """A search of many looks goes on: only an endpoint that does not answer one is given up."""
+    made = system.endpoint.collector
+    with system.endpoint.core.lock:
+        made._patient_until = 0.0
+        made._weigh(Weigh(RRefId(WorkerId("B", 1), 1)), [])
+    assert made._patient_until > time.monotonic()
 
 
 def looks(system: System) -> int:

@@ -7,37 +7,49 @@ from farref.protocol.lending import LendingOwner
 from farref.protocol.owner import Owner
 from farref.protocol.quest import Quest
 from farref.protocol.references import References
+from farref.protocol.survey import Survey, Surveys
 
 from .mutant import Mutant, in_context
 
 CYCLES = {
     "an object that holds itself": (
-        Mutant("cuts nothing", Cycles, "_judge", "for rref in cuts", "for rref in ()"),
+        Mutant("cuts nothing", Quest, "_judge", "map(self._cut, cuts)", "()"),
     ),
     "two objects of one endpoint that hold each other": (
         Mutant(
             "takes no notice of variables",
-            Cycles,
-            "_grips",
-            "entry.handles != sum(values.values()) + len(aliases)",
+            Surveys,
+            "_grip",
+            "survey.handles.get(rref) != inside + len(aliases)",
             "False",
         ),
-        Mutant("does not look at the holders", Cycles, "_grips", "ahead.append(holder)"),
-        Mutant("looks once", Cycles, "_go_on", "places = quest.begin_again()", "break"),
+        Mutant("does not look at the holders", Survey, "add", "self.ahead.append(holder)"),
+        Mutant("looks once", Quest, "weigh", "places = self.begin_again()", "break"),
     ),
     "three objects in a row that hold their neighbours": (
-        Mutant("cuts one ring", Cycles, "_judge", "for rref in cuts", "for rref in cuts[:1]"),
+        Mutant("cuts one ring", Quest, "_judge", "self._cut, cuts", "self._cut, cuts[:1]"),
     ),
     "a ring of two": (
-        Mutant("waits for one answer", Cycles, "_answered", "if quest.asked", "if False"),
+        Mutant(
+            "waits for one answer",
+            Cycles,
+            "_answered",
+            "[] if quest.asked else",
+            "quest.asked.clear() or",
+        ),
         Mutant(
             "does not follow the living",
-            *(Cycles, "_grips", "spread(live, alive, edges)", "live.update(alive)"),
+            *(
+                Survey,
+                "grips",
+                "spread(live, (*self.alive, *gone), self.edges)",
+                "live.update(self.alive)",
+            ),
         ),
     ),
     "a ring whose reference goes from one member to the other, and home": (
-        Mutant("does not compare the forks", Cycles, "_go_on", "quest.compare_forks()"),
-        Mutant("does not mind what is under way", Cycles, "_grips", "not entry.at_rest", "False"),
+        Mutant("does not compare the forks", Quest, "weigh", "self.compare_forks()"),
+        Mutant("does not mind what is under way", Surveys, "_grip", "not entry.at_rest", "False"),
     ),
     "a ring, and a reference that comes home while it is looked at": (
         Mutant("does not compare the looks", Quest, "see", "!= grip", "is None"),
@@ -72,8 +84,8 @@ CYCLES = {
         Mutant("takes loans for nothing", LendingOwner, "at_rest", "not self.lent and", ""),
     ),
     "a ring through an alias": (
-        Mutant("ignores aliases", Cycles, "_grips", "self.aliases.standing()", "{}"),
-        Mutant("does not look at aliases", Cycles, "_grips", "{*values, *aliases}", "values"),
+        Mutant("ignores aliases", Surveys, "begin", "self.aliases.standing()", "{}"),
+        Mutant("does not look at aliases", Surveys, "_grip", "{*values, *aliases}", "values"),
     ),
     "a ring through an alias, which leads to another object": (
         Mutant(
@@ -94,6 +106,11 @@ CYCLES = {
     ),
     "a ring, and a reference that goes through a stranger": (
         Mutant("sees no new fork", Owner, "fork_request", "self.stamp += 1"),
+    ),
+    "an object that holds itself, and a value that outlives the last variable with a handle": (
+        Mutant(
+            "counts the handles late", Surveys, "_grip", "survey.handles.get(rref)", "entry.handles"
+        ),
     ),
     "a ring of two, and one owner dies": (
         in_context("goes on with a search", "died", "effects + self.cycles.died()", "effects"),

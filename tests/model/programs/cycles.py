@@ -30,10 +30,17 @@ def _cycle(
     *,
     searches: str = "A",
     slow: bool = False,
+    lingers: bool = False,
     **scripts: Script,
 ) -> Program:
     return Program(
-        name, dict(scripts), mortal=mortal, searches=searches, reaches=reaches, slow=slow
+        name,
+        dict(scripts),
+        mortal=mortal,
+        searches=searches,
+        reaches=reaches,
+        slow=slow,
+        lingers=lingers,
     )
 
 
@@ -194,6 +201,46 @@ CYCLES = (
         A=(*RING, Open("x"), Drop("x"), Pull("y", "x"), Put("y", "x"), Shut("x")),
         B=(),
         searches="AB",
+    ),
+    _cycle(
+        "an object that holds itself, and a value that outlives the last variable with a handle",
+        A=(Own("x"), Put("x", "x", copy=True), Open("x"), Drop("x"), Pull("x", "x"), Drop("x")),
+        lingers=True,
+    ),
+    _cycle(
+        "a ring, and a value that is taken apart during an answer",
+        A=(*RING, Open("x"), Drop("x"), Pull("y", "x"), Drop("y"), Shut("x")),
+        B=(),
+        searches="B",
+        lingers=True,
+    ),
+    _cycle(
+        "a ring, and a reference that leaves during an answer",
+        A=(*OPEN_RING, Say("B", ("y",), (Keep("y", "v"),)), Drop("y")),
+        B=(Drop("v"),),
+        searches="B",
+        lingers=True,
+    ),
+    _cycle(
+        "a ring of two, and one owner dies before all cuts are made",
+        ("B",),
+        A=CLOSE,
+        B=(),
+        lingers=True,
+    ),
+    _cycle(
+        "a ring through an alias, which goes during an answer",
+        A=(
+            Own("x"),
+            Remote("h", "B", ("x",), alias="x"),
+            Put("h", "x"),
+            Open("x"),
+            Drop("x"),
+            Pull("h", "x"),
+            Drop("h"),
+        ),
+        B=(),
+        lingers=True,
     ),
     _cycle(
         "a ring through an alias",

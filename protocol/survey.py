@@ -1,0 +1,157 @@
+"""How this endpoint holds some objects: the answer to a look, made bit by bit (see `cycles`).
+
+A shell may have to answer for very many objects, and messages cannot wait for all of them. So it
+makes the answer in steps, and lets messages in between them:
+
+1. it begins the answer (`Surveys.begin`);
+2. it sees which handles are held by values alone. An exact answer needs one moment for all objects
+   that hang together. At this moment `Surveys.count` notes how many handles these have. The
+   findings may follow later (`Survey.see`);
+3. `Surveys.grip` makes some grips at a time.
+
+So a grip is made after the moment of the finding. That does no harm. The first look at the object
+came before that moment, and the second grip must be equal to the first one. So until the second
+grip is made, no reference to the object and no request on it has come or left. Only the number of
+handles does not tell the past: a variable may have had a handle, and taken the value by it, and
+dropped it. So the number is of the moment of the finding.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .messages import Grip
+from .quest import MAX_SET, spread
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from .aliases import Aliases
+    from .entries import Entries
+    from .ids import RRefId
+    from .owner import Owner
+    from .state import Tables
+    from .user import User
+
+    Found = Mapping[RRefId, Mapping[RRefId, int]]
+    """For each object: the objects here with handles of it in their values, and how many. A handle
+    that anything else reaches is left out."""
+
+_handles_of = operator.attrgetter("handles")
+SOME = 2_000
+"""The most objects that one step deals with."""
+
+
+class Survey:
+    """The answer to one look, in the making. No other code touches it, so it needs no lock."""
+
+    __slots__ = (
+        *("ahead", "alive", "edges", "exact", "found", "handles", "made", "met"),
+        *("next", "standing"),
+    )
+
+    def __init__(
+        self, rrefs: Iterable[RRefId], standing: dict[RRefId, list[RRefId]], *, exact: bool
+    ) -> None:
+        self.exact = exact
+        self.standing = standing
+        """For each object, the aliases that live here and hold it, each by a handle of its own."""
+        self.handles: dict[RRefId, int] = {}
+        """The number of handles of each object, at the moment of the finding."""
+        self.found: dict[RRefId, tuple[tuple[RRefId, ...], int]] = {}
+        """For each object, its holders by values, and the number of handles in these."""
+        self.ahead = list(dict.fromkeys(rrefs))
+        self.next = 0
+        """The place in `ahead` of the first object that `due` has not given out."""
+        self.met = set(self.ahead)
+        self.made: dict[RRefId, Grip] = {}
+        self.edges: dict[RRefId, list[RRefId]] = {}
+        self.alive: list[RRefId] = []
+
+    def see(self, found: Found) -> None:
+        """These values hold the objects."""
+        self.found = {
+            rref: (tuple(sorted(values)), sum(values.values())) for rref, values in found.items()
+        }
+
+    def due(self) -> list[RRefId]:
+        """The next objects to grip; empty at the end."""
+        some = self.ahead[self.next : self.next + SOME]
+        self.next += len(some)
+        return some
+
+    def add(self, grips: Iterable[tuple[RRefId, Grip | None]]) -> None:
+        """Take *grips*; None: something else keeps the object."""
+        for rref, grip in grips:
+            if grip is None or len(self.made) == MAX_SET:
+                self.alive.append(rref)
+                continue
+            self.made[rref] = grip
+            for holder in grip.by:
+                self.edges.setdefault(holder, []).append(rref)
+                if holder not in self.met:
+                    self.met.add(holder)
+                    self.ahead.append(holder)
+
+    def grips(self) -> tuple[Grip, ...]:
+        """The grips on the objects, and on those here that lead to them; not on the live ones."""
+        live: set[RRefId] = set()
+        gone = (each for each in self.edges if each in self.made and not self.made[each].owned)
+        spread(live, (*self.alive, *gone), self.edges)
+        return tuple(grip for rref, grip in self.made.items() if rref not in live)
+
+
+class Surveys(msgspec.Struct):
+    """The machine that makes answers. It reads the tables, and changes nothing."""
+
+    state: Tables
+    entries: Entries
+    aliases: Aliases
+
+    def begin(self, rrefs: Iterable[RRefId], *, exact: bool) -> Survey:
+        """Begin the answer to a look at *rrefs*."""
+        return Survey(rrefs, self.aliases.standing(), exact=exact)
+
+    def entries_of(self, rrefs: Iterable[RRefId]) -> dict[RRefId, Owner | User]:
+        """The entries of those of *rrefs* that this endpoint knows."""
+        found = ((rref, self.entries.find(rref)) for rref in rrefs)
+        return {rref: entry for rref, entry in found if entry is not None}
+
+    def count(self, survey: Survey, entries: Mapping[RRefId, Owner | User]) -> None:
+        """Now the shell sees which values hold these objects: note how many handles they have.
+
+        All objects that hang together must be counted at one moment.
+        """
+        handles = map(_handles_of, entries.values())
+        survey.handles.update(zip(entries, handles, strict=True))
+        for rref in survey.standing.keys() & entries.keys() if survey.standing else ():
+            survey.standing[rref] = [each for each in survey.standing[rref] if self._stands(each)]
+
+    def _stands(self, rref: RRefId) -> bool:
+        alias = self.state.aliases.get(rref)
+        return alias is not None and not alias.gone
+
+    def grip(self, survey: Survey, rrefs: Collection[RRefId]) -> list[tuple[RRefId, Grip | None]]:
+        """How this endpoint holds each of *rrefs* now; None: something else keeps it, too."""
+        if not survey.exact:  # any moment will do
+            self.count(survey, self.entries_of(rrefs))
+        return [(rref, self._grip(survey, rref)) for rref in rrefs]
+
+    def _grip(self, survey: Survey, rref: RRefId) -> Grip | None:
+        entry = self.entries.find(rref)
+        if entry is None:  # a table lists a fork that is over, or the object is gone
+            return Grip(rref=rref, stamp=0)
+        values, inside = survey.found.get(rref, ((), 0))
+        aliases = survey.standing.get(rref, ())
+        if not entry.at_rest or survey.handles.get(rref) != inside + len(aliases):
+            return None
+        return entry.grip(sorted({*values, *aliases}) if aliases else values)
+
+    def finish(self, survey: Survey) -> tuple[Grip, ...]:
+        """Make all grips at once."""
+        while some := survey.due():
+            survey.add(self.grip(survey, some))
+        return survey.grips()

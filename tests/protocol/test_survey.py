@@ -1,0 +1,85 @@
+"""Answers to a look whose parts are of different moments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from farref.protocol import cycles
+from farref.protocol.context import Context
+from farref.protocol.effects import Collect, Looked, Scan, Weigh
+from farref.protocol.ids import WorkerId
+
+if TYPE_CHECKING:
+    import pytest
+
+    from farref.protocol.effects import Effect
+    from farref.protocol.ids import RRefId
+
+
+def test_what_a_holder_leads_to_lives_if_the_holder_has_gone_meanwhile() -> None:
+    """The finding names the holder, and there is nothing to tell of how that is held."""
+    context = Context(WorkerId("A", 1))
+    held, holder = context.own(), context.own()
+    survey = context.surveys.begin([held], exact=True)
+    context.surveys.count(survey, context.surveys.entries_of([held, holder]))
+    survey.see({held: {holder: 1}})
+    context.drop(holder)
+    assert context.surveys.finish(survey) == ()
+
+
+def test_handles_are_those_of_the_moment_of_the_finding() -> None:
+    context = Context(WorkerId("A", 1))
+    rref = context.own()
+    context.hold(rref)  # one in its value, and one in a variable
+    survey = context.surveys.begin([rref], exact=True)
+    context.surveys.count(survey, context.surveys.entries_of([rref]))
+    survey.see({rref: {rref: 1}})
+    context.drop(rref)
+    assert context.surveys.finish(survey) == ()
+    survey = context.surveys.begin([rref], exact=True)
+    context.surveys.count(survey, context.surveys.entries_of([rref]))
+    survey.see({rref: {rref: 1}})
+    (grip,) = context.surveys.finish(survey)
+    assert grip.by == (rref,)
+
+
+def test_an_object_that_was_not_counted_lives() -> None:
+    context = Context(WorkerId("A", 1))
+    rref = context.own()
+    survey = context.surveys.begin([rref], exact=True)
+    survey.see({rref: {rref: 1}})
+    assert context.surveys.finish(survey) == ()
+
+
+def test_the_cuts_of_one_search_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A death ends no search that has been judged: what it has found stays garbage."""
+    monkeypatch.setattr(cycles, "SOME", 2)
+    context = Context(WorkerId("A", 1))
+    rrefs = [context.own() for _ in range(5)]
+    found = {rref: {rref: 1} for rref in rrefs}
+    collected: list[RRefId] = []
+    reported: list[RRefId] = []
+    steps = 0
+    ahead = context.suspect_cycle(rrefs)
+    while ahead:
+        assert sum(isinstance(each, Collect) for each in ahead) <= 2
+        follow: list[Effect] = []
+        for effect in ahead:
+            match effect:
+                case Scan(asker=asker, look=look):
+                    survey = context.surveys.begin(effect.rrefs, exact=effect.exact)
+                    context.surveys.count(survey, context.surveys.entries_of(rrefs))
+                    survey.see(found)
+                    follow += context.scanned(asker, look, context.surveys.finish(survey))
+                case Weigh(start=start):
+                    follow += context.weigh_cycle(start)
+                case Collect(rref=rref):
+                    collected.append(rref)
+                    steps += 1
+                    if steps == 2:
+                        follow += context.died(WorkerId("B", 2))
+                case Looked(garbage=garbage):
+                    reported += [each.objects[0] for each in garbage]
+        ahead = follow
+    assert collected == reported == rrefs
+    assert not context.state.quests
