@@ -46,10 +46,16 @@ class Authority:
             .not_valid_before(now - day)
             .not_valid_after(now + day)
             .add_extension(x509.BasicConstraints(ca=ca, path_length=None), critical=True)
+            # Python 3.13 verifies strictly, and wants all of these.
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), False)
+            .add_extension(
+                x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), False
+            )
+            .add_extension(_usage(ca=ca), critical=True)
         )
         if at:
             names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(at))])
-            unsigned = unsigned.add_extension(names, critical=False)
+            unsigned = unsigned.add_extension(names, critical=not name)
         made = unsigned.sign(signer, hashes.SHA256())
         pem = serialization.Encoding.PEM
         form, bare = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
@@ -57,3 +63,17 @@ class Authority:
         cert.write_bytes(made.public_bytes(pem))
         private.write_bytes(key.private_bytes(pem, form, bare))
         return cert, private
+
+
+def _usage(*, ca: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not ca,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=ca,
+        crl_sign=ca,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from farref import TLS
 
+pytestmark = pytest.mark.processes  # an etcd
 HERE = "127.0.0.1"
 KEY = bytes(range(32))
 
@@ -64,7 +65,6 @@ def options(spec: str) -> dict[str, Any]:
     return {"registry": spec, "host": HERE, "port": port, "key": KEY, "silence": 1.0}
 
 
-@pytest.mark.processes
 def test_a_system_whose_etcd_wants_all_of_it(
     closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
