@@ -27,6 +27,16 @@ def test_what_a_holder_leads_to_lives_if_the_holder_has_gone_meanwhile() -> None
     assert context.surveys.finish(survey) == ()
 
 
+def test_an_answer_is_silent_about_what_the_living_lead_to() -> None:
+    """The search would find out that it lives: so this makes answers shorter, and no more."""
+    context = Context(WorkerId("A", 1))
+    living, led, further = (context.own() for _ in range(3))
+    survey = context.surveys.begin([further], exact=True)
+    context.surveys.count(survey, context.surveys.entries_of([living, led, further]))
+    survey.see({further: {led: 1}, led: {living: 1}})  # a variable has *living*
+    assert context.surveys.finish(survey) == ()
+
+
 def test_handles_are_those_of_the_moment_of_the_finding() -> None:
     context = Context(WorkerId("A", 1))
     rref = context.own()

@@ -37,15 +37,6 @@ CYCLES = {
             "[] if quest.asked else",
             "quest.asked.clear() or",
         ),
-        Mutant(
-            "does not follow the living",
-            *(
-                Survey,
-                "grips",
-                "spread(live, (*self.alive, *gone), self.edges)",
-                "live.update(self.alive)",
-            ),
-        ),
     ),
     "a ring whose reference goes from one member to the other, and home": (
         Mutant("does not compare the forks", Quest, "weigh", "self.compare_forks()"),
