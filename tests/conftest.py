@@ -34,8 +34,13 @@ TASTE = (
 """Environment variables that change output. Tests about them set them."""
 
 
-LONG = ("model", "hosts", "fuzz", "simulation", "faults", "wear")
-"""All tests in these folders are marked long: `make test` leaves them to `make test-all`."""
+LONG = (
+    *("model", "hosts", "fuzz", "simulation", "faults", "wear"),  # explorations, and machines
+    *("launch", "rpc", "bench", "examples"),  # programs by the dozen
+    *("docs/test_blocks.py", "docs/test_site.py"),
+)
+"""All tests in these folders and files are marked long: `make test` leaves them to `make test-all`,
+which CI runs."""
 LONGEST = (
     "packaging/test_types.py",
     "wear/test_wear.py",
@@ -99,12 +104,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest = {tests / name: place for place, name in enumerate(LONGEST)}
     filling = {tests / name: place for place, name in enumerate(FILLING)}
 
+    def is_long(item: pytest.Item) -> bool:
+        there = item.path.relative_to(tests)
+        return there.parts[0] in LONG or there.as_posix() in LONG
+
     def place(item: pytest.Item) -> tuple[int, int, bool]:
-        long = item.path.relative_to(tests).parts[0] in LONG
-        return filling.get(item.path, -1), longest.get(item.path, len(longest)), not long
+        return filling.get(item.path, -1), longest.get(item.path, len(longest)), not is_long(item)
 
     for item in items:
-        if item.path.relative_to(tests).parts[0] in LONG:
+        if is_long(item):
             item.add_marker(pytest.mark.long)
     items.sort(key=place)
 
