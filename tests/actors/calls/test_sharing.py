@@ -30,7 +30,11 @@ if TYPE_CHECKING:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param((sharing, *base.values), id=f"{sharing}-{base.values[0]}", marks=base.marks)
+        pytest.param(
+            (sharing, *base.values),
+            id=f"{sharing}-{base.values[0]}",
+            marks=[*base.marks, *([] if sharing == "lend" else [pytest.mark.long])],
+        )
         for sharing in DISCIPLINES
         for base in (BASES if sharing == "lend" else LINKS)  # where the transport matters not
     ],
