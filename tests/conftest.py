@@ -43,8 +43,6 @@ LONG = (
 which CI runs."""
 LONGEST = (
     "packaging/test_types.py",
-    "wear/test_wear.py",
-    "rendezvous/test_torchrun.py",
     "hosts/test_deaths.py",
     "docs/test_blocks.py",
     "actors/rendezvous/test_rendezvous.py",
@@ -53,6 +51,10 @@ LONGEST = (
 )
 """The longest files begin, then come the `LONG` ones: no long test is left alone at the end."""
 FILLING = (
+    "rendezvous/test_torchrun.py",
+    "wear/test_wear.py",
+    "rendezvous/test_parameters.py",
+    "rendezvous/test_backends.py",
     "actors/cycles/test_torch.py",
     "actors/looking/test_snapshot.py",
     "actors/limits/test_bounds.py",
@@ -64,8 +66,8 @@ FILLING = (
     "model/test_delivery.py",
     "model/test_rendezvous_mutants.py",
 )
-"""The files that fill the memory come last, the longest first. Each process that a test starts is a
-fork of pytest's: its cost grows with pytest's memory."""
+"""The files that fill the memory come last, the longest first: some import torch. Each process that a
+test starts is a fork of pytest's: its cost grows with pytest's memory."""
 
 
 # The duration of an example depends on the machine's load, not on the tested code. Every run has
