@@ -35,6 +35,8 @@ SHORT, LONG = 0.002, 0.25
 """Seconds between two questions to the owners: the first time, and at most."""
 ANSWER = 2.0
 """Seconds that an owner may take to answer. If it takes longer, it is asked again."""
+PARTING = 1.0
+"""Seconds that an owner has at least to say what is given up. Only a stopped owner takes so long."""
 NAMED = 10
 """The most pieces of work that are named."""
 
@@ -65,7 +67,7 @@ class Ending:
                 if unanswered and left > 0:
                     making = []
                 elif left > 0 or not making:  # at the end the last answers will do
-                    making = self._making(min(left, ANSWER))
+                    making = self._making(max(min(left, ANSWER), PARTING))
                 if left <= 0 or not (unanswered or making or self._core.callbacks):
                     return self._words(calls, making)
                 progress.tell(partial(self._words, calls, making))
@@ -84,7 +86,7 @@ class Ending:
         answers: list[tuple[WorkerInfo, StillMaking | None]] = []
         with contextlib.ExitStack() as asking:
             what = {"asker": core.address, "me": core.me, "last": self._last}
-            end = time.monotonic() + max(seconds, SHORT)
+            end = time.monotonic() + seconds
             asked = [
                 (to, asking.enter_context(self._endpoint.registry.posed(Unfinished, to, **what)))
                 for to in owners

@@ -9,6 +9,7 @@ import pty
 import signal
 import subprocess
 import sys
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -126,6 +127,20 @@ def test_it_names_what_it_gives_up(gate: Path, caplog: pytest.LogCaptureFixture)
     assert "; sleep() (called at" in line
     assert line.endswith(") on B")
     assert line.count(f"{__file__}:") == 2
+
+
+def test_an_owner_may_be_slow_to_name_it(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with System(name="slow") as system:
+        system.worker("B")
+        pid = farref.rpc_sync("B", os.getpid)
+        farref.remote("B", hold, (gate,))
+        os.kill(pid, signal.SIGSTOP)
+        later = threading.Timer(0.1, os.kill, (pid, signal.SIGCONT))
+        later.start()
+        system.shutdown(timeout=0.05)
+        later.join()
+    (line,) = lines_of(caplog)
+    assert line.startswith("system 'slow' ends without hold() (called at ")
 
 
 def test_it_names_each_creation_once(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
