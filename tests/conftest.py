@@ -66,8 +66,8 @@ FILLING = (
     "model/test_delivery.py",
     "model/test_rendezvous_mutants.py",
 )
-"""The files that fill the memory come last, the longest first: some import torch. Each process that a
-test starts is a fork of pytest's: its cost grows with pytest's memory."""
+"""The files that fill the memory come last, the longest first; some of them import torch. Each
+process that a test starts is a fork of pytest's: its cost grows with pytest's memory."""
 
 
 # The duration of an example depends on the machine's load, not on the tested code. Every run has

@@ -36,7 +36,7 @@ SHORT, LONG = 0.002, 0.25
 ANSWER = 2.0
 """Seconds that an owner may take to answer. If it takes longer, it is asked again."""
 PARTING = 1.0
-"""Seconds that an owner has at least to say what is given up. Only a stopped owner takes so long."""
+"""Seconds that an owner has at least to name what is given up. Only a stopped one takes so long."""
 NAMED = 10
 """The most pieces of work that are named."""
 
