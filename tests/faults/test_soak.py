@@ -15,9 +15,9 @@ SEED = int(os.environ.get("FARREF_SOAK_SEED") or random.randrange(10**6))
 
 @pytest.mark.processes
 @pytest.mark.timeout(240)
-def test_half_a_minute_of_traffic_with_kills_under_faults() -> None:
+def test_a_quarter_of_a_minute_of_traffic_with_kills_under_faults() -> None:
     print(f"FARREF_SOAK_SEED={SEED}")  # noqa: T201 - for a run that fails
-    done = soak(30, SEED).done
+    done = soak(15, SEED).done
     assert done["kill"] > 1
     assert done["cut"] > 1
-    assert done["lend"] > 10
+    assert done["lend"] > 5

@@ -108,6 +108,17 @@ MEMBER = """
 """
 
 
+REFUSALS = """
+    import farref.ray
+
+    for hosts, options in ((0, {}), (2, {"registry": "etcd://127.0.0.1:1"}), (2, {})):
+        try:
+            farref.ray.start(hosts, **options)
+        except (ValueError, RuntimeError) as error:
+            print(type(error).__name__, error)
+"""
+
+
 def run(folder: Path, text: str) -> str:
     done = subprocess.run(
         [sys.executable, str(write(folder, text))],
@@ -118,6 +129,13 @@ def run(folder: Path, text: str) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_refusals(tmp_path: Path) -> None:
+    hosts, registry, ray = run(tmp_path, REFUSALS).splitlines()
+    assert hosts == "ValueError num_hosts must be 1 or more, not 0"
+    assert registry.startswith("ValueError farref.ray.start takes no registry=: Ray ends the hosts")
+    assert ray.startswith("RuntimeError call ray.init() first")
 
 
 def test_ray_places_the_hosts_and_gets_its_resources_back(tmp_path: Path) -> None:

@@ -61,7 +61,7 @@ from .steps import Deliver
 from .world import Crash, Move, Program, State
 
 QUICK = settings(
-    max_examples=75,
+    max_examples=50,
     derandomize=True,
     deadline=None,
     database=None,

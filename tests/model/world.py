@@ -108,6 +108,8 @@ class Outcome:
     move: Move
     endpoint: int
     sends: tuple[int, ...] = ()
+    settles: bool = False
+    """Whether it is that of a script which waited until nothing else happens."""
 
 
 @dataclass
@@ -129,6 +131,8 @@ class World:
         self._endpoint_ids: dict[object, int] = {}
         self._envelope_ids: dict[Envelope, int] = {}
         self._to: list[int] = []
+        self._pair: list[int] = []
+        """The places of the sender and of the receiver of each envelope, as one number."""
         self._acts: dict[int, list[Outcome]] = {}
         self._reactions: dict[tuple[int, object], Outcome] = {}
 
@@ -171,7 +175,7 @@ class World:
         for number in state.endpoints:
             if number != DEAD:
                 for outcome in self._steps(number):
-                    if not self._settles(number, outcome) or self._is_settled(state):
+                    if not outcome.settles or self._is_settled(state):
                         yield outcome.move, self._next(state, outcome)
         if self.program.victims is not None:
             yield from self._suspicions(state)
@@ -241,13 +245,9 @@ class World:
             and not any(endpoint.context.state.quests for _, endpoint in places)
         )
 
-    def _settles(self, number: int, outcome: Outcome) -> bool:
-        """Whether *outcome* is that of a script which waited until nothing else happens."""
-        return outcome.move.step == Act() and self.endpoints[number].settles
-
     def _is_settled(self, state: State) -> bool:
         return not state.flying and all(
-            self._settles(number, outcome)
+            outcome.settles
             for number in state.endpoints
             if number != DEAD
             for outcome in self._steps(number)
@@ -339,17 +339,14 @@ class World:
                 for number in sends
                 if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
             ]
-            flying.sort(key=self._pair if self.program.ordered else None)
+            flying.sort(key=self._pair.__getitem__ if self.program.ordered else None)
         return State(endpoints, tuple(flying))
-
-    def _pair(self, envelope: int) -> tuple[WorkerId, WorkerId]:
-        return self.envelopes[envelope][:2]
 
     def _first(self, flying: tuple[int, ...]) -> Iterable[int]:
         """The next message of each pair."""
-        first: dict[tuple[WorkerId, WorkerId], int] = {}
+        first: dict[int, int] = {}
         for number in flying:
-            first.setdefault(self._pair(number), number)
+            first.setdefault(self._pair[number], number)
         return first.values()
 
     def _may_be_taken_back(self, envelope: int) -> bool:
@@ -363,6 +360,8 @@ class World:
         if known is None:
             acts = [] if number in self.broken else self.endpoints[number].steps()
             known = self._acts[number] = [self._take(number, act) for act in acts]
+            for outcome in known:
+                outcome.settles = outcome.move.step == Act() and self.endpoints[number].settles
         return known
 
     def _deliver(self, number: int, envelope: int) -> Outcome:
@@ -412,4 +411,6 @@ class World:
             number = self._envelope_ids[envelope] = len(self.envelopes)
             self.envelopes.append(envelope)
             self._to.append(self._places[envelope.to])
+            sender = self._places[envelope.sender]
+            self._pair.append(sender * len(self.workers) + self._places[envelope.to])
         return number

@@ -40,7 +40,7 @@ from ..model.mutants import Mutant, mutated
 from ..model.mutants.mutant import in_context
 
 shrinking: Any = importlib.import_module("farref.simulation.shrink")  # a function has this name
-SEEDS = 80
+SEEDS = 50
 """For each discipline and weather; `make simulate` takes thousands."""
 LONG = ((0, 1000), (1, 1000), (2, 2000))
 """Seeds and acts of the long programs, in each weather; and then"""
