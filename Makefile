@@ -11,6 +11,7 @@ SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/se
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 4
+test-all: JOBS = 5
 smoke: JOBS = 2
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons, each of which would compile everything anew.
@@ -98,6 +99,7 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 		( set -e; $$python -m venv $$venv; \
 		$$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
 		$$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
+		$$venv/bin/pytest --collect-only -q $(SMOKE_TESTS) >/dev/null; \
 		$$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
 		started="$$started $$!:$$version"; \
 	done; \

@@ -38,5 +38,6 @@ PROCESSES = those(lambda base: base.processes)
 """An actor there can be killed, and goes on while its program does not call in."""
 HOSTS = those(lambda base: base.hosts)
 STOCK_HOSTS = those(lambda base: base.hosts and not base.own)
+(IN_PROCESS,) = those(lambda base: not base.processes)
 LINKS = those(lambda base: base.own or not base.processes)
 """One with processes and one without, for the layers above the transport."""

@@ -50,8 +50,8 @@ LONGEST = (
     "commands/test_demo.py",
     "commands/test_refs.py",
 )
-"""The longest files begin, then come the `LONG` ones: no long test is left alone at the end. The first
-one searches all objects of pytest's process, so it comes while there are few."""
+"""The longest files begin, then come the `LONG` ones: no long test is left alone at the end. The
+first one searches all objects of pytest's process, so it comes while there are few."""
 FILLING = (
     "rendezvous/test_torchrun.py",
     "wear/test_wear.py",
