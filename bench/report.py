@@ -130,7 +130,7 @@ def _ratio(row: Row, one: str, other: str) -> Text:
 
 def _aims(row: Row) -> Text:
     """How many of its targets the row meets."""
-    all_of = [verdict for verdict in verdicts(row) if not verdict.target.stretch]
+    all_of = verdicts(row)
     met = sum(verdict.met for verdict in all_of)
     if not all_of:
         return Text("-", style="dim")

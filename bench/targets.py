@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from .catalogue import GB, MB
-from .peers import OURS, PEERS, RAW
+from .catalogue import GB, KB, MB
+from .peers import OURS, PEERS
 
 if TYPE_CHECKING:
     from .rounds import Row
@@ -29,8 +29,6 @@ class Target:
     beside: tuple[str, ...] = ()
     points: tuple[int, ...] = ()
     """The points of the target; all points if empty."""
-    stretch: bool = False
-    """An extra goal beyond the required ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +56,7 @@ class Verdict:
     @property
     def aim(self) -> str:
         """The bound in words."""
-        stretch = " (stretch)" if self.target.stretch else ""
-        return (
-            f"{'at least' if self.row.more_is_better else 'at most'} {self.target.bound:g}{stretch}"
-        )
+        return f"{'at least' if self.row.more_is_better else 'at most'} {self.target.bound:g}"
 
     @property
     def said(self) -> str:
@@ -74,22 +69,35 @@ class Verdict:
         return {**aim, "measured": self.ratio, "met": self.met}
 
 
-_AS_RAW = Target(bound=2, beside=(RAW,))
-_RATE_AS_RAW = Target(bound=0.5, beside=(RAW,))
-_WAITS = (Target(bound=0.3), Target(bound=0.5, ours=NO_SPIN), _AS_RAW)
+_ONE_CALL = (
+    Target(bound=0.35, beside=("torch",)),
+    Target(bound=1, beside=("rpyc",)),
+    Target(bound=2.5, beside=("manager",)),
+    Target(bound=0.3, beside=("xoscar",)),
+    Target(bound=1, beside=("least",)),
+    Target(bound=0.35, ours=NO_SPIN, beside=("torch",)),
+)
+_REFERENCE = (Target(bound=0.4, beside=("torch",)), Target(bound=0.35, beside=("xoscar",)))
+_SMALL, _LARGE = (KB, 100 * KB), (10 * MB, GB)
 _MAPPED = (MB, 10 * MB, 100 * MB, GB)
 """Below these sizes, the round trip decides a fetch's time."""
 _MAPPED_BY_RAY = Target(bound=2, beside=("ray",), points=_MAPPED)
 
 TARGETS: dict[str, tuple[Target, ...]] = {
-    "call": _WAITS,
-    "in-flight": (Target(bound=3), Target(bound=5, stretch=True), _RATE_AS_RAW),
-    "one-way": (_RATE_AS_RAW,),
-    "remote-fetch": _WAITS,
-    "share": (Target(bound=0.3), _AS_RAW),
-    "share-fetch": (Target(bound=0.3), _AS_RAW),
-    "references": (Target(bound=0.2, beside=("ray",), points=(1_000,)),),
-    "values": (Target(bound=0.5, beside=TORCH), _AS_RAW),
+    "call": _ONE_CALL,
+    "in-flight": (Target(bound=2.5, beside=("torch",)), Target(bound=2.5, beside=("xoscar",))),
+    "remote-fetch": _REFERENCE,
+    "share": _REFERENCE,
+    "share-fetch": _REFERENCE,
+    "references": (
+        Target(bound=0.1, beside=("torch",), points=(1_000,)),
+        Target(bound=0.3, beside=("ray",), points=(1_000,)),
+        Target(bound=0.5, beside=("ray",), points=(100_000,)),
+    ),
+    "values": (
+        Target(bound=0.5, points=_SMALL),
+        Target(bound=0.5, beside=TORCH, points=_LARGE),
+    ),
     "frozen": (_MAPPED_BY_RAY, Target(bound=1 / 20, beside=TORCH, points=_MAPPED)),
     "frozen-read": (_MAPPED_BY_RAY,),
     "frozen-again": (_MAPPED_BY_RAY,),
