@@ -7,6 +7,7 @@ The exit code is 1 if farref itself failed at something. A full run takes about 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
 import time
 from pathlib import Path
@@ -19,7 +20,7 @@ from rich.text import Text
 
 from . import plots, report
 from .catalogue import BENCHMARKS, BY_NAME, Benchmark
-from .machine import machine
+from .machine import machine, one_core_busy
 from .peers import OURS, PEERS, Spec
 from .rounds import Plan, Row, Stage, measure
 
@@ -48,14 +49,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     plan = Plan(rounds=options.rounds)
     if options.quick:
         plan = Plan(rounds=min(options.rounds, 2), seconds=0.01, quick=True)
-    where = machine()
+    where = {**machine(), "one core busy": options.busy}
 
     def keep(rows: list[Row]) -> None:  # after each: an interrupted run keeps its rows
         if options.json is not None:
             report.save(report.as_json(rows, plan, where, present), options.json)
 
     chosen = [BY_NAME[name] for name in dict.fromkeys(options.names)] or list(BENCHMARKS)
-    rows = _run(chosen, present, plan, keep, options.minutes)
+    with one_core_busy() if options.busy else contextlib.nullcontext():
+        rows = _run(chosen, present, plan, keep, options.minutes)
     keep(rows)
     console = Console(width=200) if not console.is_terminal else console
     if rows:
@@ -93,6 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--rounds", type=int, default=7, help="the number of turns of each peer")
     add("--minutes", type=float, help="the time for all benchmarks, roughly")
     add("--quick", action="store_true", help="a quick look: two rounds, little work, small sizes")
+    add("--busy", action="store_true", help="another program keeps one core busy meanwhile")
     add("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     add("--plots", type=Path, metavar="FOLDER", help="draw PNGs (needs matplotlib)")
     add("--list", action="store_true", help="list the benchmarks and peers")

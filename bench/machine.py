@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import platform
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import psutil
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from .peers import Spec
 
@@ -26,6 +29,16 @@ def machine() -> dict[str, object]:
     }
 
 
+@contextlib.contextmanager
+def one_core_busy() -> Iterator[None]:
+    """Another program computes meanwhile, as much as one core allows."""
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as other:
+        try:
+            yield
+        finally:
+            other.kill()
+
+
 def versions(specs: Iterable[Spec]) -> dict[str, str]:
     """The version of each measured distribution."""
     return {spec.distribution: spec.version() for spec in specs}
@@ -38,6 +51,7 @@ def about(said: dict[str, object]) -> str:
     return (
         f"Python {said['python']}, {said['system']}, {said['cores']} cores ({said['cpu']}), "
         f"{gigabytes:.0f} GB; load {said['load at the start']} at the start"
+        + ("; another program keeps one core busy" if said.get("one core busy") else "")
     )
 
 

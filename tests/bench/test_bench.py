@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -19,7 +20,7 @@ from rich.console import Console
 from bench import growth, page, plots, report
 from bench.__main__ import main
 from bench.catalogue import BENCHMARKS, BY_NAME, size
-from bench.machine import machine
+from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
 from bench.report import reasons, shown, tables
 from bench.rounds import Plan, Row, Stage, measure
@@ -84,6 +85,18 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
         line = next(line for line in tables.splitlines() if line.startswith(f"| {each['title']} "))
         assert f"| {cell} ±" in " ".join(line.split()), name
     assert "raw, our base: no chain, chain-stepwise, alias-again, references, create-drop" in tables
+
+
+@pytest.mark.processes
+def test_a_core_can_be_kept_busy_meanwhile(capsys: pytest.CaptureFixture[str]) -> None:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    assert main(["call", "--quick", "--busy", "--peers", "base"]) == 0
+    assert "another program keeps one core busy" in capsys.readouterr().out
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime > before
+    others = set(psutil.Process().children())
+    with one_core_busy():
+        assert len(set(psutil.Process().children()) - others) == 1
+    assert set(psutil.Process().children()) <= others
 
 
 @pytest.mark.processes
