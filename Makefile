@@ -33,6 +33,8 @@ SIMULATE_OPTIONS =
 # What they tell `python -m bench` (names, --rounds N, --peers ...), or the script of the target.
 BENCH_OPTIONS =
 SCALE_OPTIONS =
+# What is measured with one core kept busy, too.
+OF_EACH_CALL = call in-flight remote-fetch share share-fetch
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
@@ -134,8 +136,9 @@ conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md
+bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md and benchmarks.md
 	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
+	$(BIN)/python -m bench $(OF_EACH_CALL) --busy --minutes 2 --json docs/bench-busy.json $(BENCH_OPTIONS)
 	$(BIN)/python -m bench.scale --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
 	$(BIN)/python -m bench.page
 

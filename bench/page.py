@@ -1,9 +1,10 @@
-"""Write the figures of docs/performance.md from the measurements: no figure is typed by hand.
+"""Write the figures of two pages from the measurements: no figure is typed by hand.
 
-    python -m bench.page                # from docs/bench.json and docs/bench-scale.json
-    python -m bench.page --check        # exit code 1 if the page says something else
+    python -m bench.page                # from the files docs/bench*.json
+    python -m bench.page --check        # exit code 1 if a page says something else
 
-`make bench-plots` measures. Each written part stands between two comments of the page.
+docs/performance.md has the targets, docs/benchmarks.md has everything. `make bench-plots` measures.
+Each written part stands between two comments of its page.
 """
 
 from __future__ import annotations
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 DOCS = Path(__file__).parent.parent / "docs"
-PAGE = DOCS / "performance.md"
 BEGIN, END = "<!-- {}: written by bench/page.py -->", "<!-- end of {} -->"
 UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
 
@@ -43,13 +43,16 @@ def benchmarks(run: dict[str, Any]) -> str:
     """The tables of ``python -m bench``."""
     rows = [Row.from_json(said) for said in run["results"]]
     tables = report.tables(rows, run["peers"], run["rounds"], markdown=True)
-    aims = report.targets(rows, markdown=True)
     pieces = [f"{report.heading(run)}.\n", *map(as_markdown, tables)]
-    if aims is not None:
-        pieces.append(as_markdown(aims))
     pieces.append("".join(f"- {line}\n" for line in report.reasons(rows)))
     pieces.append("![the benchmarks](bench.png)\n\n![what grows](bench-scaling.png)\n")
     return "\n".join(piece for piece in pieces if piece)
+
+
+def targets(run: dict[str, Any]) -> str:
+    """The judged targets of ``python -m bench``."""
+    aims = report.targets(map(Row.from_json, run["results"]), markdown=True)
+    return f"{report.heading(run)}.\n\n{'' if aims is None else as_markdown(aims)}"
 
 
 def scale(run: dict[str, Any]) -> str:
@@ -62,37 +65,41 @@ def scale(run: dict[str, Any]) -> str:
     return "\n".join([*pieces, "![scale](bench-scale.png)\n"])
 
 
-BLOCKS = {
-    "benchmarks": (DOCS / "bench.json", benchmarks),
-    "scale": (DOCS / "bench-scale.json", scale),
+PAGES = {
+    "performance.md": {"targets": ("bench.json", targets), "busy": ("bench-busy.json", targets)},
+    "benchmarks.md": {"benchmarks": ("bench.json", benchmarks), "scale": ("bench-scale.json", scale)},
 }
+"""Each page, and its blocks: the measurements, and the function that tells them."""
 
 
-def written(page: str) -> str:
-    """*page* with every block written anew from the figures."""
-    for name, (path, write) in BLOCKS.items():
-        begin, end = BEGIN.format(name), END.format(name)
+def written(name: str, page: str) -> str:
+    """*page*, which has this *name*, with every block written anew from the figures."""
+    for block, (kept, write) in PAGES[name].items():
+        begin, end = BEGIN.format(block), END.format(block)
         before, there, rest = page.partition(f"{begin}\n")
         _, closed, after = rest.partition(end)
         if not (there and closed):
-            raise SystemExit(f"{PAGE} has no block of {begin!r} up to {end!r}")
+            raise SystemExit(f"{name} has no block of {begin!r} up to {end!r}")
+        path = DOCS / kept
         known = path.exists()
-        block = write(json.loads(path.read_text(encoding="utf-8"))) if known else UNMEASURED
-        page = f"{before}{begin}\n\n{block}\n{end}{after}"
+        told = write(json.loads(path.read_text(encoding="utf-8"))) if known else UNMEASURED
+        page = f"{before}{begin}\n\n{told}\n{end}{after}"
     return page
 
 
 def main() -> None:
-    """Write or check the page."""
+    """Write or check the pages."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare; write nothing")
     options = parser.parse_args()
-    page = PAGE.read_text(encoding="utf-8")
-    wanted = written(page)
-    if not options.check:
-        PAGE.write_text(wanted, encoding="utf-8")
-    elif wanted != page:
-        sys.exit(f"{PAGE.name} differs from the measured figures: run `python -m bench.page`")
+    for name in PAGES:
+        path = DOCS / name
+        page = path.read_text(encoding="utf-8")
+        wanted = written(name, page)
+        if not options.check:
+            path.write_text(wanted, encoding="utf-8")
+        elif wanted != page:
+            sys.exit(f"{name} differs from the measured figures: run `python -m bench.page`")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from .catalogue import size
@@ -34,6 +35,8 @@ COLOURS = {
     "rpyc": "#2f8f8f",
     "dask": "#c98a2b",
 }
+STORY = ("call", "remote-fetch", "share")
+"""The benchmarks of the first picture of docs/performance.md."""
 LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
 
 
@@ -55,9 +58,19 @@ def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
     written = []
     if single:
         written.append(_bars(plt, single, folder / "bench.png"))
+    story = [_beside_peers(row) for row in single if row.benchmark.name in STORY]
+    if story:
+        written.append(_bars(plt, story, folder / "bench-story.png"))
     if lines:
         written.append(_lines(plt, lines, folder / "bench-scaling.png"))
     return written
+
+
+def _beside_peers(row: Row) -> Row:
+    """farref and the peers alone, the fastest first: neither its variants nor raw messages."""
+    names = [name for name in row.figures if name == OURS or not PEERS[name].ours]
+    names = [name for name in names if name != "thespian"]
+    return replace(row, figures={name: row.figures[name] for name in sorted(names, key=row.median)})
 
 
 def _grid(plt: Any, number: int, columns: int, height: float) -> tuple[Any, list[Any]]:

@@ -210,7 +210,7 @@ def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
     page.main()
     with pytest.raises(SystemExit, match="has no block"):
-        page.written("nothing")
+        page.written("performance.md", "nothing")
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
