@@ -67,7 +67,10 @@ def scale(run: dict[str, Any]) -> str:
 
 PAGES = {
     "performance.md": {"targets": ("bench.json", targets), "busy": ("bench-busy.json", targets)},
-    "benchmarks.md": {"benchmarks": ("bench.json", benchmarks), "scale": ("bench-scale.json", scale)},
+    "benchmarks.md": {
+        "benchmarks": ("bench.json", benchmarks),
+        "scale": ("bench-scale.json", scale),
+    },
 }
 """Each page, and its blocks: the measurements, and the function that tells them."""
 

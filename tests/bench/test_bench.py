@@ -353,7 +353,7 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     rows = [row(farref=[1.0, 2.0], ray=[3.0, 4.0])]
     rows += [Row(BY_NAME["references"], n, {"farref": [1.0, 2.0]}) for n in (1_000, 100_000)]
     drawn = plots.draw(rows, tmp_path)
-    assert [path.name for path in drawn] == ["bench.png", "bench-scaling.png"]
+    assert [path.name for path in drawn] == ["bench.png", "bench-story.png", "bench-scaling.png"]
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
