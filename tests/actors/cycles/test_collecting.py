@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RefActor, RRef, System, remote, rpc_sync
+from farref.actors.looking.metrics import text
 
 from ...bases import PROCESSES
 from ..conftest import GRACE
@@ -184,6 +185,22 @@ def test_a_ring_goes_when_nothing_reaches_it(system: System, owners: tuple[str, 
     assert nodes[0].rpc_sync().count() == 1
     nodes.clear()
     assert_goes(system, names)
+
+
+def test_the_metrics_tell_of_it(system: System) -> None:
+    before = system.counters(timeout=PATIENCE)
+    names = ids(ring_of("B", "C"))
+    assert_goes(system, names)
+    after = system.counters(timeout=PATIENCE)
+    assert sum(after[name].searches - before[name].searches for name in after) > 0
+    assert sum(after[name].collected - before[name].collected for name in after) >= len(names)
+    told = text("s", after, {}).splitlines()
+    for metric in ("searches_total", "collected_total", "search_pause_seconds"):
+        lines = [line.split() for line in told if line.startswith(f"farref_{metric}{{")]
+        shown = {line[0]: float(line[1]) for line in lines}
+        field = {"search_pause_seconds": "pause"}.get(metric, metric.removesuffix("_total"))
+        assert sorted(shown.values()) == sorted(getattr(each, field) for each in after.values())
+        assert max(shown.values()) > 0
 
 
 def test_a_list_over_workers_with_links_both_ways_goes(system: System) -> None:
