@@ -28,9 +28,6 @@ if TYPE_CHECKING:
     from .messages import Descriptor
     from .state import Tables
 
-_new = tuple.__new__
-"""Makes an id without the Python function in between that a named tuple has."""
-
 
 class Entries(msgspec.Struct):
     """The entries in the tables of one endpoint."""
@@ -238,17 +235,17 @@ class Entries(msgspec.Struct):
     def mint_rref(self) -> RRefId:
         """The id of a new object."""
         self.state.rrefs += 1
-        return _new(RRefId, (self.state.me, self.state.rrefs))
+        return RRefId(self.state.me, self.state.rrefs)
 
     def mint_fork(self) -> ForkId:
         """The id of a new fork."""
         self.state.forks += 1
-        return _new(ForkId, (self.state.me, self.state.forks))
+        return ForkId(self.state.me, self.state.forks)
 
     def mint_pin(self, rref: RRefId | None) -> CallId:
         """Mint the id of a call; it pins the object that it is called on until it is answered."""
         self.state.calls += 1
-        call = _new(CallId, (self.state.me, self.state.calls))
+        call = CallId(self.state.me, self.state.calls)
         if rref is not None:
             entry = self.entry(rref)
             entry.stamp += 1

@@ -460,7 +460,8 @@ class Endpoint(Shell):
         if self.ordered and task.occupies is not None:
             caller, number = task.code.issued or (task.sender, 0)
             if isinstance(task.message, Fetch):
-                caller, number = task.message.call
+                call = task.message.call
+                caller, number = call.caller, call.number
             if self.ran.get((task.occupies, caller), 0) >= number:
                 raise AssertionError(f"request {number} of {caller} was overtaken: {task.message}")
             self.ran[task.occupies, caller] = number
