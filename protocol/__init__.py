@@ -19,6 +19,7 @@ and a test reads the list::
     delivery    each message once and in order, over a network that loses and repeats
     packets     messages as bytes, and back
     shelves     what travels once between two endpoints, and by its place afterwards
+    empty       the empty tables that all entries share
     alias       the target of one object
     owner       the owner's view of one object
     user        a user's view of one object

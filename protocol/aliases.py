@@ -55,6 +55,7 @@ from msgspec.structs import replace
 
 from .alias import Alias
 from .effects import Lose, Loss, Refusal, Refuse, Send
+from .empty import EMPTY
 from .errors import ProtocolError
 from .messages import AliasRef, Canonical, Cargo, Create, Fetch, Invoke, Moved
 from .state import NOTHING, Relay
@@ -130,8 +131,9 @@ class Aliases(msgspec.Struct):
         if message.call.caller != sender:
             raise ProtocolError(f"{sender} asked by {message.call}, an id that is not its own")
         owner, lost = self.entries.own_or_await(message.rref)
+        owner.aliases = owner.aliases or {}
         owner.aliases[message.alias] = sender
-        owner.asking.append((sender, message.call))
+        owner.asking = (*owner.asking, (sender, message.call))
         effects = self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)
         return [*lost, *effects]
 
@@ -149,7 +151,7 @@ class Aliases(msgspec.Struct):
 
     def answer_asking(self, owner: Owner) -> list[Effect]:
         """The nature of this object is known: tell the owners of its aliases."""
-        asking, owner.asking = owner.asking, []
+        asking, owner.asking = owner.asking, ()
         answers: list[Effect] = [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
@@ -168,6 +170,7 @@ class Aliases(msgspec.Struct):
         owner = self.state.owners.get(message.rref)
         if owner is not None and owner.aliases.get(message.alias) == sender:
             del owner.aliases[message.alias]
+            owner.aliases = owner.aliases or EMPTY
         return []
 
     # ---- at the alias: its target is known

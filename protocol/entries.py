@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .effects import Lose, Send
+from .empty import EMPTY_SET
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
 from .messages import AliasGone
@@ -96,15 +97,14 @@ class Entries(msgspec.Struct):
         state = self.state
         user = state.users.get(rref)
         if user is None:
-            user = state.users[rref] = state.discipline.user(rref, owner)
-            user.born = state.now
-            user.lost = owner in state.dead
+            lost = bool(state.dead.firsts) and owner in state.dead
+            user = state.users[rref] = state.discipline.user(rref, owner, state.now, lost)
         return user
 
     def begin(self, rref: RRefId) -> Owner:
         """Begin the entry of an object that lives here."""
-        owner = self.state.owners[rref] = self.state.discipline.owner(rref)
-        owner.born = self.state.now
+        state = self.state
+        owner = state.owners[rref] = state.discipline.owner(rref, rref, state.now)
         return owner
 
     def check_mine(self, rref: RRefId) -> None:
@@ -175,6 +175,7 @@ class Entries(msgspec.Struct):
         if entry is None or request not in entry.pending:
             return []
         entry.pending.discard(request)
+        entry.pending = entry.pending or EMPTY_SET
         return self.after(entry, entry.settle())
 
     # ---- the end
@@ -249,5 +250,6 @@ class Entries(msgspec.Struct):
         if rref is not None:
             entry = self.entry(rref)
             entry.stamp += 1
+            entry.pending = entry.pending or set()
             entry.pending.add(call)
         return call
