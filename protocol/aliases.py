@@ -163,7 +163,8 @@ class Aliases(msgspec.Struct):
         """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
         if owner.alias is None or owner.alias.shown is None or to in self.state.dead:
             return None
-        return Moved(fork=self.references.fork(owner.alias.shown, to), path=owner.alias.path)
+        fork = self.references.fork((owner.alias.shown,), to)[0]
+        return Moved(fork=fork, path=owner.alias.path)
 
     def receive_alias_gone(self, sender: WorkerId, message: AliasGone) -> list[Effect]:
         """An alias of *sender* no longer stands for an object of this endpoint."""
@@ -292,7 +293,7 @@ class Aliases(msgspec.Struct):
         del self.state.relayed[call]
         if caller in self.state.dead:
             return self.loans.end(call, replies=True)[1]
-        shared = tuple(self._share_back(each, caller, call) for each in cargo.descriptors)
+        shared = tuple(self._share_back(each, call) for each in cargo.descriptors)
         owner = self.state.owners.get(relay.alias)
         alias = owner.alias if owner is not None else None
         moved = None
@@ -306,9 +307,8 @@ class Aliases(msgspec.Struct):
         answer = Cargo(payload=None if waited else cargo.payload, descriptors=shared)
         return self.requests.reply(call, answer, relayed=True, moved=moved)
 
-    def _share_back(self, descriptor: Descriptor, caller: WorkerId, call: CallId) -> Descriptor:
-        rref, references = descriptor.rref, self.references
-        back = references.give_back(rref, call) or references.fork(rref, caller, lost=True)
+    def _share_back(self, descriptor: Descriptor, call: CallId) -> Descriptor:
+        back = self.references.give((descriptor.rref,), call)[0]
         return replace(back, name=descriptor.name or back.name)
 
     # ---- the end

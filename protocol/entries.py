@@ -145,6 +145,28 @@ class Entries(msgspec.Struct):
             name.handles += 1
         self.entry(rref if name is None else name.canonical).handles += 1
 
+    def hold_all(self, rrefs: Iterable[RRefId]) -> None:
+        """`hold` each of *rrefs*."""
+        state = self.state
+        for rref in rrefs:
+            user = state.users.get(rref)
+            if user is None or rref in state.names:
+                self.hold(rref)
+            else:  # nearly always
+                user.handles += 1
+
+    def drop_all(self, rrefs: Iterable[RRefId]) -> list[Effect]:
+        """`drop` each of *rrefs*."""
+        state = self.state
+        effects: list[Effect] = []
+        for rref in rrefs:
+            user = state.users.get(rref)
+            if user is not None and user.handles > 1 and rref not in state.names:
+                user.handles -= 1  # so the entry stays
+            else:
+                effects += self.drop(rref)
+        return effects
+
     def drop(self, rref: RRefId) -> list[Effect]:
         """One handle of *rref* is gone."""
         name = self.state.names.get(rref)
@@ -161,12 +183,14 @@ class Entries(msgspec.Struct):
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message has been handled: release its references."""
         effects: list[Effect] = []
+        users = self.state.users
         for descriptor in descriptors:
-            entry = self.entry(descriptor.rref)
+            entry = users.get(descriptor.rref) or self.entry(descriptor.rref)
             if entry.messages == 0:
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
-            effects += self.after(entry, entry.settle())
+            if not entry.handles:  # they keep it
+                effects += self.after(entry, entry.settle())
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
@@ -199,7 +223,8 @@ class Entries(msgspec.Struct):
 
     def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
         """Take *entry* out of the tables if nothing keeps it any more."""
-        effects = self.sendable(effects)
+        if effects and self.state.dead.firsts:
+            effects = self.sendable(effects)
         if entry.unused:
             if isinstance(entry, User):
                 self.state.users.pop(entry.rref, None)

@@ -111,7 +111,7 @@ class LendingUser(User):
 
     @property
     def counted(self) -> bool:
-        return self.made or self.confirmed
+        return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)

@@ -58,12 +58,10 @@ class Loans(msgspec.Struct):
             if any(each.rref == rref for each in descriptors)
         ]
 
-    def find(self, rref: RRefId, call: CallId) -> Descriptor | None:
-        """The loan of *rref* for *call*, which runs here."""
-        for loan in loans_among(self.state.serving.get(call, ())):
-            if loan.rref == rref:
-                return loan
-        return None
+    def lent_for(self, call: CallId) -> dict[RRefId, Descriptor]:
+        """The loans for *call*, which runs here, by their objects; the first of each."""
+        descriptors = self.state.serving.get(call, ())
+        return {loan.rref: loan for loan in reversed(loans_among(descriptors))}
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
         """A request has been handled: release its references, and settle the loans in it."""

@@ -133,7 +133,6 @@ QUESTIONS = {
     "blocker",
     "borrowed",
     "canonical",
-    "give_back",
     "how",
     "minted",
     "owner_of",

@@ -267,7 +267,10 @@ ALIAS = {
             "effects += self.entries.release(message.cargo.descriptors)",
         ),
         in_context(
-            "gives nothing back through", "_share_back", "references.give_back(rref, call) or", ""
+            "gives nothing back through",
+            "_share_back",
+            "give((descriptor.rref,), call)",
+            "fork((descriptor.rref,), call.caller, lost=True)",
         ),
     ),
     "aliases/a_refused_call": (
@@ -281,8 +284,8 @@ ALIAS = {
         in_context(
             "cannot pass back what is lost",
             "_share_back",
-            "rref, caller, lost=True",
-            "rref, caller",
+            "give((descriptor.rref,), call)",
+            "fork((descriptor.rref,), call.caller)",
         ),
     ),
 }
