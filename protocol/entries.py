@@ -161,10 +161,12 @@ class Entries(msgspec.Struct):
         effects: list[Effect] = []
         for rref in rrefs:
             user = state.users.get(rref)
-            if user is not None and user.handles > 1 and rref not in state.names:
-                user.handles -= 1  # so the entry stays
-            else:
+            if user is None or rref in state.names or not (user.handles > 1 or user.messages):
                 effects += self.drop(rref)
+            elif user.handles == 0:
+                raise AssertionError(f"{rref} has no handle to drop")
+            else:  # something else keeps the entry
+                user.handles -= 1
         return effects
 
     def drop(self, rref: RRefId) -> list[Effect]:
@@ -225,6 +227,8 @@ class Entries(msgspec.Struct):
         """Take *entry* out of the tables if nothing keeps it any more."""
         if effects and self.state.dead.firsts:
             effects = self.sendable(effects)
+        if entry.handles or entry.messages:
+            return effects  # nearly always
         if entry.unused:
             if isinstance(entry, User):
                 self.state.users.pop(entry.rref, None)

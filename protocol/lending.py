@@ -176,8 +176,10 @@ class LendingUser(User):
                 return True, []
             self.known = without(self.known, fork)
             return False, []
-        covered = self.confirmed or any(other.counted for other in self.loans.values())
-        if not self.in_use or covered or loan.lender is None:
+        if not self.in_use or loan.lender is None:
+            return False, []
+        covered = self.known or any(other.counted for other in self.loans.values())
+        if covered:
             return False, []
         self.owed = self.owed or {}
         self.owed[fork] = loan.lender

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Delete, Descriptor
+    from .owner import Owner
     from .state import Tables
+    from .user import User
 
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
@@ -96,7 +98,8 @@ class Loans(msgspec.Struct):
         self, sender: WorkerId, rref: RRefId, fork: ForkId, report: Report | None
     ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
-        entry = self.entries.find(rref)
+        state = self.state
+        entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
         if entry is None:
             return []  # its owner died
         if report is not None:

@@ -126,9 +126,9 @@ LENDING = {
         ),
     ),
     "mutual lending [lend]": (
-        _user("holds what is covered", "_hold_on", "covered or", ""),
-        _user("is covered by nothing but the owner", "_hold_on", "self.confirmed or", "False and"),
-        _user("asks though it is counted", "_hold_on", "self.confirmed or", ""),
+        _user("holds what is covered", "_hold_on", "if covered:", "if False:"),
+        _user("is covered by nothing but the owner", "_hold_on", "self.known or", "False and"),
+        _user("asks though it is counted", "_hold_on", "self.known or", ""),
         _user("asks twice", "_ask", "if self.requested is not None:", "if False:"),
     ),
     "a created object's lender dies, and the borrower keeps [lend]": (
