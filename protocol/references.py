@@ -83,7 +83,8 @@ class References(msgspec.Struct):
     ) -> list[Owner | User]:
         """The entry behind each of *rrefs*."""
         state = self.state
-        self.entries.check_alive(to)
+        if rrefs:  # a message without any is no matter of this machine
+            self.entries.check_alive(to)
         found: list[Owner | User] = []
         for rref in rrefs:
             entry = state.users.get(rref)
@@ -113,8 +114,6 @@ class References(msgspec.Struct):
 
         A reference that was lent for that very call is given back, and any other one is forked.
         """
-        if not rrefs:
-            return ()  # so the caller may be dead
         lent = self.loans.lent_for(call)
         back: dict[RRefId, Descriptor] = {}
         for rref in rrefs if lent else ():

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 import msgspec
 
+from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
 from .cached import REDUCERS, CachedFunction
@@ -59,7 +60,7 @@ FUNCTION = "f"
 DEFINABLE = (FunctionType, type, CachedFunction)
 """The types of the things that are pickled by value, if their names are not enough."""
 
-MAX_REFERENCES = 1_000_000
+MAX_REFERENCES = columns.MOST
 """Objects that one message may refer to."""
 
 

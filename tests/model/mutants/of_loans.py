@@ -1,6 +1,8 @@
 """Rules of an endpoint's loans and creations: their ends, reports, and losses."""
 
-from .mutant import in_context
+from farref.protocol.references import References
+
+from .mutant import Mutant, in_context
 
 LOANS = {
     "lending/a_returned_reference": (
@@ -11,7 +13,10 @@ LOANS = {
             "(call, next(iter(self.state.serving.values()), ()))",
         ),
         in_context(
-            "gives back another reference", "give", "lent.get(found)", "next(iter(lent.values()))"
+            "gives back another reference",
+            "give",
+            "lent.get(found)",
+            "next(reversed(lent.values()))",
         ),
     ),
     "lent and given back [lend]": (
@@ -131,7 +136,13 @@ LOANS = {
         ),
     ),
     "lent by the owner to a creation, and kept [lend]": (
-        in_context("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
+        Mutant(
+            "lends as if there came a reply",
+            References,
+            "lend",
+            "replies=replies)",
+            "replies=True)",
+        ),
     ),
     "lending/covered_by_another_loan": (
         in_context(
