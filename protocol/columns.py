@@ -104,8 +104,8 @@ def join(cargo: Cargo) -> None:
         numbers, forks = list(accumulate(each.numbers)), list(accumulate(each.forks))
         if len(numbers) != len(forks) or not numbers:
             raise ProtocolError("its references are malformed: the columns differ in length")
-        least, most = min(min(numbers), min(forks)), max(max(numbers), max(forks))
-        if least < 0 or most >= LARGEST:
+        both = (*numbers, *forks)
+        if min(both) < 0 or max(both) >= LARGEST:
             raise ProtocolError("its references are malformed: a number is out of range")
         creator, minter, owner, parent = each.creator, each.minter, each.owner, each.parent
         passing, counted, name = each.passing, each.counted, each.name

@@ -40,7 +40,10 @@ LOANS = {
             "self.state.serving.get(call, ())",
         ),
         in_context(
-            "holds what a request brought", "end", "self.entries.release(descriptors)", "[]"
+            "holds what a request brought",
+            "end",
+            "self.entries.release(descriptors, loans_end=True)",
+            "[]",
         ),
         in_context("settles no loan", "end", "if user is not None:", "if False:"),
         in_context(
