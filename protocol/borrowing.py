@@ -140,7 +140,7 @@ class BorrowingUser(User):
         if held:
             self.reported = added(self.reported, fork)
         report = Report(rref=self.rref, fork=fork, owner=self.owner, held=held, borrowers=table)
-        return report if held or table or not replies else None, self.settle()
+        return report if held or table or not replies else None, []
 
     def _hold_on(self) -> tuple[bool, tuple[tuple[ForkId, WorkerId], ...]]:
         """The guardian's call has run: returns whether the entry is still in use, and its table."""

@@ -16,7 +16,7 @@ from .effects import Lose, Send
 from .empty import EMPTY_SET
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
-from .messages import AliasGone, Passing
+from .messages import AliasGone
 from .owner import Owner
 from .state import Name
 from .user import User
@@ -182,23 +182,15 @@ class Entries(msgspec.Struct):
         entry.handles -= 1
         return self.after(entry, entry.settle())
 
-    def release(
-        self, descriptors: Iterable[Descriptor], *, loans_end: bool = False
-    ) -> list[Effect]:
-        """A message has been handled: release its references.
-
-        With *loans_end* the loans among them are to end next, and each settles its entry then.
-        """
+    def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
+        """A message has been handled: release its references."""
         effects: list[Effect] = []
         users = self.state.users
         for descriptor in descriptors:
-            user = users.get(descriptor.rref)
-            entry = user or self.entry(descriptor.rref)
+            entry = users.get(descriptor.rref) or self.entry(descriptor.rref)
             if entry.messages == 0:
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
-            if loans_end and user is not None and descriptor.passing is Passing.LOAN:
-                continue
             if not entry.handles:  # they keep it
                 effects += self.after(entry, entry.settle())
         return effects

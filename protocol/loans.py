@@ -70,7 +70,7 @@ class Loans(msgspec.Struct):
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
-        effects = self.entries.release(descriptors, loans_end=True)
+        effects = self.entries.release(descriptors)
         reports: list[Report] = []
         for loan in loans_among(descriptors):
             user = self.state.users.get(loan.rref)

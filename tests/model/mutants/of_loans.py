@@ -40,10 +40,7 @@ LOANS = {
             "self.state.serving.get(call, ())",
         ),
         in_context(
-            "holds what a request brought",
-            "end",
-            "self.entries.release(descriptors, loans_end=True)",
-            "[]",
+            "holds what a request brought", "end", "self.entries.release(descriptors)", "[]"
         ),
         in_context("settles no loan", "end", "if user is not None:", "if False:"),
         in_context(
