@@ -171,7 +171,7 @@ def weight(make: Callable[[int], object]) -> tuple[float, float]:
             )
     finally:
         tracemalloc.stop()
-    return tuple(round((b - a) / 10_000, 1) for a, b in zip(*found, strict=True))  # type: ignore[return-value]  # two of them
+    return tuple(round((b - a) / 10_000, 1) for a, b in zip(*found, strict=True))
 
 
 def test_what_a_reference_takes_at_its_holder() -> None:
