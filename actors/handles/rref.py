@@ -122,7 +122,7 @@ class RRef(Reference, Generic[T]):
 
     @property
     def id(self) -> RRefId:
-        """The object's id: (creator, number). The same for every handle of the object."""
+        """The object's id: its `creator` and `number`. The same for every handle of the object."""
         return self._id
 
     def canonical(self) -> RRefId | None:

@@ -476,6 +476,7 @@ class Server:
                 cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
+            del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:

@@ -41,6 +41,10 @@ def nothing(*_: object) -> None:
     pass
 
 
+def same(refs: list[RRef[Thing]]) -> list[RRef[Thing]]:
+    return refs
+
+
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
     with System("farrefBase", timeout=20) as system:
@@ -82,12 +86,19 @@ def sent(system: System) -> tuple[Any, Any]:
     return counters["program"], counters["C"]
 
 
-def test_one_call_and_one_reply_and_few_bytes(system: System) -> None:
-    """However many references there are, and those that are not kept send no message."""
-    refs = farref.rpc_sync("B", make, (MANY,))
+@pytest.mark.parametrize("function", [nothing, same])
+@pytest.mark.parametrize("mine", [True, False])
+def test_one_call_and_one_reply(system: System, function: Any, mine: bool) -> None:
+    """However many references there are. Those that the callee does not keep send no message.
+
+    The reply that gave loans back once had their handles until it had left. So they looked kept,
+    and each of them sent four messages.
+    """
+    refs = make(MANY) if mine else farref.rpc_sync("B", make, (MANY,))
     until(system, lambda: False, 0.2)
     before, there = sent(system)
-    farref.rpc_sync("C", nothing, (refs,))
+    farref.rpc_sync("C", function, (refs,))
+    until(system, lambda: False, 0.1)
     after, here = sent(system)
     assert dict(after.user) == {**before.user, "Call": before.user["Call"] + 1}
     assert here.user["Reply"] == there.user.get("Reply", 0) + 1
