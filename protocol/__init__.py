@@ -17,8 +17,10 @@ and a test reads the list::
     store       a table of bytes that endpoints share
     room        limits the messages that a sender sends before its receiver takes them
     delivery    each message once and in order, over a network that loses and repeats
+    columns     many references of one message, in columns
     packets     messages as bytes, and back
     shelves     what travels once between two endpoints, and by its place afterwards
+    empty       the empty tables that all entries share
     alias       the target of one object
     owner       the owner's view of one object
     user        a user's view of one object

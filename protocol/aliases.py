@@ -55,6 +55,7 @@ from msgspec.structs import replace
 
 from .alias import Alias
 from .effects import Lose, Loss, Refusal, Refuse, Send
+from .empty import EMPTY
 from .errors import ProtocolError
 from .messages import AliasRef, Canonical, Cargo, Create, Fetch, Invoke, Moved
 from .state import NOTHING, Relay
@@ -130,8 +131,9 @@ class Aliases(msgspec.Struct):
         if message.call.caller != sender:
             raise ProtocolError(f"{sender} asked by {message.call}, an id that is not its own")
         owner, lost = self.entries.own_or_await(message.rref)
+        owner.aliases = owner.aliases or {}
         owner.aliases[message.alias] = sender
-        owner.asking.append((sender, message.call))
+        owner.asking = (*owner.asking, (sender, message.call))
         effects = self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)
         return [*lost, *effects]
 
@@ -149,7 +151,7 @@ class Aliases(msgspec.Struct):
 
     def answer_asking(self, owner: Owner) -> list[Effect]:
         """The nature of this object is known: tell the owners of its aliases."""
-        asking, owner.asking = owner.asking, []
+        asking, owner.asking = owner.asking, ()
         answers: list[Effect] = [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
             for to, call in asking
@@ -161,13 +163,15 @@ class Aliases(msgspec.Struct):
         """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
         if owner.alias is None or owner.alias.shown is None or to in self.state.dead:
             return None
-        return Moved(fork=self.references.fork(owner.alias.shown, to), path=owner.alias.path)
+        fork = self.references.fork((owner.alias.shown,), to)[0]
+        return Moved(fork=fork, path=owner.alias.path)
 
     def receive_alias_gone(self, sender: WorkerId, message: AliasGone) -> list[Effect]:
         """An alias of *sender* no longer stands for an object of this endpoint."""
         owner = self.state.owners.get(message.rref)
         if owner is not None and owner.aliases.get(message.alias) == sender:
             del owner.aliases[message.alias]
+            owner.aliases = owner.aliases or EMPTY
         return []
 
     # ---- at the alias: its target is known
@@ -289,7 +293,7 @@ class Aliases(msgspec.Struct):
         del self.state.relayed[call]
         if caller in self.state.dead:
             return self.loans.end(call, replies=True)[1]
-        shared = tuple(self._share_back(each, caller, call) for each in cargo.descriptors)
+        shared = tuple(self._share_back(each, call) for each in cargo.descriptors)
         owner = self.state.owners.get(relay.alias)
         alias = owner.alias if owner is not None else None
         moved = None
@@ -303,9 +307,8 @@ class Aliases(msgspec.Struct):
         answer = Cargo(payload=None if waited else cargo.payload, descriptors=shared)
         return self.requests.reply(call, answer, relayed=True, moved=moved)
 
-    def _share_back(self, descriptor: Descriptor, caller: WorkerId, call: CallId) -> Descriptor:
-        rref, references = descriptor.rref, self.references
-        back = references.give_back(rref, call) or references.fork(rref, caller, lost=True)
+    def _share_back(self, descriptor: Descriptor, call: CallId) -> Descriptor:
+        back = self.references.give((descriptor.rref,), call)[0]
         return replace(back, name=descriptor.name or back.name)
 
     # ---- the end

@@ -45,6 +45,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .effects import Effect, Send
+from .empty import EMPTY, added, without
 from .lending import LendingOwner
 from .messages import Delete, ForkRequest, Grip, NotifyRefRemoved, Passing, RefRemoved, Report
 from .user import User
@@ -52,6 +53,7 @@ from .user import User
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from .empty import Few
     from .ids import ForkId, RRefId, WorkerId
     from .messages import Ack, Descriptor
 
@@ -60,8 +62,6 @@ Borrowers = Iterable[tuple["ForkId", "WorkerId"]]
 
 class BorrowingOwner(LendingOwner):
     """An owner's view of an object with watched borrowers."""
-
-    __slots__ = ()
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """Merge first, then unpin."""
@@ -79,6 +79,7 @@ class BorrowingOwner(LendingOwner):
 
     def _merge(self, borrowers: Borrowers) -> list[Effect]:
         new = [(fork, worker) for fork, worker in borrowers if fork not in self.forks]
+        self.forks = self.forks or {}
         self.forks.update(new)
         self.stamp += len(new)
         return [self._notify(fork, worker) for fork, worker in new]
@@ -90,19 +91,15 @@ class BorrowingOwner(LendingOwner):
 class BorrowingUser(User):
     """A user's or a borrower's view of one reference."""
 
-    __slots__ = ("announcing", "borrowers", "guardian", "reported")
-
-    def __init__(self, rref: RRefId, owner: WorkerId) -> None:
-        super().__init__(rref, owner)
-        self.guardian: ForkId | None = None
-        """The loan that covers this endpoint until its call has run."""
-        self.reported: set[ForkId] = set()
-        """Loans reported as held, of which the owner has not notified this endpoint yet."""
-        self.borrowers: dict[ForkId, WorkerId] = {}
-        """The table: the endpoints that borrowed from here, or further down, and still hold the
-        object."""
-        self.announcing = False
-        """The outstanding request is an announcement: it pins no parent."""
+    guardian: ForkId | None = None
+    """The loan that covers this endpoint until its call has run."""
+    reported: Few = ()
+    """Loans reported as held, of which the owner has not notified this endpoint yet."""
+    borrowers: dict[ForkId, WorkerId] = EMPTY
+    """The table: the endpoints that borrowed from here, or further down, and still hold the
+    object."""
+    announcing: bool = False
+    """The outstanding request is an announcement: it pins no parent."""
 
     # ---- at the lender
 
@@ -114,10 +111,13 @@ class BorrowingUser(User):
         """Merge first, then unpin."""
         if self.children.get(fork) == sender:
             if report is not None:
-                self.borrowers.update(report.borrowers)
+                table = self.borrowers or {}
+                table.update(report.borrowers)
                 if report.held:
-                    self.borrowers[fork] = sender
+                    table[fork] = sender
+                self.borrowers = table or EMPTY
             del self.children[fork]
+            self.children = self.children or EMPTY
         return self.settle()
 
     # ---- at the borrower
@@ -138,7 +138,7 @@ class BorrowingUser(User):
         """Only the guardian has a report."""
         held, table = self._hold_on() if self.guardian == fork else (False, ())
         if held:
-            self.reported.add(fork)
+            self.reported = added(self.reported, fork)
         report = Report(rref=self.rref, fork=fork, owner=self.owner, held=held, borrowers=table)
         return report if held or table or not replies else None, []
 
@@ -152,12 +152,12 @@ class BorrowingUser(User):
         return self.in_use, self._take_table()
 
     def _take_table(self) -> tuple[tuple[ForkId, WorkerId], ...]:
-        table, self.borrowers = tuple(sorted(self.borrowers.items())), {}
+        table, self.borrowers = tuple(sorted(self.borrowers.items())), EMPTY
         return table
 
     def notified(self, fork: ForkId) -> list[Effect]:
         """The owner counts the loan *fork*, and wants a report of this entry's end."""
-        self.reported.discard(fork)
+        self.reported = without(self.reported, fork)
         return self._know(fork) + self.settle()
 
     def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
@@ -175,7 +175,9 @@ class BorrowingUser(User):
 
     def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
         """The lender that got this table has died, maybe before it could pass the table on."""
-        self.borrowers.update(borrowers)
+        table = self.borrowers or {}
+        table.update(borrowers)
+        self.borrowers = table or EMPTY
         self.stamp += 1
         return self._announce(mint) + self.settle()
 
@@ -187,14 +189,15 @@ class BorrowingUser(User):
         return [Send(self.owner, ForkRequest(rref=self.rref, fork=self.requested))]
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        self.borrowers = {fork: who for fork, who in self.borrowers.items() if who != worker}
+        table = {fork: who for fork, who in self.borrowers.items() if who != worker}
+        self.borrowers = table or EMPTY
         return super().forget(worker)
 
     def lose(self) -> None:
         super().lose()
         self.guardian = None
-        self.reported.clear()
-        self.borrowers.clear()
+        self.reported = ()
+        self.borrowers = EMPTY
         self.announcing = False
 
     @property
@@ -210,7 +213,7 @@ class BorrowingUser(User):
 
     def grip(self, by: Iterable[RRefId]) -> Grip:
         """A reported loan is a fork that the owner counts already, or will count."""
-        forks = tuple(sorted(self.known | self.reported))
+        forks = tuple(sorted({*self.known, *self.reported}))
         others = tuple(sorted(self.borrowers.items()))
         return replace(super().grip(by), forks=forks, others=others)
 

@@ -8,8 +8,8 @@ shell to carry out, in order. It is not thread-safe; the shell calls it under on
 The way of a reference, seen from both ends::
 
     sender                                      receiver
-    fork(rref, to) -> Descriptor                receive(message) accepts every descriptor:
-      for each reference while pickling           each holds its entry once ("arrive")
+    fork_all(rrefs, to) -> Descriptors          receive(message) accepts every descriptor:
+      for the references in a pickled value       each holds its entry once ("arrive")
     tell / call / create / ... -> Send          hold(rref) for each handle unpickled
       or abandon(descriptors), if the message   release(descriptors) when the message has
       could not be pickled or sent                been handled, unpickled or not; those of a
@@ -76,7 +76,7 @@ from .state import Tables
 from .survey import Surveys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
@@ -127,9 +127,9 @@ class Context:
         owner.handles = 1
         return rref
 
-    def hold(self, rref: RRefId) -> None:
-        """One more handle of *rref* lives in this process."""
-        self.entries.hold(rref)
+    def hold(self, *rrefs: RRefId) -> None:
+        """One more handle of each of *rrefs* lives in this process."""
+        self.entries.hold_all(rrefs)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
         """Count one more handle of a named reference that arrived; its message holds it."""
@@ -137,8 +137,7 @@ class Context:
 
     def drop(self, *rrefs: RRefId) -> list[Effect]:
         """One handle of each of *rrefs* is gone."""
-        drop = self.entries.drop
-        return self._finish([effect for rref in rrefs for effect in drop(rref)])
+        return self._finish(self.entries.drop_all(rrefs))
 
     def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
         """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
@@ -146,15 +145,27 @@ class Context:
         Raises `OwnerDiedError` if the object is lost; with *lost*, for answers, it does not. So a
         value comes although a reference in it is lost. The use of that reference raises the error.
         """
-        return self._references.fork(rref, to, lost=lost)
+        return self.fork_all((rref,), to, lost=lost)[0]
+
+    def fork_all(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+    ) -> tuple[Descriptor, ...]:
+        """`fork` all of *rrefs*, or none if it raises an error."""
+        return self._references.fork(rrefs, to, lost=lost)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
-        return self._references.lend(rref, to, replies=replies)
+        return self.lend_all((rref,), to, replies=replies)[0]
 
-    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
-        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
-        return self._references.give_back(rref, call)
+    def lend_all(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool = True
+    ) -> tuple[Descriptor, ...]:
+        """`lend` all of *rrefs*, or none if it raises an error."""
+        return self._references.lend(rrefs, to, replies=replies)
+
+    def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
+        """Share *rrefs* in the reply to *call*: give its loans back, and fork the others."""
+        return self._references.give(rrefs, call)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """Undo forks whose message could not be pickled, or never left."""

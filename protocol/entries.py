@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .effects import Lose, Send
+from .empty import EMPTY_SET
 from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
 from .messages import AliasGone
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from .effects import Effect
     from .messages import Descriptor
     from .state import Tables
-
-_new = tuple.__new__
-"""Makes an id without the Python function in between that a named tuple has."""
 
 
 class Entries(msgspec.Struct):
@@ -99,15 +97,14 @@ class Entries(msgspec.Struct):
         state = self.state
         user = state.users.get(rref)
         if user is None:
-            user = state.users[rref] = state.discipline.user(rref, owner)
-            user.born = state.now
-            user.lost = owner in state.dead
+            lost = bool(state.dead.firsts) and owner in state.dead
+            user = state.users[rref] = state.discipline.user(rref, owner, state.now, lost)
         return user
 
     def begin(self, rref: RRefId) -> Owner:
         """Begin the entry of an object that lives here."""
-        owner = self.state.owners[rref] = self.state.discipline.owner(rref)
-        owner.born = self.state.now
+        state = self.state
+        owner = state.owners[rref] = state.discipline.owner(rref, rref, state.now)
         return owner
 
     def check_mine(self, rref: RRefId) -> None:
@@ -148,6 +145,30 @@ class Entries(msgspec.Struct):
             name.handles += 1
         self.entry(rref if name is None else name.canonical).handles += 1
 
+    def hold_all(self, rrefs: Iterable[RRefId]) -> None:
+        """`hold` each of *rrefs*."""
+        state = self.state
+        for rref in rrefs:
+            user = state.users.get(rref)
+            if user is None or rref in state.names:
+                self.hold(rref)
+            else:  # nearly always
+                user.handles += 1
+
+    def drop_all(self, rrefs: Iterable[RRefId]) -> list[Effect]:
+        """`drop` each of *rrefs*."""
+        state = self.state
+        effects: list[Effect] = []
+        for rref in rrefs:
+            user = state.users.get(rref)
+            if user is None or rref in state.names or not (user.handles > 1 or user.messages):
+                effects += self.drop(rref)
+            elif user.handles == 0:
+                raise AssertionError(f"{rref} has no handle to drop")
+            else:  # something else keeps the entry
+                user.handles -= 1
+        return effects
+
     def drop(self, rref: RRefId) -> list[Effect]:
         """One handle of *rref* is gone."""
         name = self.state.names.get(rref)
@@ -164,12 +185,14 @@ class Entries(msgspec.Struct):
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message has been handled: release its references."""
         effects: list[Effect] = []
+        users = self.state.users
         for descriptor in descriptors:
-            entry = self.entry(descriptor.rref)
+            entry = users.get(descriptor.rref) or self.entry(descriptor.rref)
             if entry.messages == 0:
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
-            effects += self.after(entry, entry.settle())
+            if not entry.handles:  # they keep it
+                effects += self.after(entry, entry.settle())
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
@@ -178,6 +201,7 @@ class Entries(msgspec.Struct):
         if entry is None or request not in entry.pending:
             return []
         entry.pending.discard(request)
+        entry.pending = entry.pending or EMPTY_SET
         return self.after(entry, entry.settle())
 
     # ---- the end
@@ -201,7 +225,10 @@ class Entries(msgspec.Struct):
 
     def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
         """Take *entry* out of the tables if nothing keeps it any more."""
-        effects = self.sendable(effects)
+        if effects and self.state.dead.firsts:
+            effects = self.sendable(effects)
+        if entry.handles or entry.messages:
+            return effects  # nearly always
         if entry.unused:
             if isinstance(entry, User):
                 self.state.users.pop(entry.rref, None)
@@ -238,19 +265,20 @@ class Entries(msgspec.Struct):
     def mint_rref(self) -> RRefId:
         """The id of a new object."""
         self.state.rrefs += 1
-        return _new(RRefId, (self.state.me, self.state.rrefs))
+        return RRefId(self.state.me, self.state.rrefs)
 
     def mint_fork(self) -> ForkId:
         """The id of a new fork."""
         self.state.forks += 1
-        return _new(ForkId, (self.state.me, self.state.forks))
+        return ForkId(self.state.me, self.state.forks)
 
     def mint_pin(self, rref: RRefId | None) -> CallId:
         """Mint the id of a call; it pins the object that it is called on until it is answered."""
         self.state.calls += 1
-        call = _new(CallId, (self.state.me, self.state.calls))
+        call = CallId(self.state.me, self.state.calls)
         if rref is not None:
             entry = self.entry(rref)
             entry.stamp += 1
+            entry.pending = entry.pending or set()
             entry.pending.add(call)
         return call

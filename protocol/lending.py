@@ -27,9 +27,12 @@ have sent a `ChildAck` to the parent of the requested one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from .effects import Effect, Send
+from .empty import EMPTY, without
 from .errors import ProtocolError
 from .messages import ForkRequest, Passing, Report
 from .owner import Owner
@@ -38,41 +41,41 @@ from .user import User
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .ids import ForkId, RRefId, WorkerId
+    from .ids import ForkId, WorkerId
     from .messages import ChildAck, Descriptor
 
 
 class LendingOwner(Owner):
     """An owner's view of an object that it also lends."""
 
-    __slots__ = ("lent",)
-
-    def __init__(self, rref: RRefId) -> None:
-        super().__init__(rref)
-        self.lent: dict[ForkId, WorkerId] = {}
-        """Loans for calls without an answer so far."""
+    lent: dict[ForkId, WorkerId] = EMPTY
+    """Loans for calls without an answer so far."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)
         if not replies:
             return Passing.FORK
+        self.lent = self.lent or {}
         self.lent[fork] = to
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
+        self.lent = self.lent or EMPTY
         return super().abandon(fork)
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """A held loan is a known fork by now, or even deleted."""
         if self.lent.get(fork) == sender:
             del self.lent[fork]
+            self.lent = self.lent or EMPTY
             if report is None or not report.held:
                 self.forks.pop(fork, None)
+                self.forks = self.forks or EMPTY
         return self.settle()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        self.lent = {fork: to for fork, to in self.lent.items() if to != worker}
+        self.lent = {fork: to for fork, to in self.lent.items() if to != worker} or EMPTY
         return super().forget(worker)
 
     @property
@@ -80,7 +83,7 @@ class LendingOwner(Owner):
         return not self.lent and super().at_rest
 
 
-class Loan(NamedTuple):
+class Loan(msgspec.Struct, frozen=True, gc=False):
     """A loan to this endpoint, for a call that runs here."""
 
     lender: WorkerId | None
@@ -92,17 +95,13 @@ class Loan(NamedTuple):
 class LendingUser(User):
     """A user's view of a reference that it borrows, lends, or both."""
 
-    __slots__ = ("lent", "loans", "made")
-
-    def __init__(self, rref: RRefId, owner: WorkerId) -> None:
-        super().__init__(rref, owner)
-        self.made = False
-        """This endpoint created the object, so the owner counts it as soon as it knows of the
-        object."""
-        self.lent: dict[ForkId, bool] = {}
-        """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
-        self.loans: dict[ForkId, Loan] = {}
-        """Loans that brought the reference here, for calls that still run."""
+    made: bool = False
+    """This endpoint created the object, so the owner counts it as soon as it knows of the
+    object."""
+    lent: dict[ForkId, bool] = EMPTY
+    """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
+    loans: dict[ForkId, Loan] = EMPTY
+    """Loans that brought the reference here, for calls that still run."""
 
     def create(self, fork: ForkId) -> None:
         super().create(fork)
@@ -112,16 +111,18 @@ class LendingUser(User):
 
     @property
     def counted(self) -> bool:
-        return self.made or self.confirmed
+        return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)
         if replies:
+            self.lent = self.lent or {}
             self.lent[fork] = False
         return Passing.LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
+        self.lent = self.lent or EMPTY
         return super().abandon(fork)
 
     def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
@@ -138,8 +139,10 @@ class LendingUser(User):
         """A held loan stays pinned until its `ChildAck`, unless that came first."""
         if self.children.get(fork) == sender:
             acknowledged = self.lent.pop(fork, False)
+            self.lent = self.lent or EMPTY
             if acknowledged or report is None or not report.held:
                 del self.children[fork]
+                self.children = self.children or EMPTY
         return self.settle()
 
     # ---- at the borrower
@@ -149,11 +152,13 @@ class LendingUser(User):
         if fork in self.children:
             return []  # lent to itself: its own pin would look like use, and it would ask the owner
         by_owner = lender == self.owner
+        self.loans = self.loans or {}
         self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         loan = self.loans.pop(fork, None)
+        self.loans = self.loans or EMPTY
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
         # A reply returns all loans that it does not name; without one, a held loan's `ChildAck`
         # follows.
@@ -167,13 +172,16 @@ class LendingUser(User):
     def _hold_on(self, fork: ForkId, loan: Loan) -> tuple[bool, list[Effect]]:
         """Whether the entry still needs the ending loan, and the request to send then."""
         if loan.lender == self.owner:
-            if self.known == {fork} and (self.in_use or self.requested is not None):
+            if self.known == (fork,) and (self.in_use or self.requested is not None):
                 return True, []
-            self.known.discard(fork)
+            self.known = without(self.known, fork)
             return False, []
-        covered = self.confirmed or any(other.counted for other in self.loans.values())
-        if not self.in_use or covered or loan.lender is None:
+        if not self.in_use or loan.lender is None:
             return False, []
+        covered = self.known or any(other.counted for other in self.loans.values())
+        if covered:
+            return False, []
+        self.owed = self.owed or {}
         self.owed[fork] = loan.lender
         return True, self._ask(fork)
 
@@ -196,13 +204,14 @@ class LendingUser(User):
         return effects
 
     def forget(self, worker: WorkerId) -> list[Effect]:
-        self.lent = {fork: ack for fork, ack in self.lent.items() if self.children[fork] != worker}
+        mine = {fork: ack for fork, ack in self.lent.items() if self.children[fork] != worker}
+        self.lent = mine or EMPTY
         return super().forget(worker)
 
     def lose(self) -> None:
         super().lose()
-        self.lent.clear()
-        self.loans.clear()
+        self.lent = EMPTY
+        self.loans = EMPTY
 
     @property
     def at_rest(self) -> bool:

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
     from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Delete, Descriptor
+    from .owner import Owner
     from .state import Tables
+    from .user import User
 
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
@@ -58,12 +60,10 @@ class Loans(msgspec.Struct):
             if any(each.rref == rref for each in descriptors)
         ]
 
-    def find(self, rref: RRefId, call: CallId) -> Descriptor | None:
-        """The loan of *rref* for *call*, which runs here."""
-        for loan in loans_among(self.state.serving.get(call, ())):
-            if loan.rref == rref:
-                return loan
-        return None
+    def lent_for(self, call: CallId) -> dict[RRefId, Descriptor]:
+        """The loans for *call*, which runs here, by their objects; the first of each."""
+        descriptors = self.state.serving.get(call, ())
+        return {loan.rref: loan for loan in reversed(loans_among(descriptors))}
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
         """A request has been handled: release its references, and settle the loans in it."""
@@ -98,7 +98,8 @@ class Loans(msgspec.Struct):
         self, sender: WorkerId, rref: RRefId, fork: ForkId, report: Report | None
     ) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
-        entry = self.entries.find(rref)
+        state = self.state
+        entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
         if entry is None:
             return []  # its owner died
         if report is not None:

@@ -49,7 +49,10 @@ from __future__ import annotations
 from collections import deque
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .effects import Effect, Free, Refusal, Refuse, Resume, Run, Send
+from .empty import EMPTY, EMPTY_SET
 from .errors import ProtocolError
 from .messages import Ack, ChildAck, Grip, Passing
 
@@ -65,75 +68,55 @@ MAX_QUEUED = 100_000
 NO_QUEUE: deque[tuple[WorkerId, ObjectRequest | Resume]] = deque(maxlen=0)
 """The queue of an object where no request waits, as on most objects: an empty deque of its own
 takes 760 bytes."""
-NOBODY: set[CallId] = set()
-"""The set of requests that stand aside, where there are none; it is never changed."""
 
 
-class Owner:
-    """One object that this endpoint owns, from the first message about it to `Free`."""
+class Owner(msgspec.Struct, gc=False, eq=False):
+    """One object that this endpoint owns, from the first message about it to `Free`.
 
-    __slots__ = (
-        "alias",
-        "aliases",
-        "aside",
-        "asking",
-        "born",
-        "created",
-        "forks",
-        "handles",
-        "label",
-        "messages",
-        "pending",
-        "queue",
-        "resolved",
-        "rref",
-        "running",
-        "serial",
-        "stamp",
-        "target",
-    )
+    Nothing in it leads back to it, so Python's garbage collector need not track it.
+    """
 
-    def __init__(self, rref: RRefId) -> None:
-        self.rref = rref
-        self.born = 0.0
-        """When the entry was made, by the shell's clock (`Tables.now`)."""
-        self.created = False
-        self.resolved = False
-        self.target: RRefId | None = None
-        """The object in whose queue the creating call waits, if it is a method call."""
-        self.handles = 0
-        """Live handles in this process."""
-        self.messages = 0
-        """Messages that hold the object until they have been handled."""
-        self.forks: dict[ForkId, WorkerId] = {}
-        """The known forks, and the present or future holder of each."""
-        self.pending: set[CallId] = set()
-        """This endpoint's own unanswered requests on the object."""
-        self.queue = NO_QUEUE
-        """The requests that wait for their turn: new ones, and those that can go on."""
-        self.running: CallId | None = None
-        """The request that has the object's turn."""
-        self.aside = NOBODY
-        """The requests that have begun and have no turn: they await, or line up to go on. If the
-        object is not serial, all that run."""
-        self.serial = True
-        """Whether requests take turns."""
-        self.alias: Alias | None = None
-        """The object's target, if its function returned a reference (see `aliases`)."""
-        self.aliases: dict[RRefId, WorkerId] = {}
-        """The reverse map: the objects that stand for this one, and the owner of each."""
-        self.asking: list[tuple[WorkerId, CallId]] = []
-        """The owners of aliases that wait to be told what this object is, and their questions."""
-        self.label = rref
-        """The greatest id of an alias on a way to this object."""
-        self.stamp = 0
-        """The references and requests that have come or left, and the forks counted since; see
-        `cycles`."""
+    rref: RRefId
+    label: RRefId
+    """The greatest id of an alias on a way to this object; at first its own."""
+    born: float = 0.0
+    """When the entry was made, by the shell's clock (`Tables.now`)."""
+    created: bool = False
+    resolved: bool = False
+    target: RRefId | None = None
+    """The object in whose queue the creating call waits, if it is a method call."""
+    handles: int = 0
+    """Live handles in this process."""
+    messages: int = 0
+    """Messages that hold the object until they have been handled."""
+    forks: dict[ForkId, WorkerId] = EMPTY
+    """The known forks, and the present or future holder of each."""
+    pending: set[CallId] = EMPTY_SET
+    """This endpoint's own unanswered requests on the object."""
+    queue: deque[tuple[WorkerId, ObjectRequest | Resume]] = NO_QUEUE
+    """The requests that wait for their turn: new ones, and those that can go on."""
+    running: CallId | None = None
+    """The request that has the object's turn."""
+    aside: set[CallId] = EMPTY_SET
+    """The requests that have begun and have no turn: they await, or line up to go on. If the
+    object is not serial, all that run."""
+    serial: bool = True
+    """Whether requests take turns."""
+    alias: Alias | None = None
+    """The object's target, if its function returned a reference (see `aliases`)."""
+    aliases: dict[RRefId, WorkerId] = EMPTY
+    """The reverse map: the objects that stand for this one, and the owner of each."""
+    asking: tuple[tuple[WorkerId, CallId], ...] = ()
+    """The owners of aliases that wait to be told what this object is, and their questions."""
+    stamp: int = 0
+    """The references and requests that have come or left, and the forks counted since; see
+    `cycles`."""
 
     # ---- holding the object
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: the owner is the parent, so the fork is known at once (G2)."""
+        self.forks = self.forks or {}
         self.forks[fork] = to
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
@@ -153,6 +136,7 @@ class Owner:
     def abandon(self, fork: ForkId) -> list[Effect]:
         """Undo a fork whose message never left."""
         del self.forks[fork]
+        self.forks = self.forks or EMPTY
         return self.settle()
 
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
@@ -164,6 +148,7 @@ class Owner:
         if descriptor.parent == me:
             # The owner shared with itself: its fork ends here.
             del self.forks[descriptor.fork]
+            self.forks = self.forks or EMPTY
             return []
         return [Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]
 
@@ -172,6 +157,7 @@ class Owner:
     def fork_request(self, sender: WorkerId, message: ForkRequest) -> list[Effect]:
         """unknown -> known."""
         self._check_unknown(message.fork)
+        self.forks = self.forks or {}
         self.forks[message.fork] = sender
         self.stamp += 1
         return [Send(sender, Ack(rref=self.rref, fork=message.fork))]
@@ -181,6 +167,7 @@ class Owner:
         self.check_delete(sender, message)
         for fork in message.forks:
             del self.forks[fork]
+        self.forks = self.forks or EMPTY
         return self.settle()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
@@ -201,6 +188,7 @@ class Owner:
         self.created = True
         self.target = message.target
         if sender != me:
+            self.forks = self.forks or {}
             self.forks[message.fork] = sender
         return self._refuse_self_waits()
 
@@ -293,6 +281,7 @@ class Owner:
             self.running = None
         elif call in self.aside:
             self.aside.discard(call)
+            self.aside = self.aside or EMPTY_SET
         else:
             raise AssertionError(f"{call} does not run on {self.rref}")
         return self._next() or self.settle()
@@ -328,6 +317,7 @@ class Owner:
             self.queue = NO_QUEUE
         if isinstance(request, Resume):
             self.aside.discard(request.call)
+            self.aside = self.aside or EMPTY_SET
             return [request]
         return [Run(sender, request)]
 
@@ -342,9 +332,10 @@ class Owner:
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         """Release the dead *worker*'s holds, once its orphans have had time to announce."""
-        self.forks = {fork: to for fork, to in self.forks.items() if to != worker}
-        self.aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
-        self.asking = [each for each in self.asking if each[0] != worker]
+        self.forks = {fork: to for fork, to in self.forks.items() if to != worker} or EMPTY
+        aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
+        self.aliases = aliases or EMPTY
+        self.asking = tuple([each for each in self.asking if each[0] != worker])
         return self.settle()
 
     @property

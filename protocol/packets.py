@@ -1,10 +1,10 @@
 """Packets as bytes, and back: MessagePack, typed, and validated on decode.
 
 A packet is a row: the number of its first message, its acknowledgement, its messages. A message is
-the row of its fields, after the name of its class. Parts of messages are rows, too. The user's data
-is pickled before and travels *beside* these bytes: a cargo on the wire holds only the number of its
-payload. So even a large payload is never copied into the packet, and the carrier of a packet
-handles the addresses in a payload by its own means.
+the row of its fields, after the name of its class. Parts of messages are rows, too; many references
+go in `columns`. The user's data is pickled before and travels *beside* these bytes: a cargo on the
+wire holds only the number of its payload. So even a large payload is never copied into the packet,
+and the carrier of a packet handles the addresses in a payload by its own means.
 
 Decoding builds each message by the annotations of its class, in C, and refuses anything else: a
 decoded message needs no `wellformed.check`. One malformed message spoils no other: a `Malformed`
@@ -17,13 +17,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from .columns import MANY, apart, columns_of, has_columns, join
 from .delivery import Packet
 from .errors import ProtocolError
 from .ids import Number
-from .messages import Cargo, Descriptor, Message
+from .messages import Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+
+    from .messages import Cargo, Descriptor
 
 
 class Malformed(msgspec.Struct, frozen=True):
@@ -72,14 +75,14 @@ def encode(packet: Packet) -> tuple[bytes, tuple[object, ...]]:
             if cargo.payload is not None:
                 number = len(payloads)
                 payloads.append(cargo.payload)
-            without = Cargo(payload=number, descriptors=cargo.descriptors)
-            bare.append(msgspec.structs.replace(message, cargo=without))
+            bare.append(apart(message, cargo, number))
     return _encoder.encode((packet.first, packet.expects, bare)), tuple(payloads)
 
 
 def size_of(descriptors: tuple[Descriptor, ...]) -> int:
     """How many bytes of a packet *descriptors* take."""
-    return len(_encoder.encode(descriptors)) if descriptors else 0
+    columns = columns_of(descriptors) if len(descriptors) >= MANY else None
+    return len(_encoder.encode(columns or descriptors)) if descriptors else 0
 
 
 def decode(
@@ -117,7 +120,9 @@ def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> P
         if cargo is None or cargo.payload is None:
             continue
         try:
-            payload = load(cargo.payload)
+            if has_columns(cargo):
+                join(cargo)
+            payload = None if cargo.payload is None else load(cargo.payload)
         except ProtocolError as error:
             refused[place] = _malformed(str(error))
             continue

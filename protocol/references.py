@@ -21,7 +21,7 @@ from .owner import Owner
 from .user import User
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from .effects import Effect
     from .entries import Entries
@@ -43,41 +43,60 @@ class References(msgspec.Struct):
 
     # ---- how they leave
 
-    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
+    def fork(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+    ) -> tuple[Descriptor, ...]:
+        """Fork a child of each for *to*; the parent is pinned until it is confirmed (G2).
 
         With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that child,
-        so it is not pinned.
+        so it is not pinned. Without, such a one raises `OwnerDiedError`, and none is forked.
         """
-        entry = self._shareable(rref, to, lost=lost)
-        entry.stamp += 1
-        fork = self.entries.mint_fork()
-        if not (lost and self.entries.is_lost(entry.rref)):
-            entry.fork(fork, to)
-        return self._descriptor(rref, entry, fork)
+        found = self._shareable(rrefs, to, lost=lost)
+        made: list[Descriptor] = []
+        for rref, entry in zip(rrefs, found, strict=True):
+            entry.stamp += 1
+            fork = self.entries.mint_fork()
+            if not (lost and self.entries.is_lost(entry.rref)):
+                entry.fork(fork, to)
+            made.append(self._descriptor(rref, entry, fork, Passing.FORK, False))
+        return tuple(made)
 
-    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool) -> Descriptor:
-        """Share for a call on *to*, as the discipline says; a creation has no reply."""
-        entry = self._shareable(rref, to)
-        entry.stamp += 1
-        fork = self.entries.mint_fork()
-        counted = isinstance(entry, User) and entry.counted
-        passing = entry.lend(fork, to, replies=replies)
-        return self._descriptor(rref, entry, fork, passing, counted=counted)
+    def lend(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool
+    ) -> tuple[Descriptor, ...]:
+        """Share each for a call on *to*, as the discipline says; a creation has no reply.
 
-    def _shareable(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Owner | User:
-        self.entries.check_alive(to)
-        found = self.names.whereabouts(rref)
-        return self.entries.entry(found) if lost else self.entries.living(found)
+        Raises `OwnerDiedError` if one is lost. Then none is shared.
+        """
+        found = self._shareable(rrefs, to)
+        made: list[Descriptor] = []
+        for rref, entry in zip(rrefs, found, strict=True):
+            entry.stamp += 1
+            fork = self.entries.mint_fork()
+            counted = isinstance(entry, User) and entry.counted
+            passing = entry.lend(fork, to, replies=replies)
+            made.append(self._descriptor(rref, entry, fork, passing, counted))
+        return tuple(made)
+
+    def _shareable(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+    ) -> list[Owner | User]:
+        """The entry behind each of *rrefs*."""
+        state = self.state
+        if rrefs:  # a message without any is no matter of this machine
+            self.entries.check_alive(to)
+        found: list[Owner | User] = []
+        for rref in rrefs:
+            entry = state.users.get(rref)
+            if entry is None or entry.lost or rref in state.names:  # an object here, or a rare case
+                where = self.names.whereabouts(rref)
+                found.append(self.entries.entry(where) if lost else self.entries.living(where))
+            else:
+                found.append(entry)
+        return found
 
     def _descriptor(
-        self,
-        rref: RRefId,
-        entry: Owner | User,
-        fork: ForkId,
-        passing: Passing = Passing.FORK,
-        *,
-        counted: bool = False,
+        self, rref: RRefId, entry: Owner | User, fork: ForkId, passing: Passing, counted: bool
     ) -> Descriptor:
         me = self.state.me
         return Descriptor(
@@ -90,21 +109,31 @@ class References(msgspec.Struct):
             name=None if entry.rref == rref else rref,
         )
 
-    def give_back(self, rref: RRefId, call: CallId) -> Descriptor | None:
-        """The descriptor of *rref* in the reply to *call*, if it was lent for that very call."""
-        found = self.names.whereabouts(rref)
-        loan = self.loans.find(found, call)
-        if loan is None:
-            return None
-        return replace(loan, passing=Passing.BACK, name=None if found == rref else rref)
+    def give(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
+        """The descriptors of *rrefs* in the reply to *call*.
+
+        A reference that was lent for that very call is given back, and any other one is forked.
+        """
+        lent = self.loans.lent_for(call)
+        back: dict[RRefId, Descriptor] = {}
+        for rref in rrefs if lent else ():
+            found = self.names.whereabouts(rref)
+            loan = lent.get(found)
+            if loan is not None:
+                name = None if found == rref else rref
+                back[rref] = replace(loan, passing=Passing.BACK, name=name)
+        others = [each for each in rrefs if each not in back] if back else rrefs
+        forked = self.fork(others, call.caller, lost=True)
+        if not back:
+            return forked
+        forks = iter(forked)
+        return tuple([back[each] if each in back else next(forks) for each in rrefs])
 
     def lend_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
         """Lend *to* all references in *cargo*, which came here with a call that is passed on."""
-        lent = tuple(
-            replace(self.lend(each.rref, to, replies=replies), name=each.name)
-            for each in cargo.descriptors
-        )
-        return Cargo(payload=cargo.payload, descriptors=lent)
+        lent = self.lend([each.rref for each in cargo.descriptors], to, replies=replies)
+        named = [replace(a, name=b.name) for a, b in zip(lent, cargo.descriptors, strict=True)]
+        return Cargo(payload=cargo.payload, descriptors=tuple(named))
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """Undo forks whose message could not be pickled, or never left."""
@@ -137,16 +166,19 @@ class References(msgspec.Struct):
     ) -> list[Effect]:
         """Take over every reference in *cargo*; the message holds each once from now on."""
         self.check(sender, cargo, lendable=lendable, lent=lent)
+        me, users = self.state.me, self.state.users
         effects: list[Effect] = []
         for descriptor in cargo.descriptors:
-            if descriptor.owner == self.state.me:
+            if descriptor.owner == me:
                 home, lost = self.entries.own_or_await(descriptor.rref)
-                arrived = home.arrive(descriptor, self.state.me)
-                effects += [*self.entries.sendable(arrived), *lost]
+                effects += home.arrive(descriptor, me)
+                effects += lost
             else:
-                user = self.entries.use(descriptor.rref, descriptor.owner)
-                effects += self.entries.sendable(user.arrive(descriptor))
-        return effects
+                user = users.get(descriptor.rref)
+                if user is None:
+                    user = self.entries.use(descriptor.rref, descriptor.owner)
+                effects += user.arrive(descriptor)
+        return self.entries.sendable(effects)
 
     def check(
         self,
@@ -158,6 +190,7 @@ class References(msgspec.Struct):
     ) -> None:
         """Check *cargo* of a request (*lendable*), or of a reply to a call that lent *lent*."""
         me, owners, users = self.state.me, self.state.owners, self.state.users
+        lends = self.state.discipline.lends
         # A loan comes back once for each handle of it in the reply.
         new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
         if len(set(new)) < len(new):
@@ -171,7 +204,7 @@ class References(msgspec.Struct):
                 raise ProtocolError(f"{sender} gives {descriptor.rref} back without a loan of it")
             if descriptor.passing is Passing.LOAN and not lendable:
                 raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
-            if descriptor.passing is Passing.LOAN and not self.state.discipline.lends:
+            if descriptor.passing is Passing.LOAN and not lends:
                 raise ProtocolError(f"{sender} lent {descriptor.rref}; this system forks in calls")
             user = users.get(descriptor.rref)
             if user is not None and user.owner != descriptor.owner:

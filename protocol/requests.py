@@ -225,6 +225,7 @@ class Requests(msgspec.Struct):
         if isinstance(entry, User) and entry.lost:
             return [Fail(fetch.call, entry.owner, target)]
         entry.stamp += 1
+        entry.pending = entry.pending or set()
         entry.pending.add(fetch.call)
         to, again = self.names.owner_of(target), replace(fetch, rref=target)
         self.state.waiting[fetch.call] = Waiting(to, target, fetch=again)

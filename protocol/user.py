@@ -37,61 +37,52 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from .effects import Confirmed, Effect, Send
+from .empty import EMPTY, EMPTY_SET, added
 from .errors import ProtocolError
 from .messages import ChildAck, Delete, ForkRequest, Grip, Passing
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from .empty import Few
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Ack, Descriptor, Report
 
 
-class User:
-    """The one entry of this endpoint for an object of another endpoint: all handles and forks."""
+class User(msgspec.Struct, gc=False, eq=False):
+    """The one entry of this endpoint for an object of another endpoint: all handles and forks.
 
-    __slots__ = (
-        "born",
-        "canonical",
-        "children",
-        "handles",
-        "known",
-        "lost",
-        "messages",
-        "owed",
-        "owner",
-        "pending",
-        "requested",
-        "rref",
-        "stamp",
-    )
+    It holds only ids, numbers and tables of them, so it is in no cycle, and Python's garbage
+    collector need not track it.
+    """
 
-    def __init__(self, rref: RRefId, owner: WorkerId) -> None:
-        self.rref = rref
-        self.owner = owner
-        self.born = 0.0
-        """When the entry was made, by the shell's clock (`Tables.now`)."""
-        self.handles = 0
-        """Live handles in this process."""
-        self.messages = 0
-        """Messages that hold the reference until they have been handled."""
-        self.known: set[ForkId] = set()
-        """This endpoint's forks that the owner counts."""
-        self.requested: ForkId | None = None
-        """The fork whose `Ack` is outstanding."""
-        self.owed: dict[ForkId, WorkerId] = {}
-        """Forks with parents that wait for a `ChildAck` until the owner confirms."""
-        self.children: dict[ForkId, WorkerId] = {}
-        """Forks passed on and not confirmed yet, with the receiver of each (G2)."""
-        self.pending: set[CallId] = set()
-        """Requests on the object that the owner has not answered yet."""
-        self.canonical = False
-        """The owner has answered a request on the object itself: the object is no alias."""
-        self.lost = False
-        """The owner died."""
-        self.stamp = 0
-        """The references and requests that have left from here (see `cycles`)."""
+    rref: RRefId
+    owner: WorkerId
+    born: float = 0.0
+    """When the entry was made, by the shell's clock (`Tables.now`)."""
+    lost: bool = False
+    """The owner died."""
+    handles: int = 0
+    """Live handles in this process."""
+    messages: int = 0
+    """Messages that hold the reference until they have been handled."""
+    known: Few = ()
+    """This endpoint's forks that the owner counts."""
+    requested: ForkId | None = None
+    """The fork whose `Ack` is outstanding."""
+    owed: dict[ForkId, WorkerId] = EMPTY
+    """Forks with parents that wait for a `ChildAck` until the owner confirms."""
+    children: dict[ForkId, WorkerId] = EMPTY
+    """Forks passed on and not confirmed yet, with the receiver of each (G2)."""
+    pending: set[CallId] = EMPTY_SET
+    """Requests on the object that the owner has not answered yet."""
+    canonical: bool = False
+    """The owner has answered a request on the object itself: the object is no alias."""
+    stamp: int = 0
+    """The references and requests that have left from here (see `cycles`)."""
 
     @property
     def confirmed(self) -> bool:
@@ -106,6 +97,7 @@ class User:
 
     def fork(self, fork: ForkId, to: WorkerId) -> None:
         """Share with *to*: pin this entry until the child is confirmed (G2)."""
+        self.children = self.children or {}
         self.children[fork] = to
 
     # ---- loans, of which this discipline has none: it forks instead
@@ -146,6 +138,7 @@ class User:
     def abandon(self, fork: ForkId) -> list[Effect]:
         """Undo a fork whose message never left."""
         del self.children[fork]
+        self.children = self.children or EMPTY
         return self.settle()
 
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
@@ -159,6 +152,7 @@ class User:
             return self._know(descriptor.fork)
         if self.confirmed:
             return [Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.fork))]
+        self.owed = self.owed or {}
         self.owed[descriptor.fork] = descriptor.parent
         if self.requested is not None:
             return []
@@ -175,13 +169,14 @@ class User:
         return [*self._know(message.fork), *self.settle()]
 
     def _know(self, fork: ForkId) -> list[Effect]:
-        first = not self.confirmed
-        self.known.add(fork)
-        owed, self.owed = self.owed, {}
-        acks: list[Effect] = [
-            Send(parent, ChildAck(rref=self.rref, fork=child)) for child, parent in owed.items()
-        ]
-        return [Confirmed(self.rref), *acks] if first else acks
+        first = not self.known
+        self.known = added(self.known, fork)
+        effects: list[Effect] = [Confirmed(self.rref)] if first else []
+        if self.owed:
+            owed, self.owed = self.owed, EMPTY
+            for child, parent in owed.items():
+                effects.append(Send(parent, ChildAck(rref=self.rref, fork=child)))
+        return effects
 
     def child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
         """The owner counts the child: its pin ends (G2)."""
@@ -190,6 +185,7 @@ class User:
                 f"{sender} acknowledged child {message.fork} of {self.rref}, which it did not get"
             )
         del self.children[message.fork]
+        self.children = self.children or EMPTY
         return self.settle()
 
     # ---- the end
@@ -198,14 +194,15 @@ class User:
         """The owner died: it counts no fork any more, and no parent is owed a `ChildAck`."""
         self.lost = True
         self.requested = None
-        self.owed.clear()
-        self.children.clear()
-        self.pending.clear()
+        self.owed = EMPTY
+        self.children = EMPTY
+        self.pending = EMPTY_SET
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         """Release all that is pinned for, or owed to, the dead *worker*."""
-        self.children = {fork: to for fork, to in self.children.items() if to != worker}
-        self.owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
+        self.children = {fork: to for fork, to in self.children.items() if to != worker} or EMPTY
+        owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
+        self.owed = owed or EMPTY
         return self.settle()
 
     @property

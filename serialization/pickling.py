@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 import cloudpickle
 import msgspec
 
+from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
 from .cached import REDUCERS, CachedFunction
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
     Make = Callable[[Definition], Any]
 
-REFERENCE = "r"
 INERT = "i"
 BYTES = "b"
 BYTEARRAY = "a"
@@ -60,7 +60,7 @@ FUNCTION = "f"
 DEFINABLE = (FunctionType, type, CachedFunction)
 """The types of the things that are pickled by value, if their names are not enough."""
 
-MAX_REFERENCES = 1_000_000
+MAX_REFERENCES = columns.MOST
 """Objects that one message may refer to."""
 
 
@@ -70,7 +70,10 @@ class Reference:
     They cannot be pickled in any other way.
     """
 
-    __slots__ = ()
+    __slots__ = ("_id",)
+
+    _id: Any
+    """The name of the object referred to."""
 
     def __reduce_ex__(self, protocol: object) -> NoReturn:
         """Refuse: outside a message the owner could not count the copy.
@@ -95,8 +98,11 @@ class Reference:
 class Hooks(Protocol):
     """The endpoint's part in pickling."""
 
-    def fork(self, reference: Reference) -> Descriptor:
-        """Fork a child of *reference* for the receiver of the message."""
+    def fork(self, references: tuple[Reference, ...]) -> tuple[Descriptor, ...]:
+        """Fork a child of each of *references* for the receiver of the message.
+
+        If that raises an error, none is forked.
+        """
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         """Undo forks: their message will not be sent."""
@@ -126,7 +132,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     """cloudpickle with four kinds of persistent ids.
 
     They are references, inert objects, large bytes, and definitions. The third kind is needed
-    because pickle itself cannot send bytes objects out of band.
+    because pickle itself cannot send bytes objects out of band. A reference's id is its number
+    alone: a message may have very many, and pickle asks for the id of each part of an id.
     """
 
     dispatch_table = REDUCERS
@@ -151,22 +158,23 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.functions = list(functions)
         self._defined: dict[int, int] = {}
         """By the `id` of each definition: its number."""
-        self._numbers: dict[Reference, int] = {}
+        self.references: list[Reference] = []
+        """One handle for each object referred to."""
+        self._numbers: dict[Any, int] = {}
+        """By the name of each object: its number."""
         self._bytes: dict[int, tuple[int, object]] = {}
         """By `id`: the object's number, and the object itself, so that no other gets its `id`."""
         self.inert: list[object] = []
 
-    @property
-    def references(self) -> list[Reference]:
-        """One handle for each object referred to."""
-        return list(self._numbers)
-
-    def persistent_id(self, obj: object) -> tuple[object, ...] | None:
-        """Its kind and number; None for what goes into the bytes."""
+    def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
+        """Its number, with its kind in front if it is no reference; None for all other objects."""
         if not isinstance(obj, self._special):
             return None
         if isinstance(obj, Reference):
-            return REFERENCE, self._numbers.setdefault(obj, len(self._numbers))
+            number = self._numbers.setdefault(obj._id, len(self._numbers))
+            if number == len(self.references):
+                self.references.append(obj)
+            return number
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
@@ -225,16 +233,16 @@ class _Unpickler(pickle.Unpickler):
         self._bytes: dict[int, object] = {}
 
     def persistent_load(self, pid: Any) -> object:
+        if type(pid) is int:
+            if not 0 <= pid < len(self._handles):  # -1 is not the last one's
+                raise _no_such_object(self._handles)
+            return self._handles[pid]
         kind, number, *buffer = pid
         if kind in (BYTES, BYTEARRAY):
             return self._bytes_of(bytes if kind == BYTES else bytearray, number, *buffer)
-        known: Sequence[Any] = self._handles
-        if kind in (INERT, FUNCTION):
-            known = self._inert if kind == INERT else self._functions
-        if type(number) is not int or not 0 <= number < len(known):  # -1 is not the last one's
-            raise pickle.UnpicklingError(
-                f"it names an object that is not among the {len(known)} that came with it"
-            )
+        known: Sequence[Any] = self._functions if kind == FUNCTION else self._inert
+        if type(number) is not int or not 0 <= number < len(known):
+            raise _no_such_object(known)
         return self._make(known[number]) if kind == FUNCTION else known[number]
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
@@ -247,6 +255,12 @@ class _Unpickler(pickle.Unpickler):
         if not isinstance(buffer, bytes | bytearray | memoryview):
             raise pickle.UnpicklingError(f"a {type(buffer).__name__} is no buffer")
         return self._bytes.setdefault(number, buffer if type(buffer) is kind else kind(buffer))
+
+
+def _no_such_object(known: Sequence[object]) -> pickle.UnpicklingError:
+    return pickle.UnpicklingError(
+        f"it names an object that is not among the {len(known)} that came with it"
+    )
 
 
 def dumps(
@@ -321,7 +335,7 @@ def share(
     pickled: Pickled,
     hooks: Hooks,
     *,
-    peers: Callable[[list[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
+    peers: Callable[[Sequence[Descriptor], list[object]], tuple[object, ...]] = lambda *_: (),
     tag: object = None,
     frozen: bool = False,
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
@@ -329,10 +343,8 @@ def share(
 
     *peers* returns the endpoints to introduce, for the forks and the inert objects in the value.
     """
-    descriptors: list[Descriptor] = []
+    descriptors = hooks.fork(pickled.references) if pickled.references else ()
     try:
-        for reference in pickled.references:
-            descriptors.append(hooks.fork(reference))  # noqa: PERF401 - to undo if the next fails
         introduced = peers(descriptors, list(pickled.inert))
     except BaseException:
         hooks.abandon(descriptors)
@@ -346,7 +358,7 @@ def share(
         frozen,
         functions=pickled.functions,
     )
-    return payload, tuple(descriptors)
+    return payload, descriptors
 
 
 def _why(error: BaseException) -> str:

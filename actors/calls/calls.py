@@ -119,7 +119,7 @@ class Calls(Internal):
             self._send(pack, move, to=to, replies=False)
             self.owners[to.id] = to
             core.check_open()  # it may have closed after the message was packed
-            return core.handle(made[0])
+            return core.handles(made)[0]
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
         """Run a method of the object at its owner, which owns the result. Returns its reference."""
@@ -331,12 +331,14 @@ class Calls(Internal):
             self._core.check_open()
         return seconds
 
-    def _share(self, to: WorkerId, replies: bool | None, rref: RRefId) -> Descriptor:
+    def _share(
+        self, to: WorkerId, replies: bool | None, rrefs: list[RRefId]
+    ) -> tuple[Descriptor, ...]:
         """Lend for a request; *replies* says whether it has a reply. Fork for mail (None)."""
         context = self._core.context
         if replies is None:
-            return context.fork(rref, to)
-        return context.lend(rref, to, replies=replies)
+            return context.fork_all(rrefs, to)
+        return context.lend_all(rrefs, to, replies=replies)
 
     def _send(
         self,

@@ -132,8 +132,8 @@ class Core(Internal):
         self.outlet: Outlet
         self.front: Any
         """The `Front` of this endpoint, for the functions of the program that run in it."""
-        self.handle: Callable[[RRefId], Any]
-        """Makes the handle (`RRef`) of an object that was counted in the same step."""
+        self.handles: Callable[[list[RRefId]], list[Any]]
+        """Makes the handles (`RRef`) of objects that were counted in the same step."""
         self.on_deaths: list[Callable[[tuple[WorkerId, ...]], None]] = []
         """Told of endpoints that died. Called in the mailbox thread."""
         self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()

@@ -24,7 +24,7 @@ from ..wire.settings import check_timeout
 from .proxies import Proxy, SyncProxy, Way
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
 
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
@@ -66,7 +66,7 @@ class RRef(Reference, Generic[T]):
         SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
     """
 
-    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold", "_id")
+    __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold")
 
     _id: RRefId
     _frozen: Frozen | None
@@ -91,21 +91,27 @@ class RRef(Reference, Generic[T]):
         front: Front = frame().core.front
         kept = Frozen.of(value, ActorAddress) if frozen else value
         with undisturbed:
-            self._attach(front, front.objects.own(kept, on_delete, serial=serial))
+            rref = front.objects.own(kept, on_delete, serial=serial)
+            self._front = front
+            self._id = rref
+            self._due = None
+            self._frozen = None
+            self._hold = front.core.discards.handle(self, rref)
 
     @classmethod
-    def _of(cls, front: Front, rref: RRefId) -> RRef[Any]:
-        """A handle that was counted just now, in the same `undisturbed` section."""
-        self: RRef[Any] = cls.__new__(cls)
-        self._attach(front, rref)
-        return self
-
-    def _attach(self, front: Front, rref: RRefId) -> None:
-        self._front = front
-        self._id = rref
-        self._due = None
-        self._frozen = None
-        self._hold = front.core.discards.handle(self, rref)
+    def _of(cls, front: Front, rrefs: Iterable[RRefId]) -> list[RRef[Any]]:
+        """Handles that were counted just now, in the same `undisturbed` section."""
+        new, count = cls.__new__, front.core.discards.handle
+        made: list[RRef[Any]] = []
+        for rref in rrefs:  # there may be very many: one call for each
+            self: RRef[Any] = new(cls)
+            self._front = front
+            self._id = rref
+            self._due = None
+            self._frozen = None
+            self._hold = count(self, rref)
+            made.append(self)
+        return made
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
@@ -116,7 +122,7 @@ class RRef(Reference, Generic[T]):
 
     @property
     def id(self) -> RRefId:
-        """The object's id: (creator, number). The same for every handle of the object."""
+        """The object's id: its `creator` and `number`. The same for every handle of the object."""
         return self._id
 
     def canonical(self) -> RRefId | None:

@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ...protocol.context import Context
+from ...protocol.messages import Passing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
@@ -41,10 +42,11 @@ class Recorded(Context):
         self._tracer.flush()  # this is no part of a step, and neither is the next row
         return rref
 
-    def hold(self, rref: RRefId) -> None:
-        self._tracer.did("hold", rref)
-        self._tracer.flush()
-        self.plain.hold(rref)
+    def hold(self, *rrefs: RRefId) -> None:
+        for rref in rrefs:
+            self._tracer.did("hold", rref)
+            self._tracer.flush()
+        self.plain.hold(*rrefs)
 
     def take_up(self, descriptor: Descriptor) -> list[Effect]:
         self._tracer.did("take_up", (descriptor,))
@@ -54,14 +56,27 @@ class Recorded(Context):
         self._tracer.did("drop", rrefs)
         return self.plain.drop(*rrefs)
 
-    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
-        made = self.plain.fork(rref, to, lost=lost)
-        self._tracer.did("fork", rref, to)
+    def fork_all(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+    ) -> tuple[Descriptor, ...]:
+        made = self.plain.fork_all(rrefs, to, lost=lost)
+        for rref in rrefs:
+            self._tracer.did("fork", rref, to)
         return made
 
-    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
-        made = self.plain.lend(rref, to, replies=replies)
-        self._tracer.did("lend", rref, to, replies)
+    def lend_all(
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool = True
+    ) -> tuple[Descriptor, ...]:
+        made = self.plain.lend_all(rrefs, to, replies=replies)
+        for rref in rrefs:
+            self._tracer.did("lend", rref, to, replies)
+        return made
+
+    def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
+        made = self.plain.give_all(rrefs, call)
+        for rref, each in zip(rrefs, made, strict=True):
+            if each.passing is not Passing.BACK:  # what is given back is no input
+                self._tracer.did("fork", rref, call.caller)
         return made
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections import deque
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -25,6 +25,7 @@ from ...protocol.context import Context
 from ...protocol.creations import Asked, Seen
 from ...protocol.dead import Dead
 from ...protocol.effects import Garbage, Resume, Send
+from ...protocol.empty import EMPTY, EMPTY_SET, added
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser, Loan
 from ...protocol.messages import KINDS, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
@@ -34,6 +35,9 @@ from ...protocol.sharing import DISCIPLINES
 from ...protocol.state import Name, Relay, Tables, Waiting
 from ...protocol.user import User
 from .tracing import spell
+
+if TYPE_CHECKING:
+    from ...protocol.empty import Few
 
 _APART = frozenset({"me", "discipline", "now", "looking"})
 """The parts of a state that are no tables. The shell gives the time, so `born` is left out too.
@@ -56,8 +60,32 @@ _CLASSES: dict[str, type] = {
         *(*KINDS, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
+_WRITTEN: dict[str, Any] = {"known": set, "reported": set, "asking": list}
+"""The fields of an entry that are not written as they are, and the way to write each."""
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
+
+
+def _same(part: Any) -> Any:
+    return part
+
+
+def _shared(part: Any) -> Any:
+    """*part*, or the shared empty table (see `protocol.empty`)."""
+    if part == {} and type(part) is dict:
+        return EMPTY
+    return EMPTY_SET if part == set() else part
+
+
+def _few(part: Any) -> Few:
+    few: Few = ()
+    for fork in part:
+        few = added(few, fork)
+    return few
+
+
+_READ: dict[str, Any] = {"known": _few, "reported": _few, "asking": tuple}
+"""The way to read each of `_WRITTEN`."""
 
 
 class SnapshotError(ValueError):
@@ -115,7 +143,9 @@ class _TablesWriter:
         if kind in _LISTS:
             items = sorted(value) if kind is set else value
             return [_LISTS[kind], *map(self.plain, items)]
-        if kind is dict:
+        if value is EMPTY_SET:
+            return [_LISTS[set]]
+        if kind is dict or value is EMPTY:
             return ["dict", *([self.plain(k), self.plain(v)] for k, v in value.items())]
         if isinstance(value, Enum):
             return ["enum", kind.__name__, value.name]
@@ -127,10 +157,10 @@ class _TablesWriter:
             if id(value) in self._seen:
                 return ["again", self._seen[id(value)]]
             self._seen[id(value)] = len(self._seen)
-        return [
-            kind.__name__,
-            *([name, self.plain(getattr(value, name))] for name in _fields(kind)),
-        ]
+        fields = [(name, getattr(value, name)) for name in _fields(kind)]
+        if kind in _MACHINES:
+            fields = [(name, _WRITTEN.get(name, _same)(part)) for name, part in fields]
+        return [kind.__name__, *([name, self.plain(part)] for name, part in fields)]
 
 
 class _Reader:
@@ -172,12 +202,11 @@ class _Reader:
             given = {"aside": set(), "serial": True, **given}
         if kind in _MACHINES:  # up to format 7
             given = {"stamp": 0, **given}
+            given = {name: _READ.get(name, _shared)(part) for name, part in given.items()}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
         if made is None:
             return kind(**given)
-        if kind in _MACHINES:
-            made.born = 0.0
         for field, value in given.items():
             object.__setattr__(made, field, value)
         return made
@@ -193,15 +222,12 @@ class _Reader:
 
 
 def _is_filled(kind: type) -> bool:
-    """Whether objects of *kind* are made empty and then filled, unlike messages and loans."""
-    return kind is not Loan and not issubclass(kind, msgspec.Struct)
+    """Whether objects of *kind* are made empty and then filled, unlike all structs."""
+    return not issubclass(kind, msgspec.Struct)
 
 
 def _fields(kind: type) -> list[str]:
     """The names of the fields of a machine or a message."""
-    if kind is Loan:
-        return list(Loan._fields)
     if issubclass(kind, msgspec.Struct):
-        return list(kind.__struct_fields__)
-    slots = [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]
-    return [name for name in slots if name != "born"]
+        return [name for name in kind.__struct_fields__ if name != "born"]
+    return [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]

@@ -458,9 +458,8 @@ class Server:
     def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
         core, call = self._core, request.call
 
-        def share(rref: RRefId) -> Descriptor:
-            context = core.context
-            return context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
+        def share(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
+            return core.context.give_all(rrefs, call)
 
         def answer(cargo: Cargo) -> list[Any]:
             context = core.context
@@ -477,6 +476,7 @@ class Server:
                 cargo = pack.cargo(share)
             except BaseException as error:
                 cargo = Cargo(payload=self._failure(error, request))
+            del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:

@@ -110,7 +110,7 @@ class Endpoint(Internal):
             unasked=self.unasked,
             count=self.count,
         )
-        core.handle = partial(RRef._of, front)
+        core.handles = partial(RRef._of, front)
         core.takers[Joined] = self.settle_in
         if self.spans is not None:
             telemetry.observe(self.counting)

@@ -27,7 +27,7 @@ def refuse_references(message: object, address: ActorAddress) -> None:
         raise
     except FarrefError:  # pickling is up to the framework
         for reference in references_in(message, opaque=(Internal,)).references:
-            hooks.fork(reference)
+            hooks.fork((reference,))
 
 
 class _NoReferences:
@@ -36,10 +36,10 @@ class _NoReferences:
     def __init__(self, address: ActorAddress) -> None:
         self._address = address
 
-    def fork(self, reference: Reference) -> Descriptor:
+    def fork(self, references: tuple[Reference, ...]) -> tuple[Descriptor, ...]:
         raise NotAnEndpointError(
-            f"{reference!r} cannot be sent to the plain Thespian actor at {self._address}, which "
-            "cannot hold references; make it a RefActor, or send the value"
+            f"{references[0]!r} cannot be sent to the plain Thespian actor at {self._address}, "
+            "which cannot hold references; make it a RefActor, or send the value"
         )
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:

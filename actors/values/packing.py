@@ -35,7 +35,7 @@ from ..wire.cargoes import bytes_of
 from ..wire.messages import WorkerInfo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Descriptor
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.registry import Registry
 
-    Share = Callable[[RRefId], Descriptor]
-    """Shares one reference; called under the endpoint's lock."""
+    Share = Callable[[list[RRefId]], tuple[Descriptor, ...]]
+    """Shares all references of a message, or none; called under the endpoint's lock."""
 
 
 TIDY_SECONDS = 1.0
@@ -63,7 +63,7 @@ class Pack(msgspec.Struct, frozen=True):
     shared: Callable[[Share], Cargo] | None = None
 
     def cargo(self, share: Share) -> Cargo:
-        """The cargo; *share* shares each of its references.
+        """The cargo; *share* shares its references.
 
         Call it `undisturbed`, together with the step that sends the cargo. If sharing raises an
         error, so does this, and nothing stays shared.
@@ -220,7 +220,7 @@ class Packer(Internal):
         return Frozen.arrived(payload, hooks.join(cargo.descriptors), copy=copy)
 
     def _introduce(
-        self, descriptors: list[Descriptor], addresses: list[Any]
+        self, descriptors: Sequence[Descriptor], addresses: list[Any]
     ) -> tuple[WorkerInfo, ...]:
         """Endpoints that the receiver may not know: owners of references, and at *addresses*."""
         core = self._core
@@ -230,8 +230,8 @@ class Packer(Internal):
         return tuple(WorkerInfo(worker, at) for worker, at in known if at is not None)
 
 
-def _share_nothing(rref: RRefId) -> Descriptor:
-    raise AssertionError(f"{rref} is shared by unpickling")
+def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
+    raise AssertionError(f"{rrefs} are shared by unpickling")
 
 
 class _Hooks:
@@ -243,17 +243,18 @@ class _Hooks:
         self._core = core
         self._share = share
 
-    def fork(self, reference: Reference) -> Descriptor:
-        core = self._core
-        if getattr(reference, "_front", None) is not core.front:
-            raise ForeignReferenceError(
-                f"{core.me} cannot send {reference!r}: another endpoint holds that, maybe of "
-                "another system, and only its holder can pass a reference on; pass the value, or "
-                "call from the holder"
-            )
+    def fork(self, references: tuple[Reference, ...]) -> tuple[Descriptor, ...]:
+        core, front = self._core, self._core.front
+        for reference in references:
+            if getattr(reference, "_front", None) is not front:
+                raise ForeignReferenceError(
+                    f"{core.me} cannot send {reference!r}: another endpoint holds that, maybe of "
+                    "another system, and only its holder can pass a reference on; pass the value, "
+                    "or call from the holder"
+                )
+        rrefs = [each._id for each in references]
         with core.lock:
-            mine: Any = reference
-            return self._share(mine.id)
+            return self._share(rrefs)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         core, forks = self._core, tuple(descriptors)
@@ -263,15 +264,12 @@ class _Hooks:
     def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
         if not descriptors:
             return ()  # most messages have no references, and a section has its price
+        core = self._core
+        names = [each.name or each.rref for each in descriptors]
         with undisturbed:
-            return tuple(map(self._join, descriptors))
-
-    def _join(self, descriptor: Descriptor) -> Reference:
-        core, rref = self._core, descriptor.name or descriptor.rref
-        if descriptor.name is None:
             with core.lock:
-                core.context.hold(rref)
-        else:
-            core.step(lambda: core.context.take_up(descriptor))
-        made: Reference = core.handle(rref)
-        return made
+                core.context.hold(*[each.rref for each in descriptors if each.name is None])
+            for each in descriptors:
+                if each.name is not None:
+                    core.step(partial(core.context.take_up, each))
+            return tuple(core.handles(names))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 from thespian.actors import ActorAddress
 
+from ...protocol.columns import MANY, apart, has_columns, join
 from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
@@ -30,7 +31,7 @@ from .messages import WorkerInfo
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from ...protocol.messages import Cargo
+    from ...protocol.messages import Cargo, Message
     from ...serialization.payload import Buffer
 
 _put = msgspec.structs.force_setattr
@@ -95,8 +96,14 @@ def pack(
 ) -> bytes | None:
     """*packet* as a parcel that introduces *peers*; None if it has to be an envelope."""
     writable: list[bool] = []
-    for message in packet.messages:
-        payload = getattr(getattr(message, "cargo", None), "payload", None)
+    messages = packet.messages
+    for message in messages:
+        cargo: Cargo | None = getattr(message, "cargo", None)
+        if cargo is None:
+            continue
+        payload: Any = cargo.payload
+        if len(cargo.descriptors) >= MANY:
+            messages = tuple([_apart(each) for each in packet.messages])
         if payload is None:
             continue
         if type(payload) is not Payload or payload.inert:
@@ -108,10 +115,15 @@ def pack(
         elif len(payload.data) >= SMALL:
             return None
     try:
-        row = packet.first, packet.expects, packet.messages
+        row = packet.first, packet.expects, messages
         return _encoder.encode((sender, to, row, peers, writable))
     except (_UnknownAddressError, UnicodeEncodeError):  # a name may not be valid UTF-8
         return None
+
+
+def _apart(message: Message) -> Message:
+    cargo: Cargo | None = getattr(message, "cargo", None)
+    return message if cargo is None else apart(message, cargo, cargo.payload)
 
 
 def unpack(data: bytes | bytearray) -> Parcel:
@@ -123,7 +135,11 @@ def unpack(data: bytes | bytearray) -> Parcel:
             cargo: Cargo | None = getattr(message, "cargo", None)
             if cargo is None or cargo.payload is None:
                 continue
+            if has_columns(cargo):
+                join(cargo)
             match cargo.payload:
+                case None:
+                    continue
                 case [bytes(content), [], [], [], None | str() as tag, False, None, []]:  # mostly
                     payload = Payload(content, tag=tag)
                 case row:

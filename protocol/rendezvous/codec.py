@@ -32,7 +32,7 @@ def encode(state: State) -> bytes:
         state.complete,
         state.closed,
         state.call,
-        [[*member.node, member.address] for member in state.members],
+        [[member.node.name, member.node.incarnation, member.address] for member in state.members],
         _rows(state.participants),
         _rows(state.waiting),
         _rows(state.spares),
@@ -41,7 +41,10 @@ def encode(state: State) -> bytes:
 
 
 def _rows(seats: Seats) -> list[list[object]]:
-    return [[*node, seat.address, seat.order, seat.beat] for node, seat in seats.items()]
+    return [
+        [node.name, node.incarnation, seat.address, seat.order, seat.beat]
+        for node, seat in seats.items()
+    ]
 
 
 def decode(data: bytes) -> State:

@@ -84,7 +84,9 @@ def test_payloads(little_memory: None) -> None:
     assert failed
 
 
-@pytest.mark.parametrize("number", [-1, 99, None, "0", 1.0, True])
+@pytest.mark.parametrize(
+    "number", [-1, 99, "0", 1.0, True, ("i", 0), ("i", -1), ("f", 0), ("f", None)]
+)
 def test_a_number_of_no_descriptor(number: Any) -> None:
     """A negative number does not mean the last descriptor, as it would in Python."""
     owner, user = Endpoint("owner"), Endpoint("user")
@@ -92,7 +94,7 @@ def test_a_number_of_no_descriptor(number: Any) -> None:
 
     class Forger(pickle.Pickler):
         def persistent_id(self, obj: Any) -> Any:
-            return ("r", number) if obj is forged else None
+            return number if obj is forged else None
 
     forged, file = object(), io.BytesIO()
     Forger(file, 5).dump([forged])

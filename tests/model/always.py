@@ -152,8 +152,8 @@ def names_are_right(endpoint: Endpoint) -> str | None:
 def notices_end_reports(endpoint: Endpoint) -> str | None:
     """By borrowing, a loan that the owner has notified of is no longer awaited."""
     for user in endpoint.context.users.values():
-        if isinstance(user, BorrowingUser) and not user.reported.isdisjoint(user.known):
-            return f"{endpoint.me} waits for a notice of {user.reported & user.known}"
+        if isinstance(user, BorrowingUser) and {*user.reported} & {*user.known}:
+            return f"{endpoint.me} waits for a notice of {user.reported}, and has {user.known}"
     return None
 
 
@@ -207,7 +207,7 @@ def a_loan_costs_nothing(taken: Taken) -> str | None:
     if taken.before.context.dead or task is None or not isinstance(task.message, Call | Invoke):
         return None
     for rref, user in taken.before.context.users.items():
-        if not isinstance(user, LendingUser) or user.requested or user.known - user.loans.keys():
+        if not isinstance(user, LendingUser) or user.requested or {*user.known} - user.loans.keys():
             continue
         after = taken.after.context.users.get(rref)
         if user.loans and (after is None or not after.in_use):
@@ -276,7 +276,7 @@ def delete_is_earned(taken: Taken) -> str | None:
             if not delete.forks:
                 return f"{taken.before.me} deleted no fork of {delete.rref}"
             user = taken.after.context.users.get(delete.rref)
-            if user is not None and not user.known.isdisjoint(delete.forks):
+            if user is not None and {*user.known} & {*delete.forks}:
                 return f"{taken.before.me} deleted {delete.rref} and kept it"
     return None
 

@@ -460,7 +460,8 @@ class Endpoint(Shell):
         if self.ordered and task.occupies is not None:
             caller, number = task.code.issued or (task.sender, 0)
             if isinstance(task.message, Fetch):
-                caller, number = task.message.call
+                call = task.message.call
+                caller, number = call.caller, call.number
             if self.ran.get((task.occupies, caller), 0) >= number:
                 raise AssertionError(f"request {number} of {caller} was overtaken: {task.message}")
             self.ran[task.occupies, caller] = number
@@ -678,14 +679,15 @@ class Endpoint(Shell):
         """Give a loan back once and fork its further handles, so that both are explored."""
         backs: set[Descriptor] = set()
 
-        def one(rref: RRefId) -> Descriptor:
-            back = self.context.give_back(rref, call)
-            if back is None or back in backs:
-                return self.context.fork(rref, call.caller, lost=True)
-            backs.add(back)
-            return back
-
-        return self._share(rrefs, one)
+        made: list[Descriptor] = []
+        for rref in rrefs:
+            given = self.context.give_all((rref,), call)[0]
+            if given in backs:
+                given = self.context.fork(rref, call.caller, lost=True)
+            elif given.passing is Passing.BACK:
+                backs.add(given)
+            made.append(given)
+        return tuple(made)
 
     def _lent(self, task: Task | None, code: Code, to: WorkerId, *, replies: bool = True) -> Cargo:
         """Pickle a request."""

@@ -350,7 +350,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a loan without a call", A, tell(LOAN)),
     ),
     (
-        in_context("lends where calls fork", "check", "not self.state.discipline.lends", "False"),
+        in_context("lends where calls fork", "check", "and not lends", "and False"),
         _to_b(
             "a loan where calls fork",
             A,

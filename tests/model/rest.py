@@ -62,7 +62,7 @@ def _awaits_notice(user: User, living: Living) -> bool:
         return False
     others = [each.context.users.get(user.rref) for each in living.values()]
     return any(
-        isinstance(other, BorrowingUser) and not user.reported.isdisjoint(other.borrowers)
+        isinstance(other, BorrowingUser) and other.borrowers.keys() & user.reported
         for other in others
     )
 

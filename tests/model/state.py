@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Hashable
+from copy import copy as copy_of
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -96,12 +97,17 @@ def _clone_sequence(thing: Any, copies: dict[int, Any]) -> Any:
 def _clone_machine(thing: Any, copies: dict[int, Any]) -> Any:
     copy = copies.get(id(thing))
     if copy is None:
-        copy = copies[id(thing)] = object.__new__(type(thing))
+        copy = copies[id(thing)] = _blank(thing)
         for name in _names(thing.__class__) or vars(thing):
             value = getattr(thing, name)
             how = _CLONERS[type(value)]
             setattr(copy, name, value if how is None else how(value, copies))
     return copy
+
+
+def _blank(thing: Any) -> Any:
+    """A thing of the same class, to be filled."""
+    return copy_of(thing) if isinstance(thing, msgspec.Struct) else object.__new__(type(thing))
 
 
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:

@@ -12,6 +12,7 @@ from itertools import pairwise, permutations, product
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from farref.protocol.context import Context
 from farref.protocol.dead import Dead, Span
@@ -102,7 +103,7 @@ def introduced(context: Context) -> list[list[Effect]]:
     )
     assert loan.fork == lent
     create = Create(
-        call=context.entries.mint_pin(None)._replace(caller=GONE),
+        call=replace(context.entries.mint_pin(None), caller=GONE),
         rref=RRefId(GONE, 9),
         fork=ForkId(GONE, 9),
         cargo=Cargo(),

@@ -20,7 +20,7 @@ class Handle(Reference):
     """A reference that the collector does not end: the test drops it."""
 
     def __init__(self, rref: RRefId) -> None:
-        self.rref = rref
+        self.rref = self._id = rref
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Handle) and self.rref == other.rref
@@ -39,8 +39,8 @@ class Address:
 class Endpoint:
     """Sends to other endpoints of its kind, and receives from them."""
 
-    def __init__(self, name: str) -> None:
-        self.context = Context(WorkerId(name, 1))
+    def __init__(self, name: str, incarnation: int = 1) -> None:
+        self.context = Context(WorkerId(name, incarnation))
         self._to = self.context.me
 
     def own(self) -> Handle:
@@ -65,9 +65,8 @@ class Endpoint:
 
     # ---- the hooks
 
-    def fork(self, reference: Reference) -> Descriptor:
-        assert isinstance(reference, Handle)
-        return self.context.fork(reference.rref, self._to)
+    def fork(self, references: tuple[Reference, ...]) -> tuple[Descriptor, ...]:
+        return self.context.fork_all([each._id for each in references], self._to)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         self.context.abandon(descriptors)

@@ -133,7 +133,6 @@ QUESTIONS = {
     "blocker",
     "borrowed",
     "canonical",
-    "give_back",
     "how",
     "minted",
     "owner_of",
@@ -144,9 +143,10 @@ QUESTIONS = {
     "whereabouts",
 }
 """Methods of a context that change nothing."""
-INSIDE = {"receive", "share_on", "outlive"}
-"""Methods that only the context itself calls; one that checks a message for another one; and one
-that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`)."""
+INSIDE = {"receive", "share_on", "outlive", "fork", "lend"}
+"""Methods that only the context itself calls; one that checks a message for another one; one
+that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`); and
+two that call recorded ones."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

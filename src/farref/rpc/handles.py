@@ -95,7 +95,7 @@ class RankRRef(handle.RRef[T]):
 def give_rank_rrefs(system: System) -> None:
     """Every reference that this program gets in *system* is a `RankRRef`."""
     core = system.endpoint.core
-    core.handle = partial(RankRRef._of, core.front)
+    core.handles = partial(RankRRef._of, core.front)
 
 
 RRef = RankRRef

@@ -385,9 +385,9 @@ def lent_by_owner(owner: Owner) -> dict[ForkId, WorkerId]:
 def _borrower_parts(user: User) -> Iterator[str]:
     """The loans to this endpoint, and those further down, that the user's discipline records."""
     if isinstance(user, LendingUser):
-        for fork, (lender, counted) in user.loans.items():
-            who = "the dead" if lender is None else lender
-            yield f"loan {fork} of {who}{' (counted)' if counted else ''}"
+        for fork, loan in user.loans.items():
+            who = "the dead" if loan.lender is None else loan.lender
+            yield f"loan {fork} of {who}{' (counted)' if loan.counted else ''}"
     if isinstance(user, BorrowingUser):
         yield "" if user.guardian is None else f"guardian {user.guardian}"
         yield _each("reported", map(str, sorted(user.reported)))

@@ -33,11 +33,10 @@ from ..protocol.effects import (
     Stop,
     Weigh,
 )
-from ..protocol.errors import FarrefError
 from ..protocol.messages import Cargo, Create, Reply, Tell, target_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from ..actors.recording.tracing import Tracer
     from ..protocol.context import Context
@@ -209,35 +208,17 @@ class Shell(ABC):
 
     def fork(self, to: WorkerId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
         """Share *rrefs* with *to* for good, as pickling a one-way message does."""
-        return self._share(rrefs, lambda rref: self.context.fork(rref, to))
+        return self.context.fork_all(tuple(rrefs), to)
 
     def lend(
         self, to: WorkerId, rrefs: Iterable[RRefId], *, replies: bool = True
     ) -> tuple[Descriptor, ...]:
         """Share *rrefs* for a call on *to*; with *replies* false, for a creation there."""
-        return self._share(rrefs, lambda rref: self.context.lend(rref, to, replies=replies))
+        return self.context.lend_all(tuple(rrefs), to, replies=replies)
 
     def give(self, call: CallId, rrefs: Iterable[RRefId]) -> tuple[Descriptor, ...]:
         """Share *rrefs* with the caller of *call*: give its loans back, and fork the others."""
-        context = self.context
-        return self._share(
-            rrefs,
-            lambda rref: (
-                context.give_back(rref, call) or context.fork(rref, call.caller, lost=True)
-            ),
-        )
-
-    def _share(
-        self, rrefs: Iterable[RRefId], share: Callable[[RRefId], Descriptor]
-    ) -> tuple[Descriptor, ...]:
-        """All of *rrefs*, or none: if one cannot be shared, the others are taken back."""
-        made: list[Descriptor] = []
-        try:
-            made.extend(map(share, rrefs))
-        except FarrefError:
-            self.obey(self.context.abandon(made))
-            raise
-        return tuple(made)
+        return self.context.give_all(tuple(rrefs), call)
 
     def unpickle(self, cargo: Cargo) -> tuple[RRefId, ...]:
         """Make a handle for each reference in *cargo*. Returns the names of the handles."""

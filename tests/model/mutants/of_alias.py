@@ -11,7 +11,7 @@ ALIAS = {
         in_context(
             "does not remember who asks",
             "receive_alias_ref",
-            "owner.asking.append((sender, message.call))",
+            "owner.asking = (*owner.asking, (sender, message.call))",
         ),
         in_context("says every label again", "_hear", "if label <= owner.label:", "if False:"),
         in_context(
@@ -194,7 +194,7 @@ ALIAS = {
         in_context(
             "answers for ever",
             "answer_asking",
-            "asking, owner.asking = owner.asking, []",
+            "asking, owner.asking = owner.asking, ()",
             "asking = owner.asking",
         ),
     ),
@@ -267,7 +267,10 @@ ALIAS = {
             "effects += self.entries.release(message.cargo.descriptors)",
         ),
         in_context(
-            "gives nothing back through", "_share_back", "references.give_back(rref, call) or", ""
+            "gives nothing back through",
+            "_share_back",
+            "give((descriptor.rref,), call)",
+            "fork((descriptor.rref,), call.caller, lost=True)",
         ),
     ),
     "aliases/a_refused_call": (
@@ -281,8 +284,8 @@ ALIAS = {
         in_context(
             "cannot pass back what is lost",
             "_share_back",
-            "rref, caller, lost=True",
-            "rref, caller",
+            "give((descriptor.rref,), call)",
+            "fork((descriptor.rref,), call.caller)",
         ),
     ),
 }

@@ -25,7 +25,7 @@ BORROWING = {
             "effects = super().loan_ended(sender, fork, report) + self._merge(report.borrowers)",
         ),
         _owner("notifies everybody", "loan_ended", "if report.held:", "if True:"),
-        _user("keeps the table it hands over", "_take_table", ", {}", ", self.borrowers"),
+        _user("keeps the table it hands over", "_take_table", ", EMPTY", ", self.borrowers"),
         _user("reports no table alone", "end_loan", "held or table or", "held or"),
         _user("leaves its table behind", "unused", "or self.borrowers", ""),
     ),
@@ -33,7 +33,11 @@ BORROWING = {
         _owner("does not notify who holds a loan", "loan_ended", "if report.held:", "if False:"),
         _user("has no guardian", "borrow", "self.guardian = descriptor.fork"),
         _user("denies every notice", "notified", "self._know(fork)", "[]"),
-        _user("waits for a notice that came", "notified", "self.reported.discard(fork)"),
+        _user(
+            "waits for a notice that came",
+            "notified",
+            "self.reported = without(self.reported, fork)",
+        ),
         _user("does not leave when notified late", "notified", " + self.settle()", ""),
         _user("reports nothing", "end_loan", "if held or table or not replies", "if not replies"),
         _user("returns what it uses", "_hold_on", "return self.in_use,", "return False,"),
@@ -59,7 +63,7 @@ BORROWING = {
             "tuple(sorted(self.borrowers.items()))",
             "()",
         ),
-        _user("does not add who holds", "loan_ended", "self.borrowers[fork] = sender"),
+        _user("does not add who holds", "loan_ended", "table[fork] = sender"),
         _user("waits for notices though it is counted", "unused", "and not self.known", ""),
         _user("leaves without its table", "settle", "borrowers=self._take_table()", "borrowers=()"),
     ),
@@ -95,7 +99,7 @@ BORROWING = {
         _user("reports to the dead", "died", "self.guardian.parent == worker", "False"),
     ),
     "the borrower waits for another, and the lender dies [borrow]": (
-        _user("forgets what it takes back", "take_back", "self.borrowers.update(borrowers)"),
+        _user("forgets what it takes back", "take_back", "table.update(borrowers)"),
         _user("takes back and does not say so", "take_back", "self._announce(mint)", "[]"),
         _user("strikes the living from its table", "forget", "if who != worker", "if False"),
     ),
@@ -105,21 +109,23 @@ BORROWING = {
         _user("does not leave after a loan", "loan_ended", "return self.settle()", "return []"),
     ),
     "lent to a callee that lends it on and fetches [borrow]": (
-        _user("does not merge", "loan_ended", "self.borrowers.update(report.borrowers)"),
+        _user("does not merge", "loan_ended", "table.update(report.borrowers)"),
     ),
     "the owner dies while its object is lent [borrow]": (
         _user(
             "merges what it did not lend", "loan_ended", "self.children.get(fork) == sender", "True"
         ),
         _user("guards a dead owner's object", "lose", "self.guardian = None"),
-        _user("reported a dead owner's object", "lose", "self.reported.clear()"),
-        _user("keeps a dead owner's table", "lose", "self.borrowers.clear()"),
+        _user("reported a dead owner's object", "lose", "self.reported = ()"),
+        _user("keeps a dead owner's table", "lose", "self.borrowers = EMPTY"),
     ),
     "lent to a creation, and not kept [borrow]": (
         _user("adds who returned", "loan_ended", "if report.held:", "if True:"),
     ),
     "borrowed, and lent to itself [borrow]": (
-        _user("does not remember its report", "end_loan", "self.reported.add(fork)"),
+        _user(
+            "does not remember its report", "end_loan", "self.reported = added(self.reported, fork)"
+        ),
     ),
     "borrowing/a_creation": (
         _user("does not return a creation's loan", "end_loan", "or not replies", ""),

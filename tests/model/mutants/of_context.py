@@ -121,7 +121,8 @@ CONTEXT = {
         in_context(
             "forgets that the owner of what arrives is dead",
             "use",
-            "user.lost = owner in state.dead",
+            "lost = bool(state.dead.firsts) and owner in state.dead",
+            "lost = False",
         ),
         in_context(
             "refuses a child's ACK after its owner's death",

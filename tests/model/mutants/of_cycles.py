@@ -53,7 +53,7 @@ CYCLES = {
             "forgets reported loans",
             BorrowingUser,
             "grip",
-            "self.known | self.reported",
+            "{*self.known, *self.reported}",
             "self.known",
         ),
     ),

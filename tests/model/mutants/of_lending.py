@@ -23,7 +23,7 @@ LENDING = {
         ),
         _owner("does not free after a loan", "loan_ended", "return self.settle()", "return []"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
-        _user("deletes what it returned", "_hold_on", "self.known.discard(fork)"),
+        _user("deletes what it returned", "_hold_on", "self.known = without(self.known, fork)"),
         _user("deletes while a loan runs", "at_rest", "not self.loans and", ""),
         _user("deletes what the owner never counted", "settle", "if self.known else []", ""),
     ),
@@ -115,7 +115,7 @@ LENDING = {
         _user(
             "does not delete after the last loan", "end_loan", "effects + self.settle()", "effects"
         ),
-        _user("keeps all loans of the owner's", "_hold_on", "self.known == {fork}", "True"),
+        _user("keeps all loans of the owner's", "_hold_on", "self.known == (fork,)", "True"),
     ),
     "lent by two paths [lend]": (
         _user(
@@ -126,9 +126,9 @@ LENDING = {
         ),
     ),
     "mutual lending [lend]": (
-        _user("holds what is covered", "_hold_on", "covered or", ""),
-        _user("is covered by nothing but the owner", "_hold_on", "self.confirmed or", "False and"),
-        _user("asks though it is counted", "_hold_on", "self.confirmed or", ""),
+        _user("holds what is covered", "_hold_on", "if covered:", "if False:"),
+        _user("is covered by nothing but the owner", "_hold_on", "self.known or", "False and"),
+        _user("asks though it is counted", "_hold_on", "self.known or", ""),
         _user("asks twice", "_ask", "if self.requested is not None:", "if False:"),
     ),
     "a created object's lender dies, and the borrower keeps [lend]": (
@@ -151,7 +151,7 @@ LENDING = {
         _user("forgets what it lent", "forget", "if self.children[fork] != worker", "if False"),
     ),
     "the owner dies while its object is lent [lend]": (
-        _user("lends a dead owner's object", "lose", "self.lent.clear()"),
-        _user("borrows a dead owner's object", "lose", "self.loans.clear()"),
+        _user("lends a dead owner's object", "lose", "self.lent = EMPTY"),
+        _user("borrows a dead owner's object", "lose", "self.loans = EMPTY"),
     ),
 }

@@ -1,22 +1,27 @@
 """Rules of an endpoint's loans and creations: their ends, reports, and losses."""
 
-from .mutant import in_context
+from farref.protocol.references import References
+
+from .mutant import Mutant, in_context
 
 LOANS = {
     "lending/a_returned_reference": (
         in_context(
             "gives back what was lent for another call",
-            "find",
+            "lent_for",
             "(call, ())",
             "(call, next(iter(self.state.serving.values()), ()))",
         ),
-        in_context("gives back another reference", "find", "if loan.rref == rref:", "if True:"),
+        in_context(
+            "gives back another reference",
+            "give",
+            "lent.get(found)",
+            "next(reversed(lent.values()))",
+        ),
     ),
     "lent and given back [lend]": (
-        in_context("gives nothing back", "find", "if loan.rref == rref:", "if False:"),
-        in_context(
-            "forks under the name of giving back", "give_back", "passing=Passing.BACK, ", ""
-        ),
+        in_context("gives nothing back", "give", "lent.get(found)", "None"),
+        in_context("forks under the name of giving back", "give", "passing=Passing.BACK, ", ""),
         in_context(
             "ends loans before it takes the reply",
             "receive_reply",
@@ -131,10 +136,21 @@ LOANS = {
         ),
     ),
     "lent by the owner to a creation, and kept [lend]": (
-        in_context("lends as if there came a reply", "lend", "replies=replies)", "replies=True)"),
+        Mutant(
+            "lends as if there came a reply",
+            References,
+            "lend",
+            "replies=replies)",
+            "replies=True)",
+        ),
     ),
     "lending/covered_by_another_loan": (
-        in_context("does not say that it is counted", "lend", "counted=counted", "counted=False"),
+        in_context(
+            "does not say that it is counted",
+            "lend",
+            "isinstance(entry, User) and entry.counted",
+            "False",
+        ),
     ),
     "borrowing/notices_and_answers_are_batched": (
         in_context(
@@ -180,7 +196,7 @@ LOANS = {
         in_context(
             "cannot answer with what is lost",
             "_shareable",
-            "self.entries.entry(found) if lost else ",
+            "self.entries.entry(where) if lost else ",
             "",
         ),
         in_context(

@@ -17,7 +17,9 @@ USER = {
         _user("deletes what a message holds", "at_rest", "not self.messages", "True"),
         _user("does not hold what arrives", "arrive", "self.messages += 1"),
         _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
-        _user("does not remember that it is counted", "_know", "self.known.add(fork)"),
+        _user(
+            "does not remember that it is counted", "_know", "self.known = added(self.known, fork)"
+        ),
     ),
     "note: return value": (
         _user("deletes before a request is answered", "at_rest", "not self.pending", "True"),
@@ -78,21 +80,21 @@ USER = {
         _user(
             "acknowledges again and again",
             "_know",
-            "owed, self.owed = self.owed, {}",
+            "owed, self.owed = self.owed, EMPTY",
             "owed = self.owed",
         ),
     ),
     "the owner dies and its users keep what they have": (
         _user("asks a dead owner", "arrive", "self.lost or", ""),
-        _user("owes for a dead owner's object", "lose", "self.owed.clear()"),
-        _user("pins for a dead owner's object", "lose", "self.children.clear()"),
+        _user("owes for a dead owner's object", "lose", "self.owed = EMPTY"),
+        _user("pins for a dead owner's object", "lose", "self.children = EMPTY"),
     ),
     "the owner sends twice, the user drops in between": (
-        _user("deletes only the last fork", "_know", "self.known.add(fork)", "self.known = {fork}"),
+        _user("deletes only the last fork", "_know", "added(self.known, fork)", "(fork,)"),
     ),
     "the owner dies while a method makes an object": (
         _user("believes in a dead owner", "lose", "self.lost = True"),
-        _user("waits for a dead owner's answer", "lose", "self.pending.clear()"),
+        _user("waits for a dead owner's answer", "lose", "self.pending = EMPTY_SET"),
     ),
     "a message is abandoned after its owner died": (
         _user("waits for a dead owner's ACK", "lose", "self.requested = None"),

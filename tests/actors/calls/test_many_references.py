@@ -1,0 +1,128 @@
+"""The work, the messages and the memory for each of many references, at the ends of a real call.
+
+`tests/protocol/test_many_references.py` has the machines' part of it.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import RRef, System
+from farref.testing import assert_nothing_held, until
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = pytest.mark.processes
+FEW, MANY = 100, 1_000
+CALLER = 13
+"""The most Python functions of the caller for each reference that it lends."""
+HELD = 600
+"""The most bytes of a reference at its holder."""
+TRACKED = 2
+"""The objects of it that Python's collector tracks: the handle, and the handle's count."""
+
+
+class Thing:
+    pass
+
+
+def make(number: int) -> list[RRef[Thing]]:
+    return [RRef(Thing()) for _ in range(number)]
+
+
+def nothing(*_: object) -> None:
+    pass
+
+
+def same(refs: list[RRef[Thing]]) -> list[RRef[Thing]]:
+    return refs
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B"), system.worker("C")
+        yield system
+
+
+def functions(refs: list[RRef[Thing]]) -> int:
+    """The functions that this thread calls while it passes *refs* to C and waits."""
+    counts = []
+    for _ in range(10):
+        count = 0
+
+        def called(_frame: object, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event == "call"
+
+        sys.setprofile(called)
+        try:
+            farref.rpc_sync("C", nothing, (refs,))
+        finally:
+            sys.setprofile(None)
+        counts.append(count)
+    return max(counts)  # of a lower one, another thread has received the reply
+
+
+def test_functions_of_the_caller(system: System) -> None:
+    few, many = farref.rpc_sync("B", make, (FEW,)), farref.rpc_sync("B", make, (MANY,))
+    for refs in (few, many):
+        farref.rpc_sync("C", nothing, (refs,))
+    more = (functions(many) - functions(few)) / (MANY - FEW)
+    assert 5 < more <= CALLER
+    del refs, few, many
+    assert_nothing_held(system)
+
+
+def sent(system: System) -> tuple[Any, Any]:
+    counters = system.counters()
+    return counters["program"], counters["C"]
+
+
+@pytest.mark.parametrize("function", [nothing, same])
+@pytest.mark.parametrize("mine", [True, False])
+def test_one_call_and_one_reply(system: System, function: Any, mine: bool) -> None:
+    """However many references there are. Those that the callee does not keep send no message.
+
+    The reply that gave loans back once had their handles until it had left. So they looked kept,
+    and each of them sent four messages.
+    """
+    refs = make(MANY) if mine else farref.rpc_sync("B", make, (MANY,))
+    until(system, lambda: False, 0.2)
+    before, there = sent(system)
+    farref.rpc_sync("C", function, (refs,))
+    until(system, lambda: False, 0.1)
+    after, here = sent(system)
+    assert dict(after.user) == {**before.user, "Call": before.user["Call"] + 1}
+    assert here.user["Reply"] == there.user.get("Reply", 0) + 1
+    assert after.control == before.control
+    assert here.control == there.control
+    del refs
+    assert_nothing_held(system)
+
+
+def test_the_memory_of_a_held_reference(system: System) -> None:
+    held = [farref.rpc_sync("B", make, (MANY,))]
+    until(system, lambda: False, 0.2)
+    tracemalloc.start(1)
+    try:
+        gc.collect()
+        size, tracked = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
+        held += [farref.rpc_sync("B", make, (MANY,)) for _ in range(20)]
+        until(system, lambda: False, 0.2)
+        gc.collect()
+        size = tracemalloc.get_traced_memory()[0] - size
+        tracked = len(gc.get_objects()) - tracked
+    finally:
+        tracemalloc.stop()
+    assert size / (20 * MANY) <= HELD
+    assert round(tracked / (20 * MANY), 1) <= TRACKED
+    held.clear()
+    assert_nothing_held(system)

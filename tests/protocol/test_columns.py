@@ -1,0 +1,142 @@
+"""Many references of a message in columns: all that goes in comes out, and nothing else goes in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farref.protocol import columns
+from farref.protocol.columns import LARGEST, MANY
+from farref.protocol.delivery import Packet
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import Call, Cargo, Descriptor, Passing, Tell
+from farref.protocol.packets import Malformed, decode, encode, size_of
+
+WORKERS = [WorkerId(name, number) for name, number in (("A", 1), ("B", 2), ("C", 1 << 61))]
+workers = st.sampled_from(WORKERS)
+numbers = st.one_of(st.integers(0, 300), st.integers(0, (1 << 64) - 1))
+rrefs = st.builds(RRefId, workers, numbers)
+descriptors = st.builds(
+    Descriptor,
+    rref=rrefs,
+    fork=st.builds(ForkId, workers, numbers),
+    owner=workers,
+    parent=workers,
+    passing=st.sampled_from(Passing),
+    counted=st.booleans(),
+    name=st.none() | rrefs,
+)
+
+
+def sent(cargo: Cargo) -> Any:
+    """*cargo* at the receiver of a packet with two messages."""
+    other = Tell(cargo=Cargo(payload="other"))
+    data, payloads = encode(Packet(3, (Tell(cargo=cargo), other), 5))
+    packet = decode(data, payloads)
+    assert (packet.first, packet.expects, packet.messages[1]) == (3, 5, other)
+    assert isinstance(packet.messages[0], Tell)
+    return packet.messages[0].cargo
+
+
+@given(st.lists(descriptors, max_size=3 * MANY), st.sampled_from([None, "text", 7]))
+def test_what_goes_in_comes_out(rows: list[Descriptor], payload: object) -> None:
+    cargo = Cargo(payload=payload, descriptors=tuple(rows))
+    assert sent(cargo) == cargo
+
+
+def in_a_row(many: int, step: int = 1) -> tuple[Descriptor, ...]:
+    a, b, _ = WORKERS
+    return tuple(
+        Descriptor(rref=RRefId(b, 1000 + step * n), fork=ForkId(a, n), owner=b, parent=a)
+        for n in range(1, many + 1)
+    )
+
+
+def test_two_bytes_for_each() -> None:
+    def size(many: int) -> int:
+        call = Call(
+            call=CallId(WORKERS[0], 1), cargo=Cargo(payload=b"", descriptors=in_a_row(many))
+        )
+        data = encode(Packet(1, (call,), 0))[0]
+        assert size_of(call.cargo.descriptors) <= len(data) <= size_of(call.cargo.descriptors) + 40
+        return len(data)
+
+    assert size(1_000) - size(100) <= 2 * 900 + 4
+    assert size(MANY) < size(MANY - 1)
+
+
+def test_backwards_and_far_apart() -> None:
+    cargo = Cargo(descriptors=(*in_a_row(MANY, 1 << 40), *reversed(in_a_row(MANY))))
+    assert sent(cargo) == cargo
+
+
+def test_those_of_a_message_share_the_names_of_endpoints() -> None:
+    first, *_, last = sent(Cargo(descriptors=in_a_row(MANY))).descriptors
+    assert first.rref.creator is last.rref.creator
+    assert first.fork.parent is last.fork.parent
+    assert first.owner is last.owner
+
+
+def column(**changes: Any) -> list[Any]:
+    """One column as it travels, with two references."""
+    a, b = [list(msgspec.structs.astuple(each)) for each in WORKERS[:2]]
+    row = {"creator": b, "minter": a, "owner": b, "parent": a, "passing": "fork", "counted": False}
+    row |= {"name": None, "numbers": [4, 1], "forks": [9, -1]} | changes
+    return list(row.values())
+
+
+def received(payload: object, *rows: Descriptor) -> Any:
+    cargo = Cargo(payload=payload, descriptors=rows)
+    whole = Tell(cargo=Cargo(descriptors=in_a_row(1)))
+    data = msgspec.msgpack.encode((0, 0, (Tell(cargo=cargo), whole)))
+    packet = decode(data, ("text",))
+    assert packet.messages[1] == whole, "a malformed message spoils no other"
+    return packet.messages[0]
+
+
+def test_the_form_by_hand() -> None:
+    found = received([0, [column()]])
+    assert found.cargo.payload == "text"
+    assert [each.rref.number for each in found.cargo.descriptors] == [4, 5]
+    assert [each.fork.number for each in found.cargo.descriptors] == [9, 8]
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"numbers": [4]}, "differ in length"),
+        ({"numbers": [], "forks": []}, "differ in length"),
+        ({"numbers": [4, -5]}, "out of range"),
+        ({"forks": [-1, 5]}, "out of range"),
+        ({"numbers": [1, LARGEST]}, "out of range"),
+        ({"numbers": ["1", 2]}, "malformed"),
+        ({"passing": "steal"}, "malformed"),
+        ({"owner": ["B", -2]}, "malformed"),
+        ({"creator": "B"}, "malformed"),
+        ({"more": 1}, "malformed"),
+    ],
+)
+def test_a_malformed_column_is_refused(changes: dict[str, Any], why: str) -> None:
+    found = received([0, [column(**changes)]])
+    assert isinstance(found, Malformed)
+    assert why in found.why
+
+
+@pytest.mark.parametrize("payload", [[0, 5], [0, [5]], [0, None], [5, [column()]], [[0, []], []]])
+def test_a_malformed_pair_is_refused(payload: object) -> None:
+    assert isinstance(received(payload), Malformed)
+
+
+def test_rows_and_columns_at_once_are_refused() -> None:
+    assert isinstance(received([0, [column()]], *in_a_row(1)), Malformed)
+
+
+def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "MOST", 3)
+    found = received([0, [column(), column()]])
+    assert isinstance(found, Malformed)
+    assert "more than 3 references" in found.why

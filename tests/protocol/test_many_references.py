@@ -1,0 +1,235 @@
+"""The work and the memory for each of many references: slopes, which are exact on any machine.
+
+The bounds are the figures of Python 3.11, and a little more; other versions make fewer calls. A
+later change that makes a reference dearer is seen here.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import tracemalloc
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref.protocol.context import Context
+from farref.protocol.delivery import Packet
+from farref.protocol.effects import Send
+from farref.protocol.ids import RRefId, WorkerId
+from farref.protocol.messages import Cargo, Tell
+from farref.protocol.packets import decode, encode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from farref.protocol.effects import Effect
+    from farref.protocol.messages import Message
+    from farref.protocol.sharing import Sharing
+
+A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1))
+FEW, MANY = 100, 1_000
+
+
+def functions(work: Callable[[], object]) -> int:
+    """The Python functions that *work* calls."""
+    count = 0
+
+    def called(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(called)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+class World:
+    """B owns objects, A uses them and passes them to C. Counts the functions of the steps."""
+
+    def __init__(self, number: int, sharing: Sharing = "lend") -> None:
+        self.ends = {me: Context(me, sharing) for me in (A, B, C)}
+        self.rrefs = [self.ends[B].own() for _ in range(number)]
+        self.number = number
+        self.counts: dict[str, int] = {}
+        self.sent: list[tuple[WorkerId, WorkerId, Message]] = []
+
+    def counted(self, name: str, work: Callable[[], Any]) -> Any:
+        made: list[Any] = []
+        self.counts[name] = functions(lambda: made.append(work())) - 2  # those of this line
+        return made[0]
+
+    def post(self, me: WorkerId, effects: list[Effect]) -> None:
+        self.sent += [(me, it.to, it.message) for it in effects if isinstance(it, Send)]
+
+    def deliver(self) -> None:
+        while self.sent:
+            sender, to, message = self.sent.pop()
+            self.post(to, self.ends[to].take(sender, message))
+
+    def over_the_wire(self, message: Message) -> Any:
+        data, payloads = encode(Packet(0, (message,), 0))
+        return decode(data, payloads).messages[0]
+
+    def give(self) -> None:
+        """A gets all objects from B, and holds each once."""
+        a, b = self.ends[A], self.ends[B]
+        tell = Tell(cargo=Cargo(descriptors=b.fork_all(self.rrefs, A)))
+        a.take(B, self.over_the_wire(tell))
+        a.hold(*self.rrefs)
+        a.release(tell.cargo.descriptors)
+
+    def call(self, lender: WorkerId, *, keep: bool = False) -> None:
+        """The *lender* passes all objects to C in one call, which keeps them or not."""
+        a, c = self.ends[lender], self.ends[C]
+        lent = self.counted("lend", lambda: a.lend_all(self.rrefs, C))
+        call, (send,) = a.call(C, Cargo(descriptors=lent))
+        assert isinstance(send, Send)
+        message = self.over_the_wire(send.message)
+        self.counted("take", lambda: c.take(lender, message))
+        self.counted("hold", lambda: c.hold(*self.rrefs))
+        if not keep:
+            self.counted("drop", lambda: c.drop(*self.rrefs))
+        effects = self.counted("reply", lambda: c.reply(call, Cargo()))
+        (reply,) = [it for it in effects if isinstance(it, Send) and it.to == lender]
+        self.post(C, [each for each in effects if each is not reply])
+        self.post(lender, self.counted("settle", lambda: a.take(C, reply.message)))
+        self.deliver()
+
+
+def slopes(lender: WorkerId, sharing: Sharing) -> dict[str, float]:
+    """For each step of a call with references: the functions for each reference."""
+    few, many = World(FEW, sharing), World(MANY, sharing)
+    for world in (few, many):
+        if lender != B:
+            world.give()
+        world.call(lender)
+        assert not world.ends[C].users
+    more = MANY - FEW
+    return {name: round((many.counts[name] - few.counts[name]) / more, 2) for name in many.counts}
+
+
+@pytest.mark.parametrize(
+    ("lender", "sharing", "expected"),
+    [
+        (A, "lend", {"lend": 5, "take": 3, "hold": 0, "drop": 0, "reply": 12, "settle": 6}),
+        (B, "lend", {"lend": 7, "take": 5, "hold": 0, "drop": 0, "reply": 17, "settle": 5}),
+        (A, "borrow", {"lend": 6, "take": 4, "hold": 0, "drop": 0, "reply": 8, "settle": 6}),
+    ],
+)
+def test_functions_for_each_reference_in_a_call(
+    lender: WorkerId, sharing: Sharing, expected: dict[str, float]
+) -> None:
+    found = slopes(lender, sharing)
+    assert all(found[name] <= most for name, most in expected.items()), found
+
+
+def test_the_loans_of_a_call_are_given_back_in_one_look() -> None:
+    """Each was looked for among all of them, so a thousand took a million steps."""
+
+    def steps(number: int) -> int:
+        world = World(number)
+        a, c = world.ends[B], world.ends[C]
+        call, (send,) = a.call(C, Cargo(descriptors=a.lend_all(world.rrefs, C)))
+        assert isinstance(send, Send)
+        c.take(B, send.message)
+        lines = 0
+
+        def line(_frame: object, event: str, _argument: object) -> Any:
+            nonlocal lines
+            lines += event == "line"
+            return line
+
+        before = sys.gettrace()
+        sys.settrace(line)
+        try:
+            c.give_all(world.rrefs, call)
+        finally:
+            sys.settrace(before)
+        return lines
+
+    assert steps(400) < 5 * steps(100)
+
+
+def weight(make: Callable[[int], object]) -> tuple[float, float]:
+    """Bytes, and objects that Python's collector tracks, for each of many things to *make*."""
+    make(FEW)  # what is made once
+    kept = []
+    found = []
+    tracemalloc.start(1)
+    try:
+        for number in (1_000, 11_000):
+            gc.collect()
+            before = tracemalloc.get_traced_memory()[0], len(gc.get_objects())
+            kept.append(make(number))
+            gc.collect()
+            found.append(
+                (tracemalloc.get_traced_memory()[0] - before[0], len(gc.get_objects()) - before[1])
+            )
+    finally:
+        tracemalloc.stop()
+    return tuple(round((b - a) / 10_000, 1) for a, b in zip(*found, strict=True))
+
+
+def test_what_a_reference_takes_at_its_holder() -> None:
+    """The entry, the names of object and fork, and the place in the table."""
+
+    def hold(number: int) -> Context:
+        world = World(number)
+        world.give()
+        return world.ends[A]
+
+    size, tracked = weight(hold)
+    assert size <= 400
+    assert tracked == 0
+
+
+def test_what_an_object_takes_at_its_owner() -> None:
+    """With one fork: the entry, the names of object and fork, and the table of forks."""
+
+    def own(number: int) -> Context:
+        world = World(number)
+        world.give()
+        return world.ends[B]
+
+    size, tracked = weight(own)
+    assert size <= 620
+    assert tracked == 0
+
+
+def test_a_reference_that_was_lent_takes_no_more() -> None:
+    def hold(number: int) -> Context:
+        world = World(number)
+        world.give()
+        return world.ends[A]
+
+    def lend(number: int) -> Context:
+        world = World(number)
+        world.give()
+        world.call(A)
+        return world.ends[A]
+
+    assert weight(lend) == weight(hold)
+
+
+def test_one_more_fork_of_an_object_costs_the_same_however_many_there_are() -> None:
+    context = Context(B)
+    rref: RRefId = context.own()
+    user = Context(C)
+
+    def fork(times: int) -> None:
+        for _ in range(times):
+            tell = Tell(cargo=Cargo(descriptors=(context.fork(rref, C),)))
+            user.take(B, tell)
+            user.hold(rref)
+            user.release(tell.cargo.descriptors)
+
+    fork(50)
+    first = functions(lambda: fork(100))
+    fork(5_000)
+    assert functions(lambda: fork(100)) == first
+    assert first <= 100 * 30
+    assert functions(lambda: user.drop(*[rref] * 1_000)) < 20
