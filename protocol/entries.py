@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .alias import Alias
     from .effects import Effect
     from .messages import Descriptor
-    from .state import Tables
+    from .state import Tables, Waiting
 
 _new = tuple.__new__
 """Makes an id without the Python function in between that a named tuple has."""
@@ -178,6 +178,8 @@ class Entries(msgspec.Struct):
         if entry is None or request not in entry.pending:
             return []
         entry.pending.discard(request)
+        if entry.handles:
+            return []  # nearly always: so it is needed
         return self.after(entry, entry.settle())
 
     # ---- the end
@@ -245,12 +247,17 @@ class Entries(msgspec.Struct):
         self.state.forks += 1
         return _new(ForkId, (self.state.me, self.state.forks))
 
-    def mint_pin(self, rref: RRefId | None) -> CallId:
-        """Mint the id of a call; it pins the object that it is called on until it is answered."""
+    def mint_pin(self, rref: RRefId | None, waiting: Waiting | None = None) -> CallId:
+        """Mint the id of a call; it pins the object that it is called on until it is answered.
+
+        *waiting* is the call, if a `Reply` will answer it.
+        """
         self.state.calls += 1
         call = _new(CallId, (self.state.me, self.state.calls))
         if rref is not None:
             entry = self.entry(rref)
             entry.stamp += 1
             entry.pending.add(call)
+        if waiting is not None:
+            self.state.waiting[call] = waiting
         return call

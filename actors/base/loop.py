@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -86,7 +87,8 @@ class RunLoop:
         self._listener = listener
         self._outbox = outbox
         self._timers = timers
-        self._lead = Lead(poller.wake)
+        self.lead_of = Lead(poller.wake)
+        """Who leads; a future that a thread leads for wakes the leader by it."""
         self._handler: Any = None
         """The resident's handler, for any leader; None while there is no resident."""
         self._outcome: Any = None
@@ -110,7 +112,7 @@ class RunLoop:
 
     def is_runner(self) -> bool:
         """Whether the calling thread is the one that runs."""
-        return self._lead.leader == get_ident()
+        return self.lead_of.leader == get_ident()
 
     def is_aide(self) -> bool:
         """Whether the calling thread is the aide."""
@@ -121,7 +123,7 @@ class RunLoop:
 
         Not the aide while another thread leads: the leader may sleep already.
         """
-        leader, me = self._lead.leader, get_ident()
+        leader, me = self.lead_of.leader, get_ident()
         return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
 
     def take_raw(self, handler: Callable[[bytes | bytearray, ActorAddress], object]) -> None:
@@ -133,11 +135,11 @@ class RunLoop:
 
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on; see :mod:`.aide`."""
-        self._aide = Aide(work, lambda until: self.lead(until, None, yields=True))
+        self._aide = Aide(work, partial(self.lead, seconds=None, yields=True))
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
         """For a thread that waits while another one leads."""
-        return self._lead.beside()
+        return self.lead_of.beside()
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -145,14 +147,9 @@ class RunLoop:
         if not (self.is_runner() and self._poller.asleep):
             yield
             return
-        with self._lead.lent():
+        with self.lead_of.lent():
             yield
         self._poller.asleep = True
-
-    def look(self) -> None:
-        """Make the leader check whether a guest's *until* holds, unless that is this thread."""
-        if self._lead.leader != get_ident():
-            self._poller.wake()
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -177,11 +174,11 @@ class RunLoop:
         """End the run of any thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
         self._poller.wake()
-        self._lead.tell()
+        self.lead_of.tell()
         if self._aide is not None:
             self._aide.end()
         deadline = monotonic() + STOP_PATIENCE
-        while self._lead.leader and not self.is_runner() and monotonic() < deadline:
+        while self.lead_of.leader and not self.is_runner() and monotonic() < deadline:
             sleep(0.001)
 
     # -- in the running thread --------------------------------------------------------
@@ -191,7 +188,7 @@ class RunLoop:
         if self.is_runner():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
-        self._lead.claim()
+        self.lead_of.claim()
         self._aborting, self._outcome = False, None
         transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
         self._handler = None if transmit_only else handler
@@ -200,23 +197,23 @@ class RunLoop:
                 outcome = self._turns(handler, end, transmit_only, None)
                 if outcome is not None:
                     return outcome
-                self._lead.leave()
-                if not self._lead.stand_by(self._is_over, end):
+                self.lead_of.leave()
+                if not self.lead_of.stand_by(self._is_over, end):
                     return self._found_out()
         finally:
             self._handler = None
             if self.is_runner():
-                self._lead.leave()
+                self.lead_of.leave()
 
     def lead(
-        self, until: Callable[[], bool], seconds: float | None, *, yields: bool = False
+        self, until: Callable[[], object], seconds: float | None, *, yields: bool = False
     ) -> bool:
         """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
         Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
-        lead = self._lead
+        lead = self.lead_of
         if self._handler is None or lead.leader == get_ident() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         try:
@@ -243,7 +240,7 @@ class RunLoop:
             if outcome is not None and not isinstance(outcome, RunExpired):
                 self._outcome = outcome
                 return False
-            return until()
+            return bool(until())
         finally:
             try:
                 if lead.leader == get_ident():
@@ -266,7 +263,7 @@ class RunLoop:
         handler: Any,
         end: float | None,
         transmit_only: bool,
-        until: Callable[[], bool] | None,
+        until: Callable[[], object] | None,
         *,
         yields: bool = False,
     ) -> Any:
@@ -276,7 +273,7 @@ class RunLoop:
         leaves when another thread is to lead.
         """
         polled, inbox, outbox = False, self._inbox, self._outbox
-        lead, heap = self._lead, self._timers.heap
+        lead, heap = self.lead_of, self._timers.heap
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting

@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
+    from ..core.notices import What
     from ..values.packing import Pack, Packer
     from ..wire.messages import WorkerInfo
-    from .futures import What
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]

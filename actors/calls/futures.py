@@ -33,12 +33,10 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.notices import What
     from ..core.sites import Place
     from ..values.packing import Packer
     from .waits import Waits
-
-    What = str | tuple[object, ...]
-    """A text, or its format and the parts, as most of them are never read."""
 
 _OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
 """The final states of `concurrent.futures`. Only another of them may follow one of them."""
@@ -48,10 +46,13 @@ U = TypeVar("U")
 
 
 class Leads(Protocol):
-    """A loop that a waiting thread may run (`base.loop`)."""
+    """The lead of a loop that a waiting thread may run (`base.lead`)."""
+
+    leader: int
+    """The identity of the thread that runs it."""
 
     def look(self) -> None:
-        """Make its leader check whether it has waited long enough."""
+        """Make the leader check whether it has waited long enough, unless it is this thread."""
 
 
 class Keeper(Protocol):
@@ -67,10 +68,10 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
         chained.after = None
         if chained._begin():  # or else it was cancelled
             chained._result = callback(done)
-            chained._finished()
+            chained._finish("RUNNING")
     except BaseException as error:
         chained._exception = error
-        chained._finished()
+        chained._finish("RUNNING")
     finally:
         del chained
 
@@ -112,7 +113,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     overlooked = False
     """It is the library's own: nobody will miss its error."""
     leader: Leads | None = None
-    """A run loop.  Its leader waits for the outcome, and looks when this future wakes it."""
+    """The lead of a run loop.  A thread that leads waits for the outcome, and looks when this
+    future wakes it."""
     _waited: threading.Condition | None = None
     _taken = False
     _cargo: Cargo | None = None
@@ -173,35 +175,26 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def arrived(self, cargo: Cargo) -> None:
         """The reply has come; it is still pickled."""
-        if self._begin():
-            self._cargo = cargo
-            if cargo.descriptors:
-                self._hold = self._core.discards.keep(self, cargo.descriptors)
-            self._finished()
-        elif cargo.descriptors:
+        if not self._finish(cargo=cargo) and cargo.descriptors:
             self._core.discards.message(cargo.descriptors)
 
     def known(self, value: T) -> None:
         """The value is known without a request."""
         self._taken, self._result = True, value
-        self._finished()
+        self._finish()
 
     def elsewhere(self) -> None:
         """A value exists, at the object that this one is an alias of."""
         self.moved = True
-        if self._begin():
-            self._finished()
+        self._finish()
 
     def there(self) -> None:
         """The value is here already, and need not be sent."""
-        if self._begin():
-            self._finished()
+        self._finish()
 
     def failed(self, error: BaseException) -> None:
         """There will be no reply."""
-        if self._begin():
-            self._exception = error
-            self._finished()
+        self._finish(error=error)
 
     if not TYPE_CHECKING:  # for the type checker it is the attribute of the base
 
@@ -221,18 +214,36 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._state = "RUNNING"
             return True
 
-    def _finished(self) -> None:
-        """The outcome is set: tell those who wait for it."""
+    def _finish(
+        self,
+        since: str = "PENDING",
+        *,
+        cargo: Cargo | None = None,
+        error: BaseException | None = None,
+    ) -> bool:
+        """Take *cargo* or *error*, if there is one, and tell those who wait that this is over.
+
+        False, with nothing changed, if the state is not *since*: the outcome is no longer wanted.
+        """
         with self._deciding:
+            if self._state != since:
+                return False
+            if cargo is not None:
+                self._cargo = cargo
+                if cargo.descriptors:
+                    self._hold = self._core.discards.keep(self, cargo.descriptors)
+            elif error is not None:
+                self._exception = error
             self._state = "FINISHED"
             for waiter in self._waiters:
                 (waiter.add_result if self._exception is None else waiter.add_exception)(self)
             if self._waited is not None:
                 self._waited.notify_all()
-        if self.leader is not None:
+        if self.leader is not None and self.leader.leader != threading.get_ident():
             self.leader.look()
         if self._done_callbacks:
             self._invoke_callbacks()  # type: ignore[attr-defined] # typeshed leaves it out
+        return True
 
     def _claim(self) -> None:
         """Only the calling thread may now set the outcome. Raises `InvalidStateError`."""
@@ -251,7 +262,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._check_settable()
         self._claim()
         self._result = result
-        self._finished()
+        self._finish("RUNNING")
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Set the outcome of a ``Future()`` to the error *exception*. Does not block.
@@ -263,8 +274,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             raise TypeError(f"an exception is needed, not {exception!r}")
         self._check_settable()
         self._claim()
-        self._exception = exception
-        self._finished()
+        self._finish("RUNNING", error=exception)
 
     def _check_settable(self) -> None:
         if not self._mine:
@@ -275,8 +285,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     @property
     def what(self) -> str:
         """The awaited thing in words."""
-        words, *parts = self._what if isinstance(self._what, tuple) else (self._what,)
-        return str(words).format(*parts) if parts else str(words)
+        return notices.in_words(self._what)
 
     def __repr__(self) -> str:
         error = self._exception if self.done() else None

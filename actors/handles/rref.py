@@ -162,7 +162,7 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: the creating function's error, with the remote traceback.
         """
-        self._front.core.check_may_block(f"the value of {self._id}")
+        self._front.core.check_may_block(("the value of {}", self._id))
         if self._frozen is not None:
             calls, seconds = self._front.calls, self._seconds(timeout)
             known: T = calls.known(self._id, seconds, self._frozen)

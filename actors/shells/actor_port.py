@@ -23,7 +23,6 @@ from thespian.actors import (
     WakeupMessage,
 )
 
-from ..base.addresses import Address
 from ..base.bell import Bell
 from ..base.framing import Raw
 from ..calls.futures import Future
@@ -63,6 +62,8 @@ class ActorPort(SelfRunning):
         self._own = bases.own(self._actor._myRef.transport)
         if self._own is None:
             self._bell = Bell()
+        else:
+            self.send_raw = self._own.send_raw
         return True
 
     def serve(
@@ -98,17 +99,13 @@ class ActorPort(SelfRunning):
     def runs_by_itself(self) -> bool:
         return self._bell is not None or self._own is not None
 
-    @property
-    def takes_parcels(self) -> bool:
-        return self._own is not None
-
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Wait. A thread that does the mailbox's work goes on with it meanwhile."""
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
         if isinstance(future, Future):
-            future.leader = self._own.loop
+            future.leader = self._own.loop.lead_of
             if self._own.loop.lead(future.done, timeout):
                 return True
         return super().wait(future, max(0.0, end - time.monotonic()))
@@ -123,13 +120,6 @@ class ActorPort(SelfRunning):
             self._send(address, message)
         else:
             self._send(address, message)
-
-    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
-        details = address.addressDetails
-        if self._own is not None and type(details) is Address:
-            self._own.send_raw(details, parcel)
-        else:
-            self.post(address, Raw(parcel))  # Thespian must translate the address
 
     def _send(self, address: ActorAddress, message: object) -> None:
         if self._own is not None or threading.get_ident() == self._thread:

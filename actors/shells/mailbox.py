@@ -116,7 +116,7 @@ class Mailbox:
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
                 outputs.adopt()
-                if not self.port.takes_parcels:  # our own base has done it
+                if self.port.send_raw is None:  # our own base has done it
                     signals.die_of_faults()
             self._receive(message, sender)
             self.port.do_left()

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import WakeupMessage
 
 from ...serialization.failures import details_of
-from ..base.addresses import Address
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
 from ..calls.futures import Future
@@ -47,14 +46,11 @@ class OwnPort(Receiver, SelfRunning):
         self._base = self._context.__enter__()._systemBase
         self._transport = self._base.transport
         self._loop = self._transport.loop
+        self.send_raw = self._transport.send_raw
         self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
-
-    @property
-    def takes_parcels(self) -> bool:
-        return True
 
     def start(self) -> None:
         """Begin to receive."""
@@ -85,11 +81,6 @@ class OwnPort(Receiver, SelfRunning):
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
-    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
-        details = address.addressDetails
-        if type(details) is Address and not self._transport.closed:
-            self._transport.send_raw(details, parcel)
-
     def wake(self) -> None:
         bases.nudge(self._transport, Nudge())
 
@@ -97,7 +88,7 @@ class OwnPort(Receiver, SelfRunning):
         """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
         if isinstance(future, Future):
-            future.leader = self._loop
+            future.leader = self._loop.lead_of
             if self._loop.lead(future.done, timeout):
                 return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait

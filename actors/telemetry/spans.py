@@ -37,7 +37,7 @@ from ...serialization.payload import Origin, Payload
 from ..calls.calls import Calls
 from ..calls.futures import Future
 from ..hosting.versions import FARREF
-from ..serving.server import Server, cargo_of
+from ..serving.server import Server
 from ..values.packing import Pack, Packer
 from ..values.wrapper import unwrapped
 
@@ -47,9 +47,10 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Call, Fetch, Invoke, Request
     from ..calls.calls import Chain, Invocation
-    from ..calls.futures import What
     from ..core.core import Core
+    from ..core.notices import What
     from ..core.pool import Job
+    from ..serving.server import Started
     from ..values.box import Box
     from ..values.packing import Share
     from ..wire.messages import WorkerInfo
@@ -339,10 +340,10 @@ class ServerWithSpans(Server):
             _failed(span, "cancelled", "the endpoint ended")
             span.end()
 
-    def _call(self, request: Request, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
+    def _call(self, request: Started, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
         there = self._running.get(request.call)  # set if its arguments had to be fetched
         if there is None:
-            payload = cargo_of(request).payload
+            payload = request.cargo.payload
             method = method_of(getattr(payload, "tag", None) or "")
             name = type(request).__name__.lower()
             there = Spans(self._core).start(method, name, SpanKind.SERVER, payload)
@@ -350,7 +351,7 @@ class ServerWithSpans(Server):
         with _inside(there):
             return super()._call(request, chain, invocation)
 
-    def _open(self, request: Request) -> Invocation:
+    def _open(self, request: Started) -> Invocation:
         what = super()._open(request)
         span, name = trace.get_current_span(), method_of(what[0])
         if target_of(request) is None:  # or else the caller knew no more than the method's name
@@ -359,7 +360,7 @@ class ServerWithSpans(Server):
         span.set_attribute("code.function.name", name)
         return what
 
-    def _await(self, request: Request, box: Box, chain: Chain) -> None:
+    def _await(self, request: Started, box: Box, chain: Chain) -> None:
         with _inside(self._running[request.call]):  # the coroutine's task inherits it
             super()._await(request, box, chain)
 
