@@ -203,7 +203,8 @@ class Entries(msgspec.Struct):
 
     def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
         """Take *entry* out of the tables if nothing keeps it any more."""
-        effects = self.sendable(effects)
+        if self.state.dead.firsts:
+            effects = self.sendable(effects)
         if entry.unused:
             if isinstance(entry, User):
                 self.state.users.pop(entry.rref, None)

@@ -138,6 +138,8 @@ class Names(msgspec.Struct):
         for rref, call in list(state.fetching.items()):
             if call not in state.waiting:
                 del state.fetching[rref]
+        if not state.held:
+            return []
         return [effect for rref in list(state.held) for effect in self._send_on(rref)]
 
     def _send_on(self, rref: RRefId) -> list[Effect]:

@@ -208,7 +208,7 @@ class RRef(Reference, Generic[T]):
             # requests on the object, and only the value is wanted here.
             future = front.calls.fetch(self._id, left, chain_in(core), copy=False)
             future.overlooked = True
-            there = future.there
+            there = future.finish
             objects.when_there(self._id, there)
             try:
                 future.result()

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import (
@@ -25,7 +26,7 @@ from thespian.actors import (
 
 from ..base.bell import Bell
 from ..base.framing import Raw
-from ..calls.futures import Future
+from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
 from .ports import SelfRunning
@@ -106,7 +107,7 @@ class ActorPort(SelfRunning):
         end = time.monotonic() + timeout
         if isinstance(future, Future):
             future.leader = self._own.loop.lead_of
-            if self._own.loop.lead(future.done, timeout):
+            if self._own.loop.lead(partial(is_over, future), timeout):
                 return True
         return super().wait(future, max(0.0, end - time.monotonic()))
 

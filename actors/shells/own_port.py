@@ -11,6 +11,7 @@ import contextlib
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import WakeupMessage
@@ -18,7 +19,7 @@ from thespian.actors import WakeupMessage
 from ...serialization.failures import details_of
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
-from ..calls.futures import Future
+from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
 from ..wire.parcels import unpack
@@ -89,7 +90,7 @@ class OwnPort(Receiver, SelfRunning):
         end = time.monotonic() + timeout
         if isinstance(future, Future):
             future.leader = self._loop.lead_of
-            if self._loop.lead(future.done, timeout):
+            if self._loop.lead(partial(is_over, future), timeout):
                 return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ...protocol.messages import Call, Fetch, Invoke, Request
     from ..calls.calls import Chain, Invocation
     from ..core.core import Core
-    from ..core.notices import What
     from ..core.pool import Job
     from ..serving.server import Started
     from ..values.box import Box
@@ -161,22 +160,27 @@ class FutureWithSpan(Future[Any]):
 
     span: Span | None = None
 
-    def arrived(self, cargo: Cargo) -> None:
-        if not isinstance(getattr(cargo.payload, "tag", None), tuple):
-            self._over(cargo.payload)
-        super().arrived(cargo)
+    @classmethod
+    def of(cls, *args: Any, **more: Any) -> FutureWithSpan:
+        self = super().of(*args, **more)
+        self.span = _asking.get()
+        return self
+
+    def finish(
+        self,
+        since: str = "PENDING",
+        *,
+        cargo: Cargo | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        payload = cargo.payload if cargo is not None else None
+        if not isinstance(getattr(payload, "tag", None), tuple):
+            self._ended(payload or error)
+        super().finish(since, cargo=cargo, error=error)
 
     def _take(self) -> None:
         super()._take()
-        self._over(self._exception)  # an answer is a message like others: it may hold an error
-
-    def elsewhere(self) -> None:
-        self._over(None)
-        super().elsewhere()
-
-    def failed(self, error: BaseException) -> None:
-        self._over(error)
-        super().failed(error)
+        self._ended(self._exception)  # an answer is a message like others: it may hold an error
 
     def cancel(self) -> bool:
         if not self.done():
@@ -196,7 +200,7 @@ class FutureWithSpan(Future[Any]):
             self.span.record_exception(error)  # the span goes on: the reply may still come
         return error
 
-    def _over(self, outcome: object) -> None:
+    def _ended(self, outcome: object) -> None:
         span, self.span = self.span, None
         if span is None:
             return
@@ -229,6 +233,8 @@ class PackerWithSpans(Packer):
 
 class CallsWithSpans(Calls):
     """Makes a span for each request of one endpoint."""
+
+    future = FutureWithSpan
 
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
         if _asking.get() is not None:  # `remote_method` has made one
@@ -289,13 +295,6 @@ class CallsWithSpans(Calls):
     def _owner(self, rref: RRefId) -> WorkerInfo:
         self._core.check_open()  # first: deaths with the system are no news
         return self._core.owner(rref)
-
-    def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        future = FutureWithSpan.of(
-            self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
-        )
-        future.span = _asking.get()
-        return future
 
     @contextmanager
     def _span(

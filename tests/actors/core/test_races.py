@@ -91,7 +91,7 @@ def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
     chained = first.then(lambda done: done.result())
     assert chained.cancel()
     ran = first.then(lambda _: "after it")
-    first.arrived(Cargo())
+    first.finish(cargo=Cargo())
     with caplog.at_level(logging.ERROR):
         assert until(alone, ran.done)
     assert chained.cancelled()
@@ -115,7 +115,7 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
     async def main() -> None:
         task = asyncio.create_task(waits())
         await asyncio.sleep(0)
-        future.arrived(Cargo())
+        future.finish(cargo=Cargo())
         for _ in range(steps):
             await asyncio.sleep(0)
         cancelled = task.cancel()
@@ -152,7 +152,7 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
     future._deciding = Deciding()  # type: ignore[assignment]  # it looks, and nobody else is here
     monkeypatch.setattr(alone.endpoint.core.discards, "message", given_back.append)
     cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]  # wrong on purpose
-    future.arrived(cargo)
+    future.finish(cargo=cargo)
     assert there == [None]
     assert given_back == [cargo.descriptors]
     with pytest.raises(concurrent.futures.CancelledError):
@@ -174,7 +174,7 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
             assert started.acquire(timeout=30)
         future: Future[int] = future_of(alone)
         chained = future.then(lambda _: "the end of the chain")
-        future.arrived(Cargo())
+        future.finish(cargo=Cargo())
         assert not chained.done()
         alone.shutdown(timeout=0)
         assert chained.result() == "the end of the chain"
