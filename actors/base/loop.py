@@ -95,6 +95,9 @@ class RunLoop:
         """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
         self._raw: Callable[[bytes | bytearray, ActorAddress], object] | None = None
+        self._turn: Callable[[], object] = bool  # nobody takes turns so far
+        self._nudged = False
+        """The leader is to call `_turn`, and has not begun."""
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -132,6 +135,20 @@ class RunLoop:
         Thespian does not see it.
         """
         self._raw = handler
+
+    def take_turns(self, turn: Callable[[], object]) -> None:
+        """Have the leader call *turn* soon after each :meth:`nudge`, also an earlier one.
+
+        It must raise nothing.
+        """
+        self._turn = turn
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Have the leader take a turn.  Takes no lock: a finalizer may call it anywhere."""
+        self._nudged = True
+        if self._resting or self.lead_of.leader != get_ident():
+            self._poller.wake()
 
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on; see :mod:`.aide`."""
@@ -272,12 +289,14 @@ class RunLoop:
         A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
         leaves when another thread is to lead.
         """
-        polled, inbox, outbox = False, self._inbox, self._outbox
-        lead, heap = self.lead_of, self._timers.heap
+        polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.lead_of
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
             inbox.raw = None if quiet or self._raw is None else self._take_raws
+            if self._nudged and not quiet:
+                self._nudged = False
+                self._handled(self._turn)
             if inbox.ring and not quiet:
                 result = self._deliver(handler)
                 if result is not None:
@@ -289,7 +308,7 @@ class RunLoop:
             if self._listener.waits or self._ack_due:
                 due = self._due()
             else:  # nearly always
-                due = heap[0][0] if heap else math.inf
+                due = self._timers.heap[0][0] if self._timers.heap else math.inf
             if due <= now or self._signals or outbox.unsettled:
                 self._tick(now)
                 due = self._due()
@@ -317,7 +336,7 @@ class RunLoop:
                 if now >= end and polled and not ready_now:
                     return outbox.unwritten() if transmit_only else RunExpired()
                 due = min(due, end)
-            if ready_now or completed:
+            if ready_now or completed or (self._nudged and not quiet):
                 due = now
             elif self._leaving or outbox.unsettled:
                 due = self._sooner(now, due)
@@ -340,7 +359,7 @@ class RunLoop:
                     self._watch_pending = False
                 if handler is None:
                     return envelope
-                if not self._call(handler, envelope):
+                if not self._handled(handler, envelope):
                     return self._stopped_by_handler()
             else:
                 connection = cast("InConnection", source)
@@ -354,7 +373,7 @@ class RunLoop:
                 if handler is None:
                     self._mark_handled(connection, frame)
                     return received
-                go_on = self._call(handler, received)
+                go_on = self._handled(handler, received)
                 self._mark_handled(connection, frame)
                 if not go_on:
                     return self._stopped_by_handler()
@@ -375,11 +394,11 @@ class RunLoop:
             if outbox.dirty:
                 outbox.flush()
 
-    def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
+    def _handled(self, handler: Callable[..., object], *of: Received) -> object:
         outbox = self._outbox
         outbox.handling_since, outbox.handling = perf_counter(), get_ident()
         try:
-            return handler(envelope)
+            return handler(*of)
         finally:
             outbox.handling = 0
             if outbox.dirty:

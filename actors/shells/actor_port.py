@@ -68,16 +68,20 @@ class ActorPort(SelfRunning):
         return True
 
     def serve(
-        self, endpoint: Endpoint, receive: Callable[[bytes | bytearray, ActorAddress], object]
+        self,
+        endpoint: Endpoint,
+        receive: Callable[[bytes | bytearray, ActorAddress], object],
+        turn: Callable[[], object],
     ) -> None:
-        """Let *endpoint* work for the actor. *receive* takes its parcels.
+        """Let *endpoint* work for the actor. *receive* takes its parcels, and *turn* its turns.
 
-        Parcels bypass Thespian's manager: it would check each of them for a message of its own,
-        and that check takes longer than all the rest.
+        These bypass Thespian's manager: it would check each of them for a message of its own, and
+        that check takes longer than all the rest.
         """
         if self._own is not None:
             self._own.loop.work(endpoint.core.brief)
             self._own.loop.take_raw(receive)
+            self._own.loop.take_turns(turn)
             endpoint.core.brief.looks = self._own.loop.looks
 
     def watch(self) -> ThespianWatch | None:
@@ -152,7 +156,7 @@ class ActorPort(SelfRunning):
 
     def wake(self) -> None:
         if self._own is not None:
-            bases.nudge(self._own, Nudge())
+            self._own.loop.nudge()
         elif self._bell is not None:
             self._bell.ring()
         else:

@@ -60,6 +60,7 @@ class OwnPort(Receiver, SelfRunning):
     def serve(self, endpoint: Endpoint) -> None:
         self._loop.work(endpoint.core.brief)
         self._loop.take_raw(self._receive_raw)
+        self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
 
     def stop(self) -> None:
@@ -83,7 +84,7 @@ class OwnPort(Receiver, SelfRunning):
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
     def wake(self) -> None:
-        bases.nudge(self._transport, Nudge())
+        self._loop.nudge()
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
@@ -137,6 +138,16 @@ class OwnPort(Receiver, SelfRunning):
         if endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(endpoint)
 
+    def _turn(self) -> None:
+        endpoint = self.endpoint
+        if endpoint is None:
+            return
+        try:
+            endpoint.turn()
+            self._alarm.set(endpoint)
+        except Exception as error:
+            log.error("the program could not take a turn, and goes on:\n%s", details_of(error))
+
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
             self._take(message, sender)
@@ -151,8 +162,6 @@ class OwnPort(Receiver, SelfRunning):
         match message:
             case Raw():
                 endpoint.take_parcel(message.data, sender)
-            case Nudge():
-                endpoint.turn()
             case WakeupMessage(payload=Nudge()):
                 self._alarm.rang()
                 endpoint.tick()
