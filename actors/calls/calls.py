@@ -122,7 +122,8 @@ class Calls(Internal):
         with undisturbed:
             self._send(pack, move, to=to, replies=False)
             self.owners[to.id] = to
-            core.check_open()  # it may have closed after the message was packed
+            if core.closed:  # after the message was packed
+                core.check_open()
             return core.handle(made[0])
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:

@@ -222,7 +222,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 if cargo is not None:
                     self._cargo = cargo
                     if cargo.descriptors:
-                        self._hold = self._core.discards.keep(self, cargo.descriptors)
+                        self._hold = self._core.discards.hold(self, None, cargo.descriptors)
                 elif error is not None:
                     self._exception = error
                 self._state, self.over = "FINISHED", True

@@ -65,15 +65,14 @@ class Discards:
 
     # ---- counting; `undisturbed`, within the step that counts
 
-    def handle(self, handle: object, rref: RRefId) -> Hold:
-        """*handle* is counted as one of *rref*."""
-        return self._hold(handle, rref, ())
+    def hold(
+        self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...] = ()
+    ) -> Hold:
+        """Count *of*, as a handle of *rref*.
 
-    def keep(self, keeper: object, descriptors: tuple[Descriptor, ...]) -> Hold:
-        """*keeper* has a message; it holds the message's references until the message is opened."""
-        return self._hold(keeper, None, descriptors)
-
-    def _hold(self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...]) -> Hold:
+        Without *rref*, it has a message with *descriptors*, and holds these references until the
+        message is opened.
+        """
         hold = Hold(of, self.ended.append)
         hold.rref, hold.descriptors = rref, descriptors
         self._holds.add(hold)

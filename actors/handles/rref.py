@@ -105,7 +105,7 @@ class RRef(Reference, Generic[T]):
         self._id = rref
         self._due = None
         self._frozen = None
-        self._hold = front.core.discards.handle(self, rref)
+        self._hold = front.core.discards.hold(self, rref)
 
     def __del__(self) -> None:
         hold = getattr(self, "_hold", None)
@@ -171,7 +171,7 @@ class RRef(Reference, Generic[T]):
         try:
             return future.result()
         finally:
-            if not future.done():  # a program that polls must not fill the owner's queue
+            if not future.over:  # a program that polls must not fill the owner's queue
                 future.cancel()
             del future, self  # an error's traceback holds this frame
 
