@@ -389,10 +389,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         with self._deciding:
             if self.cancelled():
                 return True
+            if self._state == "PENDING":
+                self.over = True  # first: its callbacks run before this returns
             if not super().cancel():
                 return False
             self.set_running_or_notify_cancel()  # else waiting threads would not wake
-            self.over = True
         if self.call is not None:
             call = self.call
             self._core.step(lambda: self._core.context.cancel(call))

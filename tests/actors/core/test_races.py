@@ -128,12 +128,12 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
 def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
     future: Future[int] = future_of(alone)
     seen: list[bool] = []
-    future.add_done_callback(lambda done: seen.append(done.cancel()))
+    future.add_done_callback(lambda done: seen.extend((done.done(), done.cancel())))
     alone.endpoint.close("the test ends it")
     thread = threading.Thread(target=future.cancel, daemon=True)
     thread.start()
     thread.join(30)
-    assert seen == [True]
+    assert seen == [True, True]
 
 
 def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
