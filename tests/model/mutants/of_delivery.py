@@ -57,7 +57,10 @@ DELIVERY = {
         ),
         _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
         _channel(
-            "sends again under new numbers", "tick", "self._next - len(self.flight)", "self._next"
+            "sends again under new numbers",
+            "packet",
+            "batch = tuple(again)",
+            "batch = tuple(again); self._next += len(batch)",
         ),
     ),
     "a perfect link": (
