@@ -117,6 +117,40 @@ def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
     finishing.join()
 
 
+def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Endpoint) -> None:
+    by: list[int] = []
+    here.loop.nudge()  # before anybody takes turns: it counts, too
+    here.loop.take_turns(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.resident.ident])
+    here.loop.nudge()
+    eventually(lambda: len(by) == 2)
+    nudging = while_led(here, here.loop.nudge)
+    assert here.loop.lead(lambda: len(by) == 3, PATIENCE)
+    nudging.join()
+    assert by[2] == threading.get_ident()
+
+
+def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_sleep(
+    here: Endpoint,
+) -> None:
+    """A finalizer may run anywhere in it."""
+    by: list[int] = []
+    here.loop.take_turns(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.resident.ident])
+    looked: list[int] = []
+
+    def until() -> bool:
+        looked.append(1)
+        if len(looked) == 1:
+            here.loop.nudge()  # the leader: it rings no bell, but looks again
+        return len(by) == 2
+
+    end = time.monotonic() + PATIENCE / 2
+    assert here.loop.lead(until, PATIENCE)
+    assert by[1] == threading.get_ident()
+    assert time.monotonic() < end, "it slept until its wait was over"
+
+
 def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
     first, second = threading.Event(), threading.Event()
     results: list[bool] = []
