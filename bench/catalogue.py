@@ -44,6 +44,11 @@ class Benchmark:
         """The number of worker processes that it needs."""
         return point if self.point == "workers" else 2
 
+    @property
+    def switches(self) -> bool:
+        """Whether the context switches of its peers are counted: each costs as much as a call."""
+        return self.group == "calls"
+
     def most_at(self, point: int) -> int:
         """The most repetitions in a round."""
         return max(1, min(self.most, self.bulk // max(1, point))) if self.bulk else self.most

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import statistics
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -89,6 +90,9 @@ def _table(
         fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
         cells = [_cell(row, name) for name in names]
         made.add_row(f"{row.title}{fewer}", *cells, *(cell(row) for _, cell in compared))
+        if row.switches:
+            counts = (_waited(row, name) for name in names)
+            made.add_row(f"{row.title}: context switches", *counts, *("" for _ in compared))
     return made
 
 
@@ -112,6 +116,13 @@ def _cell(row: Row, name: str) -> Text:
         return Text(said)
     low, high = row.quartiles(name)
     return Text(f"{said} ±{(high - low) / 2 / median:.0%}")
+
+
+def _waited(row: Row, name: str) -> Text:
+    """How often a thread of the peer waited, for each call."""
+    if name not in row.switches:
+        return Text("-", style="dim")
+    return Text(f"{statistics.median(row.switches[name]):.2g}", style="dim")
 
 
 def _to_best(row: Row) -> Text:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .catalogue import BY_NAME, Benchmark
 from .peers import OURS, PEERS, RAW, Spec
-from .session import PeerFailed, PeerRefused, Session
+from .session import PeerFailed, PeerRefused, Session, between
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -68,6 +68,9 @@ class Row:
     point: int
     figures: dict[str, list[float]] = field(default_factory=dict)
     """The figures of each peer, one for each round."""
+    switches: dict[str, list[float]] = field(default_factory=dict)
+    """The voluntary context switches of all processes of a peer for each call, one for each
+    round; nothing where they are not counted."""
     without: dict[str, str] = field(default_factory=dict)
     """Peers without a figure, and the reasons."""
 
@@ -118,7 +121,9 @@ class Row:
     def from_json(cls, said: dict[str, Any]) -> Row:
         """The row of which `said` returned *said*."""
         figures = {name: each["rounds"] for name, each in said["peers"].items()}
-        return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
+        counted = {name: each.get("switches") for name, each in said["peers"].items()}
+        switches = {name: each for name, each in counted.items() if each}
+        return cls(BY_NAME[said["benchmark"]], said["point"], figures, switches, said["without"])
 
     def said(self) -> dict[str, object]:
         """As JSON."""
@@ -133,6 +138,7 @@ class Row:
                     "median": self.median(name),
                     "quartiles": self.quartiles(name),
                     "rounds": figures,
+                    **({"switches": self.switches[name]} if name in self.switches else {}),
                 }
                 for name, figures in self.figures.items()
             },
@@ -213,15 +219,22 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         sessions = stage.cast(benchmark, point, row.without, fresh=benchmark.fresh)
         first = turn % len(sessions) if sessions else 0
         for session in sessions[first:] + sessions[:first]:
-            amount = amounts[session.spec.name]
-            do = partial(session.do, benchmark.work, amount, point)
-            figure = _attempt(row, session, stage, do)
+            name = session.spec.name
+            amount = amounts[name]
+            before = session.switches() if benchmark.switches else {}
+            figure = _attempt(
+                row, session, stage, partial(session.do, benchmark.work, amount, point)
+            )
             if figure is not None:
                 each = amount / figure if row.more_is_better else figure / amount
-                row.figures.setdefault(session.spec.name, []).append(each)
+                row.figures.setdefault(name, []).append(each)
+            if figure is not None and before:
+                waited = between(before, session.switches()) / amount
+                row.switches.setdefault(name, []).append(waited)
         took = time.monotonic() - began
     for name in row.without:  # ratios need pairs: figures in all rounds, or in none
         row.figures.pop(name, None)
+        row.switches.pop(name, None)
     return row
 
 

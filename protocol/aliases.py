@@ -57,8 +57,9 @@ from .alias import Alias
 from .effects import Lose, Loss, Refusal, Refuse, Send
 from .empty import EMPTY
 from .errors import ProtocolError
+from .loans import loans_among
 from .messages import AliasRef, Canonical, Cargo, Create, Fetch, Invoke, Moved
-from .state import NOTHING, Relay
+from .state import NOTHING, Relay, Waiting
 
 if TYPE_CHECKING:
     from .effects import Effect
@@ -265,7 +266,8 @@ class Aliases(msgspec.Struct):
         return effects + self.entries.drop(made)
 
     def _mint_relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
-        call = self.requests.mint(to, rref, cargo, relay)
+        loans = loans_among(cargo.descriptors)
+        call = self.entries.mint_pin(rref, Waiting(to, rref, loans, relay=relay))
         self.state.relayed[relay.request.call] = call
         return call
 

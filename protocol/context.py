@@ -306,7 +306,7 @@ class Context:
             check_message(message)
         return self.take(sender, message)
 
-    def take(self, sender: WorkerId, message: Message) -> list[Effect]:
+    def take(self, sender: WorkerId, message: Message) -> list[Effect]:  # noqa: PLR0915 - a line for each kind of message
         """Take one message of *sender*; messages of a dead worker are ignored (fencing).
 
         *message* is right in every field: it was decoded (see `packets`), or never left here.
@@ -314,12 +314,8 @@ class Context:
         """
         if self.dead.firsts and sender in self.dead:
             return []
-        effects, state = self._receive(sender, message), self.state
-        if len(effects) < 2 and not (state.held or state.fetching or state.dead.firsts):
-            return effects  # nearly always: there is nothing to add, to drop or to join
-        return self._finish(effects)
-
-    def _receive(self, sender: WorkerId, message: Message) -> list[Effect]:
+        effects: list[Effect]
+        state = self.state
         match message:  # the frequent ones first
             case Reply():
                 waiting = self.waiting.get(message.call)
@@ -327,65 +323,66 @@ class Context:
                 if waiting is not None and waiting.relay is not None:  # its loans are settled now
                     effects += self.aliases.pass_back(waiting.relay, message.cargo)
                     effects += self.entries.release(message.cargo.descriptors)
-                return effects
             case Call(call=call, cargo=cargo):
                 self._check_caller(sender, message)
-                if not cargo.descriptors:
-                    return [Run(sender, message)]
-                accepted = self._references.accept_request(sender, call, cargo)
-                return [*accepted, Run(sender, message)]
+                effects = [Run(sender, message)]
+                if cargo.descriptors:
+                    effects = [*self._references.accept_request(sender, call, cargo), *effects]
             case Fetch():
                 self._check_caller(sender, message)
-                return self._hosting.fetch(sender, message)
+                effects = self._hosting.fetch(sender, message)
             case Invoke():
                 self._check_caller(sender, message)
-                return self._hosting.invoke(sender, message)
+                effects = self._hosting.invoke(sender, message)
             case Create():
-                return self._hosting.create(sender, message)
+                effects = self._hosting.create(sender, message)
             case Ack(rref=rref):
                 user = self.entries.user(rref)
-                effects = user.ack(sender, message)
-                return self.entries.after(user, effects + self._hosting.created(rref, sender))
+                effects = user.ack(sender, message) + self._hosting.created(rref, sender)
+                effects = self.entries.after(user, effects)
             case Delete():
-                return self.loans.delete(sender, message)
+                effects = self.loans.delete(sender, message)
             case ForkRequest():
                 owner, lost = self.entries.own_or_await(message.rref)
-                return [*owner.fork_request(sender, message), *lost]
+                effects = [*owner.fork_request(sender, message), *lost]
             case ChildAck():
                 found_user = self.users.get(message.rref)
-                if found_user is None or found_user.lost:
-                    return []  # the owner died meanwhile, and the pin ended with it
-                return self.entries.after(found_user, found_user.child_ack(sender, message))
+                effects = []
+                if found_user is not None and not found_user.lost:  # or the pin ended with it
+                    effects = self.entries.after(found_user, found_user.child_ack(sender, message))
             case Tell(cargo=cargo):
-                return [*self._references.accept(sender, cargo), Hand(sender, message)]
+                effects = [*self._references.accept(sender, cargo), Hand(sender, message)]
             case Cancel(call=call, rref=on):
-                return (
+                effects = (
                     [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
                 )
             case Returned(loans=loans):
-                return [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
+                effects = [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
             case NotifyRefRemoved(loans=notices):
-                return self.loans.notified(sender, notices)
+                effects = self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):
-                return self.loans.removed(sender, removed)
+                effects = self.loans.removed(sender, removed)
             case AliasRef():
-                return self.aliases.receive_alias_ref(sender, message)
+                effects = self.aliases.receive_alias_ref(sender, message)
             case Canonical():
-                return self.aliases.receive_canonical(sender, message)
+                effects = self.aliases.receive_canonical(sender, message)
             case AliasGone():
-                return self.aliases.receive_alias_gone(sender, message)
+                effects = self.aliases.receive_alias_gone(sender, message)
             case Probe():
-                return self.rings.receive_probe(sender, message)
+                effects = self.rings.receive_probe(sender, message)
             case WhoHolds():
-                return self.cycles.receive_who_holds(sender, message)
+                effects = self.cycles.receive_who_holds(sender, message)
             case Holders():
-                return self.cycles.receive_holders(sender, message)
+                effects = self.cycles.receive_holders(sender, message)
             case Cut():
-                return self.cycles.receive_cut(message)
+                effects = self.cycles.receive_cut(message)
             case RoomAsked() | RoomGiven():
-                return []  # delivery has handled it
+                effects = []  # delivery has handled it
             case _:
                 assert_never(message)
+        if len(effects) < 2 and not (state.held or state.fetching or state.dead.firsts):
+            return effects  # nearly always: there is nothing to add, to drop or to join
+        return self._finish(effects)
 
     def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
         if message.call.caller != sender:

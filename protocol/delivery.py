@@ -215,22 +215,31 @@ class Channel:
         if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
             self._ask(flow, room)
 
-    def packet(self, now: float) -> Packet | None:
-        """All messages that can leave now, in one packet; None if nothing must be said now."""
+    def packet(self, now: float, again: Collection[Message] | None = None) -> Packet | None:
+        """All messages that can leave now, in one packet; None if nothing must be said now.
+
+        With *again*, a packet with these, the last ones in flight, and no other.
+        """
         room, unsent = WINDOW - len(self.flight), self.unsent
-        if not unsent or room <= 0:
+        batch: tuple[Message, ...] = ()
+        if again is not None:
+            batch = tuple(again)
+        elif not unsent or room <= 0:
             due = self.acknowledge_at
-            return self._make(self._next, []) if due is not None and now >= due else None
-        if len(unsent) == 1:  # nearly always
-            batch = [unsent.popleft()]
+            if due is None or now < due:
+                return None
         else:
-            batch = [unsent.popleft() for _ in range(min(room, len(unsent)))]
-        first = self._next
-        self._next += len(batch)
-        self.flight.extend(batch)
-        if self._retry_at is None:
-            self._retry_at = now + self._pause
-        return self._make(first, batch)
+            if len(unsent) == 1:  # nearly always
+                batch = (unsent.popleft(),)
+            else:
+                batch = tuple([unsent.popleft() for _ in range(min(room, len(unsent)))])
+            self._next += len(batch)
+            self.flight.extend(batch)
+            if self._retry_at is None:
+                self._retry_at = now + self._pause
+        self._told = self.handed
+        self.acknowledge_at = None
+        return Packet(self._next - len(batch), batch, self.handed)
 
     def receive(self, packet: Packet, now: float, full: Full = tuple) -> list[Message]:
         """Take a packet of the peer; return the messages to hand over now, in order.
@@ -304,12 +313,7 @@ class Channel:
             self._pause = min(2 * self._pause, LAST_RETRY)
             self._retry_at = now + self._pause
             self.retransmissions += len(self.flight)
-            return self._make(self._next - len(self.flight), list(self.flight))
+            return self.packet(now, self.flight)
         if self.acknowledge_at is not None and now >= self.acknowledge_at:
-            return self._make(self._next, [])
+            return self.packet(now, ())
         return None
-
-    def _make(self, first: int, messages: list[Message]) -> Packet:
-        self._told = self.handed
-        self.acknowledge_at = None
-        return Packet(first, tuple(messages), self.handed)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .alias import Alias
     from .effects import Effect
     from .messages import Descriptor
-    from .state import Tables
+    from .state import Tables, Waiting
 
 
 class Entries(msgspec.Struct):
@@ -202,6 +202,8 @@ class Entries(msgspec.Struct):
             return []
         entry.pending.discard(request)
         entry.pending = entry.pending or EMPTY_SET
+        if entry.handles:
+            return []  # nearly always: so it is needed
         return self.after(entry, entry.settle())
 
     # ---- the end
@@ -272,8 +274,11 @@ class Entries(msgspec.Struct):
         self.state.forks += 1
         return ForkId(self.state.me, self.state.forks)
 
-    def mint_pin(self, rref: RRefId | None) -> CallId:
-        """Mint the id of a call; it pins the object that it is called on until it is answered."""
+    def mint_pin(self, rref: RRefId | None, waiting: Waiting | None = None) -> CallId:
+        """Mint the id of a call; it pins the object that it is called on until it is answered.
+
+        *waiting* is the call, if a `Reply` will answer it.
+        """
         self.state.calls += 1
         call = CallId(self.state.me, self.state.calls)
         if rref is not None:
@@ -281,4 +286,6 @@ class Entries(msgspec.Struct):
             entry.stamp += 1
             entry.pending = entry.pending or set()
             entry.pending.add(call)
+        if waiting is not None:
+            self.state.waiting[call] = waiting
         return call

@@ -68,8 +68,8 @@ class Names(msgspec.Struct):
     def canonical(self, rref: RRefId) -> RRefId | None:
         """The object behind *rref*, maybe itself; None while this endpoint does not know."""
         found = self.whereabouts(rref)
-        entry = self.entries.find(found)
-        if found != rref or entry is None:
+        entry = self.entries.find(found) if found == rref else None
+        if entry is None:
             return found
         known = entry.resolved if isinstance(entry, Owner) else entry.canonical
         return rref if known else None
@@ -110,7 +110,12 @@ class Names(msgspec.Struct):
         """Send a request made on the handle *rref*, after all earlier ones."""
         if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
             return [send]
-        held = self.state.held.setdefault(rref, deque())
+        held = self.state.held.get(rref)
+        if held is None:
+            if not self._must_wait(rref, send.message):  # nearly always
+                self._leaves(rref, send.message)
+                return [send]
+            held = self.state.held[rref] = deque()
         self.state.held_calls |= calls_in([send])
         if first:
             held.appendleft(send)
@@ -133,6 +138,8 @@ class Names(msgspec.Struct):
         for rref, call in list(state.fetching.items()):
             if call not in state.waiting:
                 del state.fetching[rref]
+        if not state.held:
+            return []
         return [effect for rref in list(state.held) for effect in self._send_on(rref)]
 
     def _send_on(self, rref: RRefId) -> list[Effect]:
@@ -142,17 +149,21 @@ class Names(msgspec.Struct):
         effects: list[Effect] = []
         while held and not self._must_wait(rref, held[0].message):
             send = held.popleft()
-            message = send.message
             state.held_calls -= calls_in([send])
-            unsure = held or self.canonical(rref) is None
-            if unsure and isinstance(message, Fetch) and message.direct and not message.cancelled:
-                # The fetch may have to be asked again elsewhere; or it is the repeated one, and
-                # other requests go by way of the alias.
-                state.fetching[rref] = message.call
+            self._leaves(rref, send.message, more=bool(held))
             effects.append(send)
         if not held:
             del state.held[rref]
         return effects
+
+    def _leaves(self, rref: RRefId, message: Message, *, more: bool = False) -> None:
+        """*message* leaves, on the handle *rref*; with *more*, others are held behind it."""
+        if not isinstance(message, Fetch) or not message.direct or message.cancelled:
+            return
+        if more or self.canonical(rref) is None:
+            # The fetch may have to be asked again elsewhere; or it is the repeated one, and other
+            # requests go by way of the alias.
+            self.state.fetching[rref] = message.call
 
     def _must_wait(self, rref: RRefId, message: Message) -> bool:
         """*message* could overtake a request on its way, or one to be asked again."""

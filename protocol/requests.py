@@ -19,7 +19,7 @@ from .effects import Fail, Send, Settle
 from .errors import FarrefError, ProtocolError
 from .loans import loans_among
 from .messages import Call, Cancel, Cargo, Create, Fetch, Invoke, Reply
-from .state import NOTHING, Relay, Waiting
+from .state import Waiting
 from .user import User
 
 if TYPE_CHECKING:
@@ -77,7 +77,8 @@ class Requests(msgspec.Struct):
         """Run *cargo* on *to*."""
         if self.state.dead.firsts:
             self.entries.check_alive(to)
-        call = self.mint(to, None, cargo)
+        loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
+        call = self.entries.mint_pin(None, Waiting(to, None, loans))
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
@@ -85,8 +86,10 @@ class Requests(msgspec.Struct):
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object. Raises `ElsewhereError` if *to* is not its owner."""
         where, owner = self._at(rref, to)
-        call = self.mint(owner, where, cargo)
-        chain = self._whole(chain, where)
+        loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
+        call = self.entries.mint_pin(where, Waiting(owner, where, loans))
+        if chain:
+            chain = self._whole(chain, where)
         send = Send(owner, Invoke(call=call, rref=where, cargo=cargo, chain=chain))
         return call, self.names.dispatch(rref, send)
 
@@ -96,25 +99,13 @@ class Requests(msgspec.Struct):
         """Ask for a copy of the value, or only whether there is one."""
         where, to = self._at(rref)
         direct = direct and self.names.canonical(rref) is None
-        call = self.mint(to, where)
-        chain = self._whole(chain, where)
+        call = self.entries.mint_pin(where, Waiting(to, where))
+        if chain:
+            chain = self._whole(chain, where)
         fetch = Fetch(call=call, rref=where, copy=copy, direct=direct, chain=chain)
         if copy and direct and follow:
             self.state.waiting[call] = replace(self.state.waiting[call], fetch=fetch)
         return call, self.names.dispatch(rref, Send(to, fetch))
-
-    def mint(
-        self,
-        to: WorkerId,
-        rref: RRefId | None,
-        cargo: Cargo = NOTHING,
-        relay: Relay | None = None,
-    ) -> CallId:
-        """Mint the id of a new call of this endpoint, for *to* to answer."""
-        call = self.entries.mint_pin(rref)
-        loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
-        self.state.waiting[call] = Waiting(to, rref, loans, relay=relay)
-        return call
 
     def _whole(self, chain: tuple[RRefId, ...], rref: RRefId) -> tuple[RRefId, ...]:
         """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.

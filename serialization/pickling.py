@@ -324,7 +324,7 @@ def pickle_value(
         )
     return Pickled(
         file.getvalue(),
-        place(views),
+        place(views) if views else (),
         tuple(references),
         tuple(pickler.inert),
         tuple(pickler.functions),

@@ -112,7 +112,8 @@ def remote(
         SerializationError: the function or an argument cannot be pickled.
     """
     front: Front = frame().core.front
-    check_timeout(timeout, front.core.settings.timeout)
+    if timeout is not None:
+        check_timeout(timeout, front.core.settings.timeout)
     if check_number(num_returns) == 1:
         what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
         ref = _create(front, to, what)

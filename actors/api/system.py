@@ -1056,7 +1056,7 @@ class _Unopened:
     def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
         self._endpoint = endpoint
         self._cargo = cargo
-        self._hold = endpoint.core.discards.keep(self, cargo.descriptors)
+        self._hold = endpoint.core.discards.hold(self, None, cargo.descriptors)
         self.sender = sender
 
     def __call__(self) -> Any:

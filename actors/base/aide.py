@@ -32,7 +32,7 @@ class Work(Protocol):
 class Aide:
     """The thread that receives messages and does their short work itself."""
 
-    def __init__(self, work: Work, lead: Callable[[Callable[[], bool]], bool]) -> None:
+    def __init__(self, work: Work, lead: Callable[[Callable[[], object]], bool]) -> None:
         """*lead* runs the loop until a condition holds, and returns whether it holds."""
         self.work = work
         self._lead = lead
@@ -67,9 +67,6 @@ class Aide:
         self._ended = True
         self._called.release()
 
-    def _has_work(self) -> bool:
-        return bool(self.work.offered)
-
     def _serve(self) -> None:
         self.identity = threading.get_ident()
         while True:
@@ -78,7 +75,7 @@ class Aide:
                 self.work.do()
                 if os.getpid() != self._pid:  # a job has forked: only the parent leads
                     return
-                if not self._lead(self._has_work):
+                if not self._lead(self.work.offered.__len__):  # true while there is work
                     break
             if self._ended:
                 return

@@ -141,6 +141,11 @@ class Lead:
                 return True
             return False
 
+    def look(self) -> None:
+        """Make the leader look around, unless that is the calling thread."""
+        if self.leader != threading.get_ident():
+            self._wake()
+
     def tell(self) -> None:
         """A condition may have become true: have the resident check."""
         with self._lock:

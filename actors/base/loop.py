@@ -19,6 +19,7 @@ import sys
 import traceback
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -86,13 +87,17 @@ class RunLoop:
         self._listener = listener
         self._outbox = outbox
         self._timers = timers
-        self._lead = Lead(poller.wake)
+        self.lead_of = Lead(poller.wake)
+        """Who leads; a future that a thread leads for wakes the leader by it."""
         self._handler: Any = None
         """The resident's handler, for any leader; None while there is no resident."""
         self._outcome: Any = None
         """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
         self._raw: Callable[[bytes | bytearray, ActorAddress], object] | None = None
+        self._turn: Callable[[], object] = bool  # nobody takes turns so far
+        self._nudged = False
+        """The leader is to call `_turn`, and has not begun."""
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -110,7 +115,7 @@ class RunLoop:
 
     def is_runner(self) -> bool:
         """Whether the calling thread is the one that runs."""
-        return self._lead.leader == get_ident()
+        return self.lead_of.leader == get_ident()
 
     def is_aide(self) -> bool:
         """Whether the calling thread is the aide."""
@@ -121,7 +126,7 @@ class RunLoop:
 
         Not the aide while another thread leads: the leader may sleep already.
         """
-        leader, me = self._lead.leader, get_ident()
+        leader, me = self.lead_of.leader, get_ident()
         return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
 
     def take_raw(self, handler: Callable[[bytes | bytearray, ActorAddress], object]) -> None:
@@ -131,13 +136,27 @@ class RunLoop:
         """
         self._raw = handler
 
+    def take_turns(self, turn: Callable[[], object]) -> None:
+        """Have the leader call *turn* soon after each :meth:`nudge`, also an earlier one.
+
+        It must raise nothing.
+        """
+        self._turn = turn
+        self.nudge()
+
+    def nudge(self) -> None:
+        """Have the leader take a turn.  Takes no lock: a finalizer may call it anywhere."""
+        self._nudged = True
+        if self._resting or self.lead_of.leader != get_ident():
+            self._poller.wake()
+
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on; see :mod:`.aide`."""
-        self._aide = Aide(work, lambda until: self.lead(until, None, yields=True))
+        self._aide = Aide(work, partial(self.lead, seconds=None, yields=True))
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
         """For a thread that waits while another one leads."""
-        return self._lead.beside()
+        return self.lead_of.beside()
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
@@ -145,14 +164,9 @@ class RunLoop:
         if not (self.is_runner() and self._poller.asleep):
             yield
             return
-        with self._lead.lent():
+        with self.lead_of.lent():
             yield
         self._poller.asleep = True
-
-    def look(self) -> None:
-        """Make the leader check whether a guest's *until* holds, unless that is this thread."""
-        if self._lead.leader != get_ident():
-            self._poller.wake()
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -177,11 +191,11 @@ class RunLoop:
         """End the run of any thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
         self._poller.wake()
-        self._lead.tell()
+        self.lead_of.tell()
         if self._aide is not None:
             self._aide.end()
         deadline = monotonic() + STOP_PATIENCE
-        while self._lead.leader and not self.is_runner() and monotonic() < deadline:
+        while self.lead_of.leader and not self.is_runner() and monotonic() < deadline:
             sleep(0.001)
 
     # -- in the running thread --------------------------------------------------------
@@ -191,7 +205,7 @@ class RunLoop:
         if self.is_runner():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
-        self._lead.claim()
+        self.lead_of.claim()
         self._aborting, self._outcome = False, None
         transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
         self._handler = None if transmit_only else handler
@@ -200,23 +214,23 @@ class RunLoop:
                 outcome = self._turns(handler, end, transmit_only, None)
                 if outcome is not None:
                     return outcome
-                self._lead.leave()
-                if not self._lead.stand_by(self._is_over, end):
+                self.lead_of.leave()
+                if not self.lead_of.stand_by(self._is_over, end):
                     return self._found_out()
         finally:
             self._handler = None
             if self.is_runner():
-                self._lead.leave()
+                self.lead_of.leave()
 
     def lead(
-        self, until: Callable[[], bool], seconds: float | None, *, yields: bool = False
+        self, until: Callable[[], object], seconds: float | None, *, yields: bool = False
     ) -> bool:
         """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
         Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
-        lead = self._lead
+        lead = self.lead_of
         if self._handler is None or lead.leader == get_ident() or os.getpid() != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         try:
@@ -243,7 +257,7 @@ class RunLoop:
             if outcome is not None and not isinstance(outcome, RunExpired):
                 self._outcome = outcome
                 return False
-            return until()
+            return bool(until())
         finally:
             try:
                 if lead.leader == get_ident():
@@ -266,7 +280,7 @@ class RunLoop:
         handler: Any,
         end: float | None,
         transmit_only: bool,
-        until: Callable[[], bool] | None,
+        until: Callable[[], object] | None,
         *,
         yields: bool = False,
     ) -> Any:
@@ -275,12 +289,14 @@ class RunLoop:
         A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
         leaves when another thread is to lead.
         """
-        polled, inbox, outbox = False, self._inbox, self._outbox
-        lead, heap = self._lead, self._timers.heap
+        polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.lead_of
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
             inbox.raw = None if quiet or self._raw is None else self._take_raws
+            if self._nudged and not quiet:
+                self._nudged = False
+                self._handled(self._turn)
             if inbox.ring and not quiet:
                 result = self._deliver(handler)
                 if result is not None:
@@ -292,7 +308,7 @@ class RunLoop:
             if self._listener.waits or self._ack_due:
                 due = self._due()
             else:  # nearly always
-                due = heap[0][0] if heap else math.inf
+                due = self._timers.heap[0][0] if self._timers.heap else math.inf
             if due <= now or self._signals or outbox.unsettled:
                 self._tick(now)
                 due = self._due()
@@ -320,7 +336,7 @@ class RunLoop:
                 if now >= end and polled and not ready_now:
                     return outbox.unwritten() if transmit_only else RunExpired()
                 due = min(due, end)
-            if ready_now or completed:
+            if ready_now or completed or (self._nudged and not quiet):
                 due = now
             elif self._leaving or outbox.unsettled:
                 due = self._sooner(now, due)
@@ -343,7 +359,7 @@ class RunLoop:
                     self._watch_pending = False
                 if handler is None:
                     return envelope
-                if not self._call(handler, envelope):
+                if not self._handled(handler, envelope):
                     return self._stopped_by_handler()
             else:
                 connection = cast("InConnection", source)
@@ -357,7 +373,7 @@ class RunLoop:
                 if handler is None:
                     self._mark_handled(connection, frame)
                     return received
-                go_on = self._call(handler, received)
+                go_on = self._handled(handler, received)
                 self._mark_handled(connection, frame)
                 if not go_on:
                     return self._stopped_by_handler()
@@ -378,11 +394,11 @@ class RunLoop:
             if outbox.dirty:
                 outbox.flush()
 
-    def _call(self, handler: Callable[[Received], object], envelope: Received) -> object:
+    def _handled(self, handler: Callable[..., object], *of: Received) -> object:
         outbox = self._outbox
         outbox.handling_since, outbox.handling = perf_counter(), get_ident()
         try:
-            return handler(envelope)
+            return handler(*of)
         finally:
             outbox.handling = 0
             if outbox.dirty:

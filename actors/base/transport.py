@@ -35,6 +35,7 @@ from ._thespian import (
     InvalidActorAddress,
     SendStatus,
     TransmitIntent,
+    address_details,
     thesplog,
     timePeriodSeconds,
 )
@@ -219,16 +220,22 @@ class Transport:
         self._check_size(sum(map(len, parts)), target)
         return self._outbox.post(details, parts, intent)
 
-    def send_raw(self, address: Address, data: bytes) -> None:
+    def send_raw(self, address: ActorAddress, data: bytes) -> bool:
         """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.
 
-        It is lost if the connection breaks, and nobody is told.  Raises :class:`MessageTooLarge`.
+        It is lost if the connection breaks, and nobody is told.  Returns false if Thespian must
+        translate *address* first.  Raises :class:`MessageTooLarge`.
         """
+        details = address_details(address)
+        if type(details) is not Address:
+            return False
         if len(data) > self.settings.limits.max_message_bytes:
-            self._check_size(len(data), ActorAddress(address))
+            self._check_size(len(data), address)
         header = framing.HEADER.pack(len(data), 0, framing.RAW)
         small = len(data) < framing.JOIN
-        self._outbox.post(address, [header + data] if small else [header, data], None)
+        if not self.closed:
+            self._outbox.post(details, [header + data] if small else [header, data], None)
+        return True
 
     def _check_size(self, size: int, target: ActorAddress) -> None:
         limit = self.settings.limits.max_message_bytes

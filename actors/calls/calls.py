@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     from ..core.delivery import Delivery
     from ..values.packing import Pack, Packer
     from ..wire.messages import WorkerInfo
-    from .futures import What
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -74,11 +73,15 @@ room may wait for that function."""
 class Calls(Internal):
     """Makes the calls of one endpoint, and completes their futures."""
 
+    future = Future
+    """The class of the futures."""
+
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
         self._core = core
         self._delivery = delivery
         self.packer = self._packer = packer
         self._waits = waits
+        self._make = partial(self.future.of, core, packer, waits)
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self.waiting: dict[CallId, Future[Any]] = {}
         """The calls and fetches without an answer."""
@@ -100,7 +103,8 @@ class Calls(Internal):
         """Have *to* own the result of *what*; returns the result's reference at once."""
         core = self._core
         self._admit(to, "requests")
-        pack = self._packer.pack(what, to.id, _label(what), call=True)
+        label = str(getattr(what[0], "__name__", what[0]))
+        pack = self._packer.pack(what, to.id, label, call=True)
         site = sites.here() if core.sites.wanted else None
         made: list[RRefId] = []
 
@@ -118,7 +122,8 @@ class Calls(Internal):
         with undisturbed:
             self._send(pack, move, to=to, replies=False)
             self.owners[to.id] = to
-            core.check_open()  # it may have closed after the message was packed
+            if core.closed:  # after the message was packed
+                core.check_open()
             return core.handles(made)[0]
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
@@ -136,8 +141,8 @@ class Calls(Internal):
         """Run *what* on *to*."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = _label(what)
-        future = self._future(("the reply of {} to {}()", to, label), timeout)
+        label = str(getattr(what[0], "__name__", what[0]))
+        future: Future[Any] = self._make(("the reply of {} to {}()", to, label), timeout)
         core = self._core
         self._admit(to, "requests")
         pack = self._packer.pack(what, to.id, label, call=True)
@@ -159,9 +164,13 @@ class Calls(Internal):
         """Run a method of the object."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        label = _label(what)
-        future = self._future(("the reply of {}() of {}", label, rref), timeout, rref)
+        label = str(getattr(what[0], "__name__", what[0]))
+        future: Future[Any] = self._make(
+            ("the reply of {}() of {}", label, rref), timeout, rref=rref
+        )
         core = self._core
+        if core.closed:  # first: a death together with the system is no news
+            core.check_open()
 
         def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
             call, effects = core.context.invoke(rref, cargo, chain, to)
@@ -198,7 +207,7 @@ class Calls(Internal):
         """
         if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        future = self._future(("the value of {}", rref), timeout, rref)
+        future: Future[Any] = self._make(("the value of {}", rref), timeout, rref=rref)
         core = self._core
 
         def begin() -> list[Effect]:
@@ -220,7 +229,7 @@ class Calls(Internal):
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
         """The same as a completed future."""
-        future = self._future(("the value of {}", rref), timeout, rref)
+        future: Future[Any] = self._make(("the value of {}", rref), timeout, rref=rref)
         future.known(self.known(rref, timeout, frozen))
         return future
 
@@ -238,7 +247,7 @@ class Calls(Internal):
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; returns a future for the message sent back to its address."""
         number = next(self._ask_numbers)
-        future = self._future(("the answer of {}", to), timeout)
+        future: Future[Any] = self._make(("the answer of {}", to), timeout)
         asks = self._asks
         noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._core.lock:
@@ -277,13 +286,13 @@ class Calls(Internal):
         elif reply.moved is not None and reply.cargo.payload is None:
             later.append(future.elsewhere)
         else:
-            later.append(partial(future.arrived, reply.cargo))
+            later.append(partial(future.finish, cargo=reply.cargo))
 
     def _fail(self, effect: Fail, later: Later) -> None:
         future = self.waiting.pop(effect.call, None)
         if future is not None:
             how = self._core.context.entries.how(effect.worker)
-            later.append(partial(future.failed, _death_of(effect.worker, effect.rref, how)))
+            later.append(partial(future.finish, error=_death_of(effect.worker, effect.rref, how)))
 
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if any code still waits for it."""
@@ -298,7 +307,7 @@ class Calls(Internal):
             futures = [self.ask_answered(number) for number in mine]
         for future in futures:
             if future is not None:
-                future.failed(_death_of(dead, None, self._core.context.entries.how(dead)))
+                future.finish(error=_death_of(dead, None, self._core.context.entries.how(dead)))
 
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
@@ -310,14 +319,6 @@ class Calls(Internal):
         return left
 
     # ---- inside
-
-    def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        core = self._core
-        plain = timeout is None and not core.closed  # nearly always
-        seconds = core.settings.timeout if plain else self._patience(timeout)
-        future: Future[Any] = Future.__new__(Future)
-        future.fill(core, self._packer, self._waits, what, seconds, rref=rref)
-        return future
 
     def _patience(self, timeout: float | None) -> float:
         """The seconds that a wait may take.
@@ -460,10 +461,6 @@ class Calls(Internal):
                     return False
                 room.wait(min(left, 0.1))  # finalizers make room without notifying
         return True
-
-
-def _label(what: Invocation) -> str:
-    return str(getattr(what[0], "__name__", what[0]))
 
 
 def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import operator
 import os
 import threading
 import time
 import weakref
 from _thread import RLock
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
@@ -33,25 +33,27 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.notices import What
     from ..core.sites import Place
     from ..values.packing import Packer
     from .waits import Waits
-
-    What = str | tuple[object, ...]
-    """A text, or its format and the parts, as most of them are never read."""
-
-_OVER = frozenset({"FINISHED", "CANCELLED", "CANCELLED_AND_NOTIFIED"})
-"""The final states of `concurrent.futures`. Only another of them may follow one of them."""
 
 T = TypeVar("T")
 U = TypeVar("U")
 
 
+is_over = attrgetter("over")
+"""Whether a future is over, for a loop that asks often: it calls no Python function."""
+
+
 class Leads(Protocol):
-    """A loop that a waiting thread may run (`base.loop`)."""
+    """The lead of a loop that a waiting thread may run (`base.lead`)."""
+
+    leader: int
+    """The identity of the thread that runs it."""
 
     def look(self) -> None:
-        """Make its leader check whether it has waited long enough."""
+        """Make the leader check whether it has waited long enough, unless it is this thread."""
 
 
 class Keeper(Protocol):
@@ -67,10 +69,10 @@ def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future
         chained.after = None
         if chained._begin():  # or else it was cancelled
             chained._result = callback(done)
-            chained._finished()
+            chained.finish("RUNNING")
     except BaseException as error:
         chained._exception = error
-        chained._finished()
+        chained.finish("RUNNING")
     finally:
         del chained
 
@@ -95,11 +97,25 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     deadline: float | None
     """When waits end that name no timeout; None: `_timeout` seconds after they began."""
+    _core: Core
+    _packer: Packer
+    _waits: Waits
+    _what: What
+    _rref: RRefId | None
+    _timeout: float
+    _waiters: list[Any]
+    _done_callbacks: list[Callable[[Any], object]]
+    _deciding: RLock
+    """Guards the state, so it decides between an outcome and a cancel. Reentrant, as a callback of
+    a cancel may cancel again."""
+    _taking: threading.Lock
 
     # What most futures never change. The first three are those of `concurrent.futures`.
     _state = "PENDING"
     _result: Any = None
     _exception: BaseException | None = None
+    over = False
+    """The outcome is there, or it was cancelled: no change comes after this."""
     call: CallId | None = None
     moved = False
     """The answer was that the value is elsewhere; by then this endpoint has learned where."""
@@ -112,7 +128,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     overlooked = False
     """It is the library's own: nobody will miss its error."""
     leader: Leads | None = None
-    """A run loop.  Its leader waits for the outcome, and looks when this future wakes it."""
+    """The lead of a run loop.  A thread that leads waits for the outcome, and looks when this
+    future wakes it."""
     _waited: threading.Condition | None = None
     _taken = False
     _cargo: Cargo | None = None
@@ -121,12 +138,15 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     _mine = False
     """Whether the program sets it."""
 
-    def __init__(self) -> None:
+    def __new__(cls) -> Self:
         front = frame().core.front
-        timeout = front.core.settings.timeout
-        self.fill(front.core, front.calls.packer, front.waits, "a Future", timeout)
+        self = cls.of(front.core, front.calls.packer, front.waits, "a Future")
         self.deadline, self._mine = None, True
         front.calls.made(self)
+        return self
+
+    def __init__(self) -> None:
+        pass  # `of` has set everything, and no request passes here
 
     @classmethod
     def of(
@@ -135,73 +155,36 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         packer: Packer,
         waits: Waits,
         what: What,
-        timeout: float,
+        timeout: float | None = None,
         *,
         rref: RRefId | None = None,
     ) -> Self:
-        """The future of a request; *what* is the awaited thing in words."""
-        self = cls.__new__(cls)
-        self.fill(core, packer, waits, what, timeout, rref=rref)
+        """The future of a request; *what* is the awaited thing in words.
+
+        *timeout* is in seconds; None: the system's. Raises `ValueError` if it is 0 or less.
+        """
+        seconds = core.settings.timeout
+        if timeout is not None:
+            seconds = check_timeout(timeout, seconds)
+        self = object.__new__(cls)
+        self._waiters, self._done_callbacks = [], []
+        self._core, self._packer, self._waits = core, packer, waits
+        self._what, self._rref = what, rref
+        self._timeout, self.deadline = seconds, time.monotonic() + seconds
+        self._deciding, self._taking = RLock(), threading.Lock()
         return self
 
-    def fill(
-        self,
-        core: Core,
-        packer: Packer,
-        waits: Waits,
-        what: What,
-        timeout: float,
-        *,
-        rref: RRefId | None = None,
-    ) -> None:
-        """Make a future that was made without `__init__` one of a request: see `of`."""
-        self._waiters: list[Any] = []
-        self._done_callbacks: list[Callable[[Any], object]] = []
-        self._core = core
-        self._packer = packer
-        self._waits = waits
-        self._what = what
-        self._rref = rref
-        self._timeout = timeout
-        self.deadline = time.monotonic() + timeout
-        self._deciding = RLock()
-        """Guards the state, so it decides between an outcome and a cancel. Reentrant, as a callback
-        of a cancel may cancel again."""
-        self._taking = threading.Lock()
-
     # ---- filled by the endpoint, in the mailbox thread
-
-    def arrived(self, cargo: Cargo) -> None:
-        """The reply has come; it is still pickled."""
-        if self._begin():
-            self._cargo = cargo
-            if cargo.descriptors:
-                self._hold = self._core.discards.keep(self, cargo.descriptors)
-            self._finished()
-        elif cargo.descriptors:
-            self._core.discards.message(cargo.descriptors)
 
     def known(self, value: T) -> None:
         """The value is known without a request."""
         self._taken, self._result = True, value
-        self._finished()
+        self.finish()
 
     def elsewhere(self) -> None:
         """A value exists, at the object that this one is an alias of."""
         self.moved = True
-        if self._begin():
-            self._finished()
-
-    def there(self) -> None:
-        """The value is here already, and need not be sent."""
-        if self._begin():
-            self._finished()
-
-    def failed(self, error: BaseException) -> None:
-        """There will be no reply."""
-        if self._begin():
-            self._exception = error
-            self._finished()
+        self.finish()
 
     if not TYPE_CHECKING:  # for the type checker it is the attribute of the base
 
@@ -221,15 +204,37 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._state = "RUNNING"
             return True
 
-    def _finished(self) -> None:
-        """The outcome is set: tell those who wait for it."""
+    def finish(
+        self,
+        since: str = "PENDING",
+        *,
+        cargo: Cargo | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """The outcome is there: the reply *cargo*, which is still pickled, or *error*.
+
+        With neither it was set before, or there is none but the end. Nothing changes if the state
+        is not *since*, as the outcome is no longer wanted: *cargo* is given back.
+        """
         with self._deciding:
-            self._state = "FINISHED"
-            for waiter in self._waiters:
-                (waiter.add_result if self._exception is None else waiter.add_exception)(self)
-            if self._waited is not None:
-                self._waited.notify_all()
-        if self.leader is not None:
+            wanted = self._state == since
+            if wanted:
+                if cargo is not None:
+                    self._cargo = cargo
+                    if cargo.descriptors:
+                        self._hold = self._core.discards.hold(self, None, cargo.descriptors)
+                elif error is not None:
+                    self._exception = error
+                self._state, self.over = "FINISHED", True
+                for waiter in self._waiters:
+                    (waiter.add_result if self._exception is None else waiter.add_exception)(self)
+                if self._waited is not None:
+                    self._waited.notify_all()
+        if not wanted:
+            if cargo is not None and cargo.descriptors:
+                self._core.discards.message(cargo.descriptors)
+            return
+        if self.leader is not None and self.leader.leader != threading.get_ident():
             self.leader.look()
         if self._done_callbacks:
             self._invoke_callbacks()  # type: ignore[attr-defined] # typeshed leaves it out
@@ -251,7 +256,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._check_settable()
         self._claim()
         self._result = result
-        self._finished()
+        self.finish("RUNNING")
 
     def set_exception(self, exception: BaseException | None) -> None:
         """Set the outcome of a ``Future()`` to the error *exception*. Does not block.
@@ -263,8 +268,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             raise TypeError(f"an exception is needed, not {exception!r}")
         self._check_settable()
         self._claim()
-        self._exception = exception
-        self._finished()
+        self.finish("RUNNING", error=exception)
 
     def _check_settable(self) -> None:
         if not self._mine:
@@ -275,8 +279,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     @property
     def what(self) -> str:
         """The awaited thing in words."""
-        words, *parts = self._what if isinstance(self._what, tuple) else (self._what,)
-        return str(words).format(*parts) if parts else str(words)
+        return notices.in_words(self._what)
 
     def __repr__(self) -> str:
         error = self._exception if self.done() else None
@@ -290,7 +293,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def done(self) -> bool:
         """Whether the outcome is there, or the future was cancelled. Does not block."""
-        return self._state in _OVER  # reading one attribute needs no lock
+        return self.over
 
     def result(self, timeout: float | None = None) -> T:
         """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
@@ -303,7 +306,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             Exception: the remote function's error, with its traceback as the cause.
         """
         try:
-            if self._state not in _OVER:  # reading one attribute needs no lock
+            if not self.over:  # reading one attribute needs no lock
                 self._block(timeout)
             if not self._taken:
                 self._take()
@@ -386,6 +389,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         with self._deciding:
             if self.cancelled():
                 return True
+            if self._state == "PENDING":
+                self.over = True  # first: its callbacks run before this returns
             if not super().cancel():
                 return False
             self.set_running_or_notify_cancel()  # else waiting threads would not wake
@@ -441,7 +446,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _block(self, timeout: float | None) -> None:
         core = self._core
-        if self._state in _OVER:
+        if self.over:
             return
         left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
         left = max(1e-3, left)
@@ -520,7 +525,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         Copies nothing. An answer that is not kept is let go of at once, as it holds file
         descriptors.
         """
-        super().add_done_callback(operator.methodcaller("_answered", keep=keep))
+        super().add_done_callback(methodcaller("_answered", keep=keep))
 
     def _answered(self, *, keep: bool) -> None:
         with self._taking:

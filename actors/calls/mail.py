@@ -44,7 +44,7 @@ class Mail(Internal):
             if future is None:
                 core.discards.message(cargo.descriptors)
             else:
-                future.arrived(cargo)
+                future.finish(cargo=cargo)
             return
         address = core.address_of(sender)
         if address is None:

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
+    from .notices import What
     from .port import Port
     from .sites import Place
 
@@ -377,19 +378,19 @@ class Core(Internal):
         """Whether the running thread is the one that runs this endpoint's handlers."""
         return self.loop_thread == threading.get_ident()
 
-    def check_may_block(self, what: str, instead: str = "`await`") -> None:
+    def check_may_block(self, what: What, instead: str = "`await`") -> None:
         """Raise `WouldBlockError` where a wait for *what* would stop this endpoint's handlers.
 
         Callers ask before they send anything, so the result does not depend on timing. On another
         asyncio loop, a program's own, the wait only gets a `RuntimeWarning`, once for each line.
         """
-        if self.in_loop():
+        if self.loop_thread is not None and self.in_loop():
             raise WouldBlockError(
-                f"waiting for {what} here would stop {self.me}, which runs one handler at a "
-                f"time; make the handler `async` and write {instead} instead"
+                f"waiting for {notices.in_words(what)} here would stop {self.me}, which runs one "
+                f"handler at a time; make the handler `async` and write {instead} instead"
             )
         if asyncio._get_running_loop() is not None:
-            notices.blocks_loop(what, instead)
+            notices.blocks_loop(notices.in_words(what), instead)
 
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""

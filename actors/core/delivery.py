@@ -31,6 +31,7 @@ from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
+from ..base.framing import Raw
 from ..wire import parcels
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
@@ -79,7 +80,6 @@ class Delivery(Internal):
         self._core = core
         self._registry = registry
         self._port = core.port
-        self._parcels = core.port.takes_parcels
         self._gathers = core.port.runs_by_itself
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
@@ -179,15 +179,15 @@ class Delivery(Internal):
                         ):
                             introduced = self._introduce(piece)
                             break
-                    parcel = None
-                    if self._parcels and self._faulty is None:
+                    parcel, send_raw = None, self._port.send_raw
+                    if send_raw is not None and self._faulty is None:
                         parcel = parcels.pack(core.me, worker, piece, introduced)
-                    if parcel is not None:
-                        self._port.post_parcel(address, parcel)
-                    else:
+                    if parcel is None or send_raw is None:
                         me = WorkerInfo(core.me, core.address)
                         envelope = Envelope(me, worker, *encode(piece), introduced)
                         (self._faulty or self._port).post(address, envelope)
+                    elif not send_raw(address, parcel):
+                        self._port.post(address, Raw(parcel))
             except Exception as error:  # it counts as lost, and is sent again
                 if not core.closed:
                     log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))

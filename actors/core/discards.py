@@ -66,17 +66,16 @@ class Discards:
 
     # ---- counting; `undisturbed`, within the step that counts
 
-    def handle(self, handle: object, rref: RRefId) -> Hold:
-        """*handle* is counted as one of *rref*."""
-        hold = Hold(handle, self._end)
-        hold.rref, hold.descriptors = rref, ()
-        self._holds[hold] = None
-        return hold
+    def hold(
+        self, of: object, rref: RRefId | None, descriptors: tuple[Descriptor, ...] = ()
+    ) -> Hold:
+        """Count *of*, as a handle of *rref*.
 
-    def keep(self, keeper: object, descriptors: tuple[Descriptor, ...]) -> Hold:
-        """*keeper* has a message; it holds the message's references until the message is opened."""
-        hold = Hold(keeper, self._end)
-        hold.rref, hold.descriptors = None, descriptors
+        Without *rref*, it has a message with *descriptors*, and holds these references until the
+        message is opened.
+        """
+        hold = Hold(of, self._end)
+        hold.rref, hold.descriptors = rref, descriptors
         self._holds[hold] = None
         return hold
 

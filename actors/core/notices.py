@@ -21,7 +21,16 @@ if TYPE_CHECKING:
 
     from .sites import Place
 
+    What = str | tuple[object, ...]
+    """A text, or its format and the parts, as most of them are never read."""
+
 log = logging.getLogger(__name__)
+
+
+def in_words(what: What) -> str:
+    """*what* as a text."""
+    words, *parts = what if isinstance(what, tuple) else (what,)
+    return str(words).format(*parts) if parts else str(words)
 
 
 def notice(log: logging.Logger, level: int, text: str) -> None:

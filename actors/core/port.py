@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..base.framing import Raw
-
 if TYPE_CHECKING:
     import concurrent.futures
+    from collections.abc import Callable
 
     from thespian.actors import ActorAddress
 
@@ -28,16 +27,12 @@ class Port(Protocol):
     def runs_by_itself(self) -> bool:
         """Whether its messages are handled although no code calls in."""
 
-    @property
-    def takes_parcels(self) -> bool:
-        """Whether packets may leave as parcels (see `parcels`): both ends are on our own base."""
+    send_raw: Callable[[ActorAddress, bytes], bool] | None = None
+    """Sends a parcel (see `parcels`), soon; never waits. False if Thespian must translate the
+    address: `post` does. None if packets may not leave as parcels: this is not our own base."""
 
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
-
-    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
-        """Send *parcel*, soon, if `takes_parcels`. Never waits."""
-        self.post(address, Raw(parcel))
 
     def wake(self) -> None:
         """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""

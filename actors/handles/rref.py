@@ -96,12 +96,12 @@ class RRef(Reference, Generic[T]):
             self._id = rref
             self._due = None
             self._frozen = None
-            self._hold = front.core.discards.handle(self, rref)
+            self._hold = front.core.discards.hold(self, rref)
 
     @classmethod
     def _of(cls, front: Front, rrefs: Iterable[RRefId]) -> list[RRef[Any]]:
         """Handles that were counted just now, in the same `undisturbed` section."""
-        new, count = cls.__new__, front.core.discards.handle
+        new, count = cls.__new__, front.core.discards.hold
         made: list[RRef[Any]] = []
         for rref in rrefs:  # there may be very many: one call for each
             self: RRef[Any] = new(cls)
@@ -168,7 +168,7 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: the creating function's error, with the remote traceback.
         """
-        self._front.core.check_may_block(f"the value of {self._id}")
+        self._front.core.check_may_block(("the value of {}", self._id))
         if self._frozen is not None:
             calls, seconds = self._front.calls, self._seconds(timeout)
             known: T = calls.known(self._id, seconds, self._frozen)
@@ -177,7 +177,7 @@ class RRef(Reference, Generic[T]):
         try:
             return future.result()
         finally:
-            if not future.done():  # a program that polls must not fill the owner's queue
+            if not future.over:  # a program that polls must not fill the owner's queue
                 future.cancel()
             del future, self  # an error's traceback holds this frame
 
@@ -214,7 +214,7 @@ class RRef(Reference, Generic[T]):
             # requests on the object, and only the value is wanted here.
             future = front.calls.fetch(self._id, left, chain_in(core), copy=False)
             future.overlooked = True
-            there = future.there
+            there = future.finish
             objects.when_there(self._id, there)
             try:
                 future.result()

@@ -68,6 +68,9 @@ if TYPE_CHECKING:
     from ..values.packing import Packer
     from ..values.several import ResultPart
 
+    Started = Call | Create | Invoke
+    """A request that runs code."""
+
     Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
 log = logging.getLogger(__name__)
@@ -209,12 +212,12 @@ class Server:
         if isinstance(request, Fetch):
             self._finish(request, Box(self._wanted(request)))
             return
-        chain = chain_of(request)
+        chain = request.chain if isinstance(request, Call) else chain_of(request)
         if self._objects.beside:
             chain = self._without_beside(chain)
-        self._go_on(request, chain, self._call(request, chain, lambda: self._open(request)))
+        self._go_on(request, chain, self._call(request, chain, partial(self._open, request)))
 
-    def _go_on(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
+    def _go_on(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
         if self._turns.begun:
             self._turns.wake()
@@ -228,7 +231,7 @@ class Server:
         else:
             self._finish(request, box)
 
-    def _returned(self, request: Request, chain: tuple[RRefId, ...], box: Box) -> None:
+    def _returned(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
         result = box.content
         if type(result) is Made:
@@ -250,7 +253,7 @@ class Server:
         """*chain* without the objects here that are not serial: nothing waits for their methods."""
         return tuple(rref for rref in chain if rref not in self._objects.beside)
 
-    def _resolve(self, request: Request, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
+    def _resolve(self, request: Started, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
         """Start the function when the arguments are there; no thread waits until then."""
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._core.lock:
@@ -267,7 +270,7 @@ class Server:
         resolving.then(lambda: self._core.pool.submit(run))
 
     def _call(
-        self, request: Request, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+        self, request: Started, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
     ) -> Box:
         """The function's result, or its `Failure`; or the arguments that it waits for."""
         try:
@@ -281,8 +284,8 @@ class Server:
         except BaseException as error:
             return Box(self._failure(error, request))
 
-    def _as_run(self, request: Request, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
-        tag = getattr(cargo_of(request).payload, "tag", None)
+    def _as_run(self, request: Started, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
+        tag = getattr(request.cargo.payload, "tag", None)
         return CurrentRun(request.call, tag if isinstance(tag, str) else "a function", chain, by)
 
     def _begin(self, request: Request) -> None:
@@ -292,14 +295,14 @@ class Server:
             if request.call in self._stopped:
                 raise CancelledError(Refusal.CANCELLED.value)
 
-    def _open(self, request: Request) -> Invocation:
+    def _open(self, request: Started) -> Invocation:
         """The function of *request*, and its arguments."""
-        cargo = cargo_of(request)
+        cargo = request.cargo
         what, args, kwargs = self._packer.open_call(cargo)
         # Let go of the pickle: it must not stay here, and count, while the function runs.
         tag = getattr(cargo.payload, "tag", None)
         msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
-        target = target_of(request)
+        target = None if isinstance(request, Call) else target_of(request)
         if target is None:
             return what, args, kwargs
         is_part = operations.is_part(what)
@@ -349,7 +352,7 @@ class Server:
                 return value if self._registry.near(caller) else None
         return None
 
-    def _await(self, request: Request, box: Box, chain: tuple[RRefId, ...]) -> None:
+    def _await(self, request: Started, box: Box, chain: tuple[RRefId, ...]) -> None:
         """Run an `async def` function to its end, on the endpoint's loop.
 
         While it awaits it keeps no object from other requests, so its own is in no chain.
@@ -398,6 +401,8 @@ class Server:
             with self._core.lock:  # it may never have started
                 self._unstarted.discard(request.call)
                 self._stopped.discard(request.call)
+            self._reply(request, box)
+            return
         self._answer(request, box)
         core, target = self._core, target_of(request)
         if target is not None and target in core.context.owners:

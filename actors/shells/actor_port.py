@@ -13,6 +13,7 @@ import threading
 import time
 from collections import deque
 from datetime import timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import (
@@ -23,10 +24,9 @@ from thespian.actors import (
     WakeupMessage,
 )
 
-from ..base.addresses import Address
 from ..base.bell import Bell
 from ..base.framing import Raw
-from ..calls.futures import Future
+from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
 from .ports import SelfRunning
@@ -63,19 +63,25 @@ class ActorPort(SelfRunning):
         self._own = bases.own(self._actor._myRef.transport)
         if self._own is None:
             self._bell = Bell()
+        else:
+            self.send_raw = self._own.send_raw
         return True
 
     def serve(
-        self, endpoint: Endpoint, receive: Callable[[bytes | bytearray, ActorAddress], object]
+        self,
+        endpoint: Endpoint,
+        receive: Callable[[bytes | bytearray, ActorAddress], object],
+        turn: Callable[[], object],
     ) -> None:
-        """Let *endpoint* work for the actor. *receive* takes its parcels.
+        """Let *endpoint* work for the actor. *receive* takes its parcels, and *turn* its turns.
 
-        Parcels bypass Thespian's manager: it would check each of them for a message of its own,
-        and that check takes longer than all the rest.
+        These bypass Thespian's manager: it would check each of them for a message of its own, and
+        that check takes longer than all the rest.
         """
         if self._own is not None:
             self._own.loop.work(endpoint.core.brief)
             self._own.loop.take_raw(receive)
+            self._own.loop.take_turns(turn)
             endpoint.core.brief.looks = self._own.loop.looks
 
     def watch(self) -> ThespianWatch | None:
@@ -98,18 +104,14 @@ class ActorPort(SelfRunning):
     def runs_by_itself(self) -> bool:
         return self._bell is not None or self._own is not None
 
-    @property
-    def takes_parcels(self) -> bool:
-        return self._own is not None
-
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Wait. A thread that does the mailbox's work goes on with it meanwhile."""
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout
         if isinstance(future, Future):
-            future.leader = self._own.loop
-            if self._own.loop.lead(future.done, timeout):
+            future.leader = self._own.loop.lead_of
+            if self._own.loop.lead(partial(is_over, future), timeout):
                 return True
         return super().wait(future, max(0.0, end - time.monotonic()))
 
@@ -123,13 +125,6 @@ class ActorPort(SelfRunning):
             self._send(address, message)
         else:
             self._send(address, message)
-
-    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
-        details = address.addressDetails
-        if self._own is not None and type(details) is Address:
-            self._own.send_raw(details, parcel)
-        else:
-            self.post(address, Raw(parcel))  # Thespian must translate the address
 
     def _send(self, address: ActorAddress, message: object) -> None:
         if self._own is not None or threading.get_ident() == self._thread:
@@ -161,7 +156,7 @@ class ActorPort(SelfRunning):
 
     def wake(self) -> None:
         if self._own is not None:
-            bases.nudge(self._own, Nudge())
+            self._own.loop.nudge()
         elif self._bell is not None:
             self._bell.ring()
         else:

@@ -223,7 +223,7 @@ class Endpoint(Internal):
         self.inspector.close()
         why = f"{reason}; {core.me} waits for nothing any more"
         for future in waiting:
-            future.failed(type(error)(str(error)) if error else SystemDownError(why))
+            future.finish(error=type(error)(str(error)) if error else SystemDownError(why))
         self.registry.end(why)
         self.server.close(forgotten)
         self.delivery.close()

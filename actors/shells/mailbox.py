@@ -116,7 +116,7 @@ class Mailbox:
                 gc.freeze()
                 sys.setswitchinterval(SWITCH_INTERVAL)
                 outputs.adopt()
-                if not self.port.takes_parcels:  # our own base has done it
+                if self.port.send_raw is None:  # our own base has done it
                     signals.die_of_faults()
             self._receive(message, sender)
             self.port.do_left()
@@ -140,6 +140,10 @@ class Mailbox:
             self.receive(Nudge(), sender)
         elif self.endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(self.endpoint)
+
+    def take_turn(self) -> None:
+        """Do the work that other threads left. Raises nothing."""
+        self.receive(Nudge(), self._actor.myAddress)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -224,7 +228,7 @@ class Mailbox:
             Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint, self.receive_parcel)
+        self.port.serve(endpoint, self.receive_parcel, self.take_turn)
         endpoint.server.spawn = self._loop.spawn
         self._loop.start(endpoint.core)
 

@@ -11,15 +11,15 @@ import contextlib
 import logging
 import threading
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import WakeupMessage
 
 from ...serialization.failures import details_of
-from ..base.addresses import Address
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
-from ..calls.futures import Future
+from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
 from ..wire.parcels import unpack
@@ -47,14 +47,11 @@ class OwnPort(Receiver, SelfRunning):
         self._base = self._context.__enter__()._systemBase
         self._transport = self._base.transport
         self._loop = self._transport.loop
+        self.send_raw = self._transport.send_raw
         self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
         self._stopping = False
         self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
-
-    @property
-    def takes_parcels(self) -> bool:
-        return True
 
     def start(self) -> None:
         """Begin to receive."""
@@ -63,6 +60,7 @@ class OwnPort(Receiver, SelfRunning):
     def serve(self, endpoint: Endpoint) -> None:
         self._loop.work(endpoint.core.brief)
         self._loop.take_raw(self._receive_raw)
+        self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
 
     def stop(self) -> None:
@@ -85,20 +83,15 @@ class OwnPort(Receiver, SelfRunning):
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
 
-    def post_parcel(self, address: ActorAddress, parcel: bytes) -> None:
-        details = address.addressDetails
-        if type(details) is Address and not self._transport.closed:
-            self._transport.send_raw(details, parcel)
-
     def wake(self) -> None:
-        bases.nudge(self._transport, Nudge())
+        self._loop.nudge()
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
         if isinstance(future, Future):
-            future.leader = self._loop
-            if self._loop.lead(future.done, timeout):
+            future.leader = self._loop.lead_of
+            if self._loop.lead(partial(is_over, future), timeout):
                 return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
@@ -145,6 +138,16 @@ class OwnPort(Receiver, SelfRunning):
         if endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(endpoint)
 
+    def _turn(self) -> None:
+        endpoint = self.endpoint
+        if endpoint is None:
+            return
+        try:
+            endpoint.turn()
+            self._alarm.set(endpoint)
+        except Exception as error:
+            log.error("the program could not take a turn, and goes on:\n%s", details_of(error))
+
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
             self._take(message, sender)
@@ -159,8 +162,6 @@ class OwnPort(Receiver, SelfRunning):
         match message:
             case Raw():
                 endpoint.take_parcel(message.data, sender)
-            case Nudge():
-                endpoint.turn()
             case WakeupMessage(payload=Nudge()):
                 self._alarm.rang()
                 endpoint.tick()

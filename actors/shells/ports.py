@@ -28,10 +28,6 @@ class SelfRunning(Port):
     def runs_by_itself(self) -> bool:
         return True
 
-    @property
-    def takes_parcels(self) -> bool:
-        return False
-
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         # Not `concurrent.futures.wait`: it makes an event and a lock at each call.
         try:

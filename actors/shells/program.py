@@ -143,7 +143,6 @@ class CallInPort(Receiver):
     """The port of a program on the in-process base."""
 
     runs_by_itself = False
-    takes_parcels = False
 
     def __init__(self, asys: Any) -> None:
         super().__init__()

@@ -37,7 +37,7 @@ from ...serialization.payload import Origin, Payload
 from ..calls.calls import Calls
 from ..calls.futures import Future
 from ..hosting.versions import FARREF
-from ..serving.server import Server, cargo_of
+from ..serving.server import Server
 from ..values.packing import Pack, Packer
 from ..values.wrapper import unwrapped
 
@@ -47,9 +47,9 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Call, Fetch, Invoke, Request
     from ..calls.calls import Chain, Invocation
-    from ..calls.futures import What
     from ..core.core import Core
     from ..core.pool import Job
+    from ..serving.server import Started
     from ..values.box import Box
     from ..values.packing import Share
     from ..wire.messages import WorkerInfo
@@ -160,22 +160,27 @@ class FutureWithSpan(Future[Any]):
 
     span: Span | None = None
 
-    def arrived(self, cargo: Cargo) -> None:
-        if not isinstance(getattr(cargo.payload, "tag", None), tuple):
-            self._over(cargo.payload)
-        super().arrived(cargo)
+    @classmethod
+    def of(cls, *args: Any, **more: Any) -> FutureWithSpan:
+        self = super().of(*args, **more)
+        self.span = _asking.get()
+        return self
+
+    def finish(
+        self,
+        since: str = "PENDING",
+        *,
+        cargo: Cargo | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        payload = cargo.payload if cargo is not None else None
+        if not isinstance(getattr(payload, "tag", None), tuple):
+            self._ended(payload or error)
+        super().finish(since, cargo=cargo, error=error)
 
     def _take(self) -> None:
         super()._take()
-        self._over(self._exception)  # an answer is a message like others: it may hold an error
-
-    def elsewhere(self) -> None:
-        self._over(None)
-        super().elsewhere()
-
-    def failed(self, error: BaseException) -> None:
-        self._over(error)
-        super().failed(error)
+        self._ended(self._exception)  # an answer is a message like others: it may hold an error
 
     def cancel(self) -> bool:
         if not self.done():
@@ -195,7 +200,7 @@ class FutureWithSpan(Future[Any]):
             self.span.record_exception(error)  # the span goes on: the reply may still come
         return error
 
-    def _over(self, outcome: object) -> None:
+    def _ended(self, outcome: object) -> None:
         span, self.span = self.span, None
         if span is None:
             return
@@ -228,6 +233,8 @@ class PackerWithSpans(Packer):
 
 class CallsWithSpans(Calls):
     """Makes a span for each request of one endpoint."""
+
+    future = FutureWithSpan
 
     def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
         if _asking.get() is not None:  # `remote_method` has made one
@@ -289,13 +296,6 @@ class CallsWithSpans(Calls):
         self._core.check_open()  # first: deaths with the system are no news
         return self._core.owner(rref)
 
-    def _future(self, what: What, timeout: float | None, rref: RRefId | None = None) -> Future[Any]:
-        future = FutureWithSpan.of(
-            self._core, self._packer, self._waits, what, self._patience(timeout), rref=rref
-        )
-        future.span = _asking.get()
-        return future
-
     @contextmanager
     def _span(
         self,
@@ -339,10 +339,10 @@ class ServerWithSpans(Server):
             _failed(span, "cancelled", "the endpoint ended")
             span.end()
 
-    def _call(self, request: Request, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
+    def _call(self, request: Started, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
         there = self._running.get(request.call)  # set if its arguments had to be fetched
         if there is None:
-            payload = cargo_of(request).payload
+            payload = request.cargo.payload
             method = method_of(getattr(payload, "tag", None) or "")
             name = type(request).__name__.lower()
             there = Spans(self._core).start(method, name, SpanKind.SERVER, payload)
@@ -350,7 +350,7 @@ class ServerWithSpans(Server):
         with _inside(there):
             return super()._call(request, chain, invocation)
 
-    def _open(self, request: Request) -> Invocation:
+    def _open(self, request: Started) -> Invocation:
         what = super()._open(request)
         span, name = trace.get_current_span(), method_of(what[0])
         if target_of(request) is None:  # or else the caller knew no more than the method's name
@@ -359,7 +359,7 @@ class ServerWithSpans(Server):
         span.set_attribute("code.function.name", name)
         return what
 
-    def _await(self, request: Request, box: Box, chain: Chain) -> None:
+    def _await(self, request: Started, box: Box, chain: Chain) -> None:
         with _inside(self._running[request.call]):  # the coroutine's task inherits it
             super()._await(request, box, chain)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
     """Shares all references of a message, or none; called under the endpoint's lock."""
 
 
+FEW = 16
+"""So few references are no matter for the size of a message."""
 TIDY_SECONDS = 1.0
 """A list that functions were sent with, and that the program has dropped, lives at most so much
 longer."""
@@ -139,11 +142,13 @@ class Packer(Internal):
         hooks = _Hooks(self._core, fork)
         payload, descriptors = share(pickled, hooks, peers=self._introduce, tag=tag, frozen=frozen)
         cargo = Cargo(payload=payload, descriptors=descriptors)
-        try:
-            self._check_size(cargo)
-        except SerializationError:
-            hooks.abandon(descriptors)
-            raise
+        small = len(payload.data) < SHORT and len(descriptors) < FEW
+        if not small or payload.buffers or payload.functions:
+            try:
+                self._check_size(cargo)
+            except SerializationError:
+                hooks.abandon(descriptors)
+                raise
         return cargo
 
     def _check_size(self, cargo: Cargo) -> None:
@@ -223,11 +228,14 @@ class Packer(Internal):
         self, descriptors: Sequence[Descriptor], addresses: list[Any]
     ) -> tuple[WorkerInfo, ...]:
         """Endpoints that the receiver may not know: owners of references, and at *addresses*."""
-        core = self._core
-        workers = {descriptor.owner for descriptor in descriptors}
-        workers.update(filter(None, map(core.peers.worker_at, addresses)))
-        known = ((worker, core.address_of(worker)) for worker in workers)
-        return tuple(WorkerInfo(worker, at) for worker, at in known if at is not None)
+        workers = set(map(attrgetter("owner"), descriptors))
+        workers.update(filter(None, map(self._core.peers.worker_at, addresses)))
+        known: list[WorkerInfo] = []
+        for worker in workers:
+            at = self._core.address_of(worker)
+            if at is not None:
+                known.append(WorkerInfo(worker, at))
+        return tuple(known)
 
 
 def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:

@@ -80,7 +80,7 @@ def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
     guest = threading.get_ident()
 
     def do() -> None:
-        eventually(lambda: here.loop._lead.leader == guest)
+        eventually(lambda: here.loop.lead_of.leader == guest)
         work()
 
     thread = threading.Thread(target=do)
@@ -110,11 +110,45 @@ def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
 
     def finish() -> None:
         done.set()
-        here.loop.look()
+        here.loop.lead_of.look()
 
     finishing = while_led(here, finish)
     assert here.loop.lead(done.is_set, PATIENCE)
     finishing.join()
+
+
+def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Endpoint) -> None:
+    by: list[int] = []
+    here.loop.nudge()  # before anybody takes turns: it counts, too
+    here.loop.take_turns(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.resident.ident])
+    here.loop.nudge()
+    eventually(lambda: len(by) == 2)
+    nudging = while_led(here, here.loop.nudge)
+    assert here.loop.lead(lambda: len(by) == 3, PATIENCE)
+    nudging.join()
+    assert by[2] == threading.get_ident()
+
+
+def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_sleep(
+    here: Endpoint,
+) -> None:
+    """A finalizer may run anywhere in it."""
+    by: list[int] = []
+    here.loop.take_turns(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.resident.ident])
+    looked: list[int] = []
+
+    def until() -> bool:
+        looked.append(1)
+        if len(looked) == 1:
+            here.loop.nudge()  # the leader: it rings no bell, but looks again
+        return len(by) == 2
+
+    end = time.monotonic() + PATIENCE / 2
+    assert here.loop.lead(until, PATIENCE)
+    assert by[1] == threading.get_ident()
+    assert time.monotonic() < end, "it slept until its wait was over"
 
 
 def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
@@ -127,8 +161,8 @@ def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    eventually(lambda: not here.loop.is_runner() and here.loop._lead.leader)
-    eventually(lambda: here.loop._lead.leader == waiting.ident)
+    eventually(lambda: not here.loop.is_runner() and here.loop.lead_of.leader)
+    eventually(lambda: here.loop.lead_of.leader == waiting.ident)
     assert not here.loop.lead(second.is_set, PATIENCE)  # at once
     with here.loop.beside():
         here.tell(1)
@@ -235,7 +269,7 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 
     time.sleep(3 * A_WHILE)  # until nothing is due
     monkeypatch.setattr(Poller, "wait", collecting)
-    here.loop.look()
+    here.loop.lead_of.look()
     assert here.by("of a finalizer") == here.resident.ident
 
 
@@ -344,7 +378,7 @@ def test_the_resident_leads_a_process_at_rest(
     monkeypatch.setattr(lead, "NAP", 0.05)
     here.tell(Brief())
     eventually(lambda: len(jobs.done) == 1)
-    eventually(lambda: here.loop._lead.leader == here.resident.ident)
+    eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
     here.tell("after")
     assert here.by("after") == here.resident.ident
     here.tell(Brief())  # the aide can be called again
@@ -430,7 +464,7 @@ def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
         else None
     )
     here.tell("wait")
-    eventually(lambda: here.loop._lead.leader not in {0, here.resident.ident})
+    eventually(lambda: here.loop.lead_of.leader not in {0, here.resident.ident})
     here.tell("work")
     eventually(lambda: jobs.dispersed == 1)  # not left to an aide that waits
     here.tell("awaited")

@@ -8,6 +8,7 @@ import os
 import resource
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -24,7 +25,7 @@ from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
 from bench.report import reasons, shown, tables
 from bench.rounds import Plan, Row, Stage, measure
-from bench.session import TOKEN, PeerFailed, PeerRefused, Session
+from bench.session import TOKEN, PeerFailed, PeerRefused, Session, between, switches_of
 from bench.targets import TARGETS, verdicts
 
 OURS = "farref,base,least"
@@ -122,6 +123,49 @@ def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() 
         with pytest.raises(PeerFailed, match="it ended"):
             session.do("call", 1, 0)
     assert marked() == []
+
+
+LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it needs Linux's /proc")
+
+
+@LINUX
+@pytest.mark.processes
+def test_each_call_waits_at_both_ends() -> None:
+    """The manager never spins: the caller waits for the answer, and B for the next call."""
+    with Session(PEERS["manager"], 2) as session:
+        session.do("call", 20, 0)
+        before = session.switches()
+        session.do("call", 500, 0)
+        after = session.switches()
+    assert len({pid for pid, _ in after}) >= 2
+    assert between(before, after) / 500 > 1
+    with Stage([PEERS["manager"]]) as stage:
+        found = measure(BY_NAME["call"], 0, Plan(rounds=2, quick=True), stage)
+    assert len(found.switches["manager"]) == 2
+    assert all(each > 0 for each in found.switches["manager"])
+
+
+@LINUX
+def test_every_thread_of_a_process_is_counted() -> None:
+    over = threading.Event()
+
+    def work() -> None:
+        for _ in range(20):
+            time.sleep(0.001)
+        over.wait(60)
+
+    thread = threading.Thread(target=work)
+    before = switches_of(os.getpid())
+    thread.start()
+    end = time.monotonic() + 60
+    try:
+        while switches_of(os.getpid())[os.getpid(), thread.native_id or 0] < 20:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert between(before, switches_of(os.getpid())) >= 20
+    finally:
+        over.set()
+        thread.join()
 
 
 @pytest.mark.processes
@@ -300,6 +344,23 @@ def test_more_is_better_for_a_rate() -> None:
     found = Row(BY_NAME["in-flight"], 0, {"farref": [100.0], "ray": [50.0], "torch": [200.0]})
     assert found.best() == "torch"
     assert found.loses
+
+
+def test_context_switches_are_a_line_of_their_own() -> None:
+    console = Console(width=120, record=True, file=io.StringIO())
+    found = row(farref=[1.0, 1.0], torch=[2.0, 2.0])
+    found.switches = {"farref": [2.04, 2.05, 9.0]}
+    again = Row.from_json(json.loads(json.dumps(found.said())))
+    assert again.switches == found.switches
+    console.print(*tables([again, row(farref=[1.0])], ["farref", "torch"], 2))
+    lines = [line.split() for line in console.export_text().splitlines()]
+    said = [line for line in lines if "switches" in line]
+    assert [line[-2:] for line in said] == [["2", "-"]]  # a row without counts has no such line
+
+
+def test_threads_that_come_and_go_are_counted_from_their_first_switch() -> None:
+    before = {(1, 1): 10, (1, 2): 20}
+    assert between(before, {(1, 1): 13, (1, 3): 4}) == 7
 
 
 def test_a_losing_row_is_marked() -> None:

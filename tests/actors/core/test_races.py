@@ -91,7 +91,7 @@ def test_a_chain_that_is_cancelled_before_its_turn_is_no_error(
     chained = first.then(lambda done: done.result())
     assert chained.cancel()
     ran = first.then(lambda _: "after it")
-    first.arrived(Cargo())
+    first.finish(cargo=Cargo())
     with caplog.at_level(logging.ERROR):
         assert until(alone, ran.done)
     assert chained.cancelled()
@@ -115,7 +115,7 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
     async def main() -> None:
         task = asyncio.create_task(waits())
         await asyncio.sleep(0)
-        future.arrived(Cargo())
+        future.finish(cargo=Cargo())
         for _ in range(steps):
             await asyncio.sleep(0)
         cancelled = task.cancel()
@@ -128,12 +128,12 @@ def test_a_cancel_that_comes_with_the_answer_is_not_lost(
 def test_a_callback_of_a_cancel_may_cancel_when_the_system_has_ended(alone: System) -> None:
     future: Future[int] = future_of(alone)
     seen: list[bool] = []
-    future.add_done_callback(lambda done: seen.append(done.cancel()))
+    future.add_done_callback(lambda done: seen.extend((done.done(), done.cancel())))
     alone.endpoint.close("the test ends it")
     thread = threading.Thread(target=future.cancel, daemon=True)
     thread.start()
     thread.join(30)
-    assert seen == [True]
+    assert seen == [True, True]
 
 
 def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
@@ -142,18 +142,17 @@ def test_a_reply_to_who_cancelled_is_given_back_and_never_taken(
     """Otherwise code that asks the future meanwhile would release the descriptors a second time."""
     future: Future[int] = future_of(alone)
     future.cancel()
-    begin = future._begin
     there: list[object] = []
     given_back: list[object] = []
 
-    def begins() -> bool:
-        there.append(future._cargo)
-        return begin()
+    class Deciding(contextlib.AbstractContextManager[None]):
+        def __exit__(self, *_: object) -> None:
+            there.append(future._cargo)
 
-    monkeypatch.setattr(future, "_begin", begins)
+    future._deciding = Deciding()  # type: ignore[assignment]  # it looks, and nobody else is here
     monkeypatch.setattr(alone.endpoint.core.discards, "message", given_back.append)
     cargo = Cargo(descriptors=("a reference",))  # type: ignore[arg-type]  # wrong on purpose
-    future.arrived(cargo)
+    future.finish(cargo=cargo)
     assert there == [None]
     assert given_back == [cargo.descriptors]
     with pytest.raises(concurrent.futures.CancelledError):
@@ -175,7 +174,7 @@ def test_a_chain_ends_with_the_system_though_every_thread_is_busy(alone: System)
             assert started.acquire(timeout=30)
         future: Future[int] = future_of(alone)
         chained = future.then(lambda _: "the end of the chain")
-        future.arrived(Cargo())
+        future.finish(cargo=Cargo())
         assert not chained.done()
         alone.shutdown(timeout=0)
         assert chained.result() == "the end of the chain"

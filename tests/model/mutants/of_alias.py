@@ -44,7 +44,7 @@ ALIAS = {
         in_context("settles what it passed on", "receive_reply", "waiting.relay is None and ", ""),
         in_context(
             "does not pass an answer back",
-            "_receive",
+            "take",
             "effects += self.aliases.pass_back(waiting.relay, message.cargo)",
         ),
         in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)"),
@@ -263,7 +263,7 @@ ALIAS = {
         ),
         in_context(
             "holds what it passed back",
-            "_receive",
+            "take",
             "effects += self.entries.release(message.cargo.descriptors)",
         ),
         in_context(

@@ -126,15 +126,15 @@ CONTEXT = {
         ),
         in_context(
             "refuses a child's ACK after its owner's death",
-            "_receive",
-            "if found_user is None or found_user.lost:",
-            "if found_user is None:",
+            "take",
+            "if found_user is not None and not found_user.lost:",
+            "if found_user is not None:",
         ),
     ),
     "the owner dies while its object is lent [lend]": (
         in_context(
             "refuses a child's ACK after it let go of a dead owner's object",
-            "_receive",
+            "take",
             "found_user = self.users.get(message.rref)",
             "found_user = self.entries.user(message.rref)",
         ),
@@ -154,7 +154,7 @@ CONTEXT = {
         in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
     ),
     "a cancelled function [lend]": (
-        in_context("stops no function", "_receive", "[Stop(sender, call)]", "[]"),
+        in_context("stops no function", "take", "[Stop(sender, call)]", "[]"),
     ),
     "a cancelled call with references [lend]": (
         in_context(

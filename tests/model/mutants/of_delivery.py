@@ -57,7 +57,10 @@ DELIVERY = {
         ),
         _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
         _channel(
-            "sends again under new numbers", "tick", "self._next - len(self.flight)", "self._next"
+            "sends again under new numbers",
+            "packet",
+            "batch = tuple(again)",
+            "batch = tuple(again); self._next += len(batch)",
         ),
     ),
     "a perfect link": (
@@ -114,12 +117,12 @@ DELIVERY = {
             "self.acknowledge_at is not None and now >= self.acknowledge_at",
             "False",
         ),
-        _channel("acknowledges twice", "_make", "self.acknowledge_at = None"),
+        _channel("acknowledges twice", "packet", "self.acknowledge_at = None"),
         _channel(
             "tells what it told before",
-            "_make",
-            "tuple(messages), self.handed",
-            "tuple(messages), self._told - 1",
+            "packet",
+            "batch, self.handed",
+            "batch, self._told - 1",
         ),
     ),
     "loss and repetition": (
@@ -132,9 +135,9 @@ DELIVERY = {
     ),
     "many losses": (
         _channel(
-            "sends again only the oldest", "tick", "list(self.flight)", "list(self.flight)[:1]"
+            "sends again only the latest", "tick", "now, self.flight", "now, [self.flight[-1]]"
         ),
-        _channel("does not remember what it told", "_make", "self._told = self.handed"),
+        _channel("does not remember what it told", "packet", "self._told = self.handed"),
     ),
     "control passes what waits": (
         _channel(

@@ -130,7 +130,7 @@ LOANS = {
         ),
         in_context(
             "does not settle what a creation returned",
-            "_receive",
+            "take",
             "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
             "for e in ()]",
         ),

@@ -86,7 +86,9 @@ NAMES = {
             "if False:",
         ),
         in_context(
-            "does not remember a direct fetch", "_send_on", "state.fetching[rref] = message.call"
+            "does not remember a direct fetch",
+            "_leaves",
+            "self.state.fetching[rref] = message.call",
         ),
         in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
         in_context("holds back for ever", "send_held", "list(state.held)", "()"),
@@ -115,8 +117,8 @@ NAMES = {
     "requests/cancelled_fetches": (
         in_context(
             "has others wait for a fetch that goes cancelled",
-            "_send_on",
-            " and not message.cancelled",
+            "_leaves",
+            " or message.cancelled",
             "",
         ),
     ),
