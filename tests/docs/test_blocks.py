@@ -167,7 +167,8 @@ class Runner:
 
     def _end(self, line: Typed, process: subprocess.Popen[str]) -> None:
         out, _ = process.communicate(timeout=PATIENCE)
-        assert process.returncode == 0, f"$ {line.command}\n{out}"
+        logs = "\n".join(each.read_text() for each in self.folder.glob("log.txt"))
+        assert process.returncode == 0, f"$ {line.command}\n{out}\n{logs}"
         if line.output:
             assert matches(line.output, out), (
                 f"$ {line.command}\n{out}\nbut the page says:\n" + "\n".join(line.output)

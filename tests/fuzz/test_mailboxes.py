@@ -175,7 +175,7 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
 
         def copying(base: Any, sender: Any, address: Any, message: Any) -> None:
             real = type(message) is Envelope and type(message.to) is WorkerId
-            real = real and all(type(each) in (str, int) for each in message.to)  # can be compared
+            real = real and type(message.to.name) is str and type(message.to.incarnation) is int
             if real and message.to == info.id and len(hostile.copies) < 50:
                 hostile.copies.append(message)
             put(base, sender, address, message)

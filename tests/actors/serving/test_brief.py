@@ -268,9 +268,8 @@ def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
         def next_ones(count: int = PROOFS) -> list[str]:
             return [farref.rpc_sync("B", thread_name) for _ in range(count)]
 
-        # The endpoint notes the time of a run after the reply to it.
-        assert until(system, lambda: next_ones(1) == ["farref B"])
-        assert next_ones(PROOFS - 1) == (PROOFS - 1) * ["farref B"]
+        # Three in a row: one alone may go to the pool because nobody looked for it.
+        assert until(system, lambda: next_ones(3) == 3 * ["farref B"])
         assert until(system, lambda: "farref aide" in next_ones())
 
 
