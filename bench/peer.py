@@ -72,6 +72,11 @@ def timed(amount: int, once: Callable[[int], object]) -> float:
     return clock.seconds
 
 
+def echo_of_main(number: int) -> int:
+    """`things.echo`, as a function of ``__main__`` where this file runs as the program."""
+    return number
+
+
 PATIENCE = 240.0
 """The longest wait in seconds."""
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 COLOURS = {
     "farref": "#1f5fa8",
     "no-spin": "#7fb0e0",
+    "main": "#17466e",
     "late": "#123a66",
     "sites": "#4c8fd8",
     "traced": "#a9c8ea",

@@ -15,7 +15,7 @@ from .peers import OURS, PEERS
 if TYPE_CHECKING:
     from .rounds import Row
 
-NO_SPIN = "no-spin"
+NO_SPIN, OF_MAIN = "no-spin", "main"
 TORCH = ("torch", "torch-tensor")
 """PyTorch with arrays, and with its faster tensors: the better of both counts."""
 
@@ -70,10 +70,11 @@ class Verdict:
 
 
 _ONE_CALL = (
-    Target(bound=0.35, beside=("torch",)),
-    Target(bound=1, beside=("rpyc",)),
-    Target(bound=2.5, beside=("manager",)),
-    Target(bound=0.3, beside=("xoscar",)),
+    *(
+        Target(bound=bound, ours=ours, beside=(peer,))
+        for ours in (OURS, OF_MAIN)
+        for bound, peer in ((0.35, "torch"), (1, "rpyc"), (2.5, "manager"), (0.3, "xoscar"))
+    ),
     Target(bound=1, beside=("least",)),
     Target(bound=0.35, ours=NO_SPIN, beside=("torch",)),
 )

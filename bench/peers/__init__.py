@@ -69,6 +69,13 @@ _SPECS = (
     ),
     replace(
         _OURS,
+        name="main",
+        title="farref, of `__main__`",
+        options={"main": True},
+        works=("call",),
+    ),
+    replace(
+        _OURS,
         name="late",
         title="farref, packets 2 ms late",
         options={"late": True},

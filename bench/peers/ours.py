@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import tempfile
 from typing import Any
 
@@ -53,8 +54,11 @@ class Ours(RpcPeer):
         late: bool = False,
         sites: bool = False,
         traced: bool = False,
+        main: bool = False,
     ) -> None:
+        """With *main* it calls a function of ``__main__``, which travels by its code."""
         super().__init__(workers)
+        self.echo = sys.modules["__main__"].echo_of_main if main else echo
         self.api, self.make, self.link = farref, make, link
         self.folder = tempfile.TemporaryDirectory(prefix="farref-bench-")
         self.system = System(

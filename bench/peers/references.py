@@ -25,6 +25,8 @@ class ReferencePeer(Peer, ABC):
 
     make: Callable[[int], list[Any]]
     """At a worker: references to that many new objects."""
+    echo: Callable[[int], int] = staticmethod(echo)
+    """The least that a call can do."""
     shows_freeing = True
     """Whether the end of an object can be observed."""
 
@@ -73,7 +75,7 @@ class ReferencePeer(Peer, ABC):
 
     def call(self, amount: int, _: int) -> float:
         """Round trips."""
-        return timed(amount, lambda number: self.ask(B, echo, number))
+        return timed(amount, lambda number: self.ask(B, self.echo, number))
 
     def in_flight(self, amount: int, _: int) -> float:
         """All of them at once."""
