@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import re
 import shutil
 import signal
 import tempfile
 import time
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
@@ -77,6 +78,19 @@ settings.register_profile(
     "farref", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("farref")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """A file's tests are all in one process, except the explorer's: there those of one group."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByGroup(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            group = re.search(r"\[(\w+\.py): ", nodeid)
+            return f"{super()._split_scope(nodeid)}{group[1] if group else ''}"
+
+    return ByGroup(config, log)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -158,7 +158,7 @@ class Runner:
         return subprocess.Popen(
             ["bash", "-c", line.command],
             cwd=self.folder,
-            env={**os.environ, "PATH": path, "COLUMNS": "100", "PYTHONDONTWRITEBYTECODE": "1"},
+            env={**os.environ, "PATH": path, "COLUMNS": "100"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if apart else subprocess.STDOUT,
