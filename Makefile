@@ -43,6 +43,8 @@ PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/pyt
 BIN := .venv/bin
 # One stamp per interpreter: `make PYTHON=python3.13 test` makes the environment anew.
 STAMP := .venv/.made-by-$(subst /,-,$(PYTHON))
+# With what only the long tests, mypy and the site need.
+FULL := .venv/.full
 # Compiling all that is installed would take as long as the rest: the first import does it.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
@@ -58,12 +60,13 @@ help: ## show these targets
 demo: $(STAMP) ## set up, then the tour of the demos
 	@$(BIN)/farref $(DEMO)
 
-# One of the tests runs mypy. pytest is the recipe, lint a prerequisite: its summary comes last.
-test: lint compiled ## set up, then lint, types and tests (6 minutes)
+# pytest is the recipe, lint a prerequisite: its summary comes last.
+test: lint compiled ## set up, then lint and tests (6 minutes)
 	$(BIN)/pytest $(PARALLEL) -m "not long and not slow"
-	@echo "make test-all also runs the long ones: explorations, mutants, and every fault on every base."
+	@echo "make test-all also runs the long ones: explorations, mutants, faults on every base, mypy."
 
-test-all: lint compiled ## the same, with the long tests
+# One of the tests runs mypy.
+test-all: $(FULL) lint compiled ## the same, with the long tests
 	$(BIN)/pytest $(PARALLEL)
 
 # On a fresh clone each of the processes would compile all tests. So two do that first, half each.
@@ -75,17 +78,17 @@ lint: $(STAMP) ## ruff: rules and formatting
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 
-types: $(STAMP) ## mypy --strict
+types: $(FULL) ## mypy --strict
 	$(BIN)/mypy
 
 fmt: $(STAMP) ## let ruff format and fix
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
-docs: $(STAMP) ## the documentation's site, into site/; warnings are errors
+docs: $(FULL) ## the documentation's site, into site/; warnings are errors
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --config-file tools/site/mkdocs.yml
 
-docs-serve: $(STAMP) ## the same at http://127.0.0.1:8000, while you write
+docs-serve: $(FULL) ## the same at http://127.0.0.1:8000, while you write
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --strict --config-file tools/site/mkdocs.yml \
 		--watch src --watch actors --watch protocol --watch tests/traces
 
@@ -175,4 +178,8 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("farref needs Python 3.11 or newer, and $(PYTHON) is " + sys.version.split()[0] + ": give another by make PYTHON=...")'
 	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python $(PIP_INSTALL) --editable '.[dev]'
+	@touch $@
+
+$(FULL): $(STAMP)
+	$(BIN)/python $(PIP_INSTALL) --editable '.[full]'
 	@touch $@

@@ -121,6 +121,7 @@ def test_references_that_one_is_told_to_look_for_are_there(
     assert told <= {stories[name].names.id(each.id) for each in there}
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "sharing"), OTHERS)
 def test_nothing_is_left_in_any_discipline(
     others: dict[tuple[str, str], Story], name: str, sharing: str
