@@ -157,13 +157,13 @@ def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:
         contents = searched.get(rref)
         if stored is not None and contents is not None:
             handles = [handle for handle in contents.references if isinstance(handle, RRef)]
-            shared = stored.value.shared if isinstance(stored.value, Frozen) else 0
+            shared = stored.value.shared if type(stored.value) is Frozen else 0
             more = {
                 "contains": tuple(sorted({spell(handle.id) for handle in handles})),
                 "type": _type_of(stored.value),
                 "size": contents.size + shared,
                 "complete": contents.complete,
-                "frozen": isinstance(stored.value, Frozen),
+                "frozen": type(stored.value) is Frozen,
                 "shared": shared,
             }
         if rref in inside:
@@ -292,8 +292,8 @@ def _row(
 
 
 def _type_of(value: object) -> str:
-    if isinstance(value, Failure):
+    if type(value) is Failure:
         return f"error: {value.type_name}"
-    if isinstance(value, Frozen):
+    if type(value) is Frozen:
         return value.kind
     return type(value).__name__

@@ -307,9 +307,9 @@ class Server:
             return what, args, kwargs
         is_part = operations.is_part(what)
         value = self._stored(target, fetched=not is_part)
-        if isinstance(value, Failure):
+        if type(value) is Failure:
             return operations.failed(what, value), args, kwargs
-        if isinstance(value, Frozen):
+        if type(value) is Frozen:
             operations.check_frozen(what)
             value = value.thaw()
         if is_part:

@@ -58,10 +58,10 @@ class Stored(msgspec.Struct):
 
     def get(self) -> Any:
         """The object itself; of a frozen object the read-only value. Raises the failure."""
-        if isinstance(self.value, Failure):
+        if type(self.value) is Failure:
             self.looked_at()
             raise self.value.rebuild()
-        return self.value.thaw() if isinstance(self.value, Frozen) else self.value
+        return self.value.thaw() if type(self.value) is Frozen else self.value
 
     def looked_at(self) -> None:
         """If it is a failure, it is sent to somebody, or raised here."""
@@ -206,7 +206,7 @@ class Objects(Internal):
         def run() -> None:
             try:
                 with running_in(self._core):
-                    on_delete(value.thaw() if isinstance(value, Frozen) else value)
+                    on_delete(value.thaw() if type(value) is Frozen else value)
             except BaseException as error:
                 text = details_of(error)
                 log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)

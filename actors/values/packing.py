@@ -109,8 +109,8 @@ class Packer(Internal):
             if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
-        frozen = isinstance(value, Frozen)
-        if isinstance(value, Frozen):
+        frozen = type(value) is Frozen
+        if type(value) is Frozen:
             pickled = value.pickled
             if value.shared and not near():
                 pickled = replace(pickled, buffers=grounded_buffers(pickled.buffers))

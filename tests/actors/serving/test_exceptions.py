@@ -14,6 +14,7 @@ import pytest
 import farref
 from farref import FetchTimeoutError, RefActor, RRef
 from farref.actors.core.current import frame
+from farref.testing import references_everywhere
 
 from ..helpers import assert_nothing_held, until
 
@@ -126,6 +127,14 @@ def test_a_result_that_cannot_be_sent(system: System) -> None:
         error = outcome(return_evil, "__reduce_ex__", SystemExit, remote=True, **options)
         assert isinstance(error, Exception)
     assert isinstance(outcome(return_evil, "__class__", SystemExit, remote=True), object)
+
+
+def test_an_object_that_cannot_say_its_class_is_stored_listed_and_freed(system: System) -> None:
+    ref = farref.remote("B", return_evil, ("__class__", SystemExit))
+    farref.wait([ref])
+    (row,) = references_everywhere(system)["B"]
+    assert (row.type, row.frozen) == ("Evil", False)
+    assert ref.rpc_sync().__sizeof__() > 0
 
 
 @pytest.mark.parametrize("kind", RAISED)
