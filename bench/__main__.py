@@ -127,7 +127,8 @@ def _run(
             hurried = plan
             if end is not None:
                 share = (end - time.monotonic()) / (len(todo) - len(rows))
-                hurried = plan.within(share, sum(spec.does(benchmark.work) for spec in specs))
+                peers = sum(spec.does(benchmark.work) for spec in specs)
+                hurried = plan.within(share, peers, benchmark)
             rows.append(measure(benchmark, point, hurried, stage))
             keep(rows)
     order = list(BY_NAME)

@@ -49,6 +49,11 @@ class Benchmark:
         """Whether the context switches of its peers are counted: each costs as much as a call."""
         return self.group == "calls"
 
+    @property
+    def brief(self) -> bool:
+        """Whether its work is a call or a reference, which takes no time that a size decides."""
+        return self.group in ("calls", "references") and not self.point
+
     def most_at(self, point: int) -> int:
         """The most repetitions in a round."""
         return max(1, min(self.most, self.bulk // max(1, point))) if self.bulk else self.most

@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
 
-LEAST = 0.6
-"""The least seconds that a peer gets in a row, however late the run is."""
+LEAST, LEAST_OF_BRIEF = 0.6, 4.0
+"""The least seconds that a peer gets in a row, however late the run is. A peer whose turn comes has
+cold caches: with few calls in a round, that would be most of the figure."""
 
 
 FEW = 3
@@ -49,9 +50,9 @@ class Plan:
         """The points at which *benchmark* is measured."""
         return benchmark.quick if self.quick else benchmark.points
 
-    def within(self, seconds: float, peers: int) -> Plan:
-        """The same, but hurried, so that a row of *peers* peers takes about *seconds*."""
-        each = max(seconds / max(1, peers), LEAST)
+    def within(self, seconds: float, peers: int, benchmark: Benchmark) -> Plan:
+        """The same, but hurried, so that *benchmark* with *peers* peers takes about *seconds*."""
+        each = max(seconds / max(1, peers), LEAST_OF_BRIEF if benchmark.brief else LEAST)
         return replace(
             self,
             seconds=min(self.seconds, each / 2 / self.rounds),
@@ -267,6 +268,8 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
         if session.do(benchmark.work, tenth, point) > plan.warm:
             return tenth  # slow peers do less of it
     amount, began = fixed or 1, time.monotonic()
+    if benchmark.brief:
+        session.do(benchmark.work, 1, point)  # imports, and ships the function: no measure
     while True:
         took = session.do(benchmark.work, amount, point)
         spent = time.monotonic() - began  # preparation off the clock takes time, too

@@ -318,11 +318,12 @@ def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_hurried_plan_takes_less_of_everything() -> None:
-    plan = Plan().within(14.0, 7)
+    plan = Plan().within(14.0, 7, BY_NAME["values"])
     assert (plan.warm, plan.patience) == (0.5, 14.0)
     assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
-    assert Plan().within(1_000.0, 7) == Plan()
-    assert Plan().within(-5.0, 7).patience > 1.0
+    assert Plan().within(1_000.0, 7, BY_NAME["values"]) == Plan()
+    assert Plan().within(-5.0, 7, BY_NAME["values"]).patience > 1.0
+    assert Plan().within(-5.0, 7, BY_NAME["call"]).seconds > 0.2  # a few hundred calls
 
 
 def test_a_row_of_fewer_rounds_says_so() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import gc
 import itertools
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..actors.api.rpc import rpc_async
 from ..actors.looking.inspection import references
 from ..actors.shells.program import CallInPort
-from ..protocol.errors import FarrefError
+from ..protocol.errors import FarrefError, WorkerDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -48,11 +49,19 @@ def until(system: System, condition: Callable[[], object], seconds: float = PATI
 
 
 def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
-    """The tables of every living endpoint (see `farref.references`), the empty ones left out."""
+    """The tables of every living endpoint (see `farref.references`), the empty ones left out.
+
+    So is an endpoint that dies, or a program that leaves, while it is asked.
+    """
     futures = {
         info.name: rpc_async(info, list_references, timeout=PATIENCE) for info in system.workers()
     }
-    return {name: rows for name, future in futures.items() if (rows := future.result())}
+    found = {}
+    for name, future in futures.items():
+        with suppress(WorkerDiedError):
+            if rows := future.result():
+                found[name] = rows
+    return found
 
 
 def list_references() -> list[ReferenceInfo]:

@@ -56,16 +56,23 @@ def severed(system: System, one: str, other: str) -> Iterator[None]:
 def set_faults(system: System, faults: Faults) -> None:
     """Replace the faults of every endpoint of the system; ``Faults()`` for none.
 
-    Cut links stay cut.
+    Cut links stay cut. An endpoint that dies meanwhile is left out.
     """
     for info in system.workers():
-        system.endpoint.delivery.meddle_with(info, faults=faults)
+        with suppress(WorkerDiedError):
+            system.endpoint.delivery.meddle_with(info, faults=faults)
 
 
 def counts(system: System) -> dict[str, Counts]:
-    """How the faults affected the packets of each endpoint of *system*, by its name. Blocks."""
-    meddle = system.endpoint.delivery.meddle_with
-    return {info.name: meddle(info) for info in system.workers()}
+    """How the faults affected the packets of each endpoint of *system*, by its name. Blocks.
+
+    An endpoint that dies meanwhile is left out.
+    """
+    found = {}
+    for info in system.workers():
+        with suppress(WorkerDiedError):
+            found[info.name] = system.endpoint.delivery.meddle_with(info)
+    return found
 
 
 def _tell(system: System, name: str, **what: Any) -> None:

@@ -1,0 +1,79 @@
+"""The way of messages changes between any two of them: none is lost, repeated or overtaken.
+
+The short way has nobody who watches, no faults, no messages that wait before it, a peer that reads
+at once and a function that is brief. Each of these begins and ends here at random moments.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import System
+from farref.actors.api.viewing import Watching
+from farref.testing import Faults, set_faults
+
+from .conftest import PLANS, faulty
+from .test_links import stopped
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+    from farref import RRef
+
+pytestmark = pytest.mark.processes
+MESSAGES = 200
+
+
+class Log:
+    """Notes the numbers that it gets, some of them slowly, some by way of another worker."""
+
+    def __init__(self) -> None:
+        self.numbers: list[int] = []
+
+    def note(self, number: int, pause: float, by: str | None) -> int:
+        time.sleep(pause)
+        self.numbers.append(number if by is None else farref.rpc_sync(by, int, (number,)))
+        return number
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_message_is_lost_or_overtaken(seed: int) -> None:
+    draw = random.Random(seed)
+    with faulty("farrefBase", names="BC") as system, ExitStack() as viewers:
+        log: RRef[Log] = farref.remote("B", Log)
+        pid = farref.rpc_sync("B", os.getpid)
+        sent: list[Future[int]] = []
+        seen = set()
+        while len(sent) < MESSAGES:
+            change = draw.choice(["", "", "", "faults", "none", "a viewer", "none left", "a stop"])
+            seen.add(change)
+            match change:
+                case "faults":
+                    set_faults(system, Faults(*PLANS["all at once"], seed=len(sent)))
+                case "none":
+                    set_faults(system, Faults())
+                case "a viewer":
+                    viewers.enter_context(Watching(System.attach(system.name)))
+                case "none left":
+                    viewers.close()
+                case "a stop":
+                    with stopped(pid):
+                        sent += [
+                            log.rpc_async().note(len(sent) + each, 0.0, None) for each in range(20)
+                        ]
+            pause = 0.003 if draw.random() < 0.05 else 0.0
+            by = "C" if draw.random() < 0.1 else None
+            sent.append(log.rpc_async().note(len(sent), pause, by))
+            if draw.random() < 0.5:
+                assert sent[-1].result() == len(sent) - 1
+        assert [future.result() for future in sent] == list(range(len(sent)))
+        assert log.to_here().numbers == list(range(len(sent)))
+        assert len(seen) == 6
+        del log, sent
