@@ -6,8 +6,8 @@ DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the protocol, in pure Python, runs once, on the main one.
-SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization \
-	$(addprefix --ignore tests/actors/,calls/test_rings.py calls/test_sharing.py rendezvous)
+SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
+	tests/trace/test_stories.py --ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 4

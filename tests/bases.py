@@ -41,5 +41,3 @@ STOCK_HOSTS = those(lambda base: base.hosts and not base.own)
 (IN_PROCESS,) = those(lambda base: not base.processes)
 LINKS = those(lambda base: base.own or not base.processes)
 """One with processes and one without, for the layers above the transport."""
-OURS = those(lambda base: base.own)
-"""The one with processes of those."""

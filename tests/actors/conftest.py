@@ -3,44 +3,22 @@
 from __future__ import annotations
 
 import gc
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from farref import System
 
-from ..bases import BASES, LINKS, PROCESSES
+from ..bases import BASES, PROCESSES
 from .helpers import assert_nothing_held
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
+    from pathlib import Path
 
 FAILED = pytest.StashKey[bool]()
-SYSTEMS = {
-    "shared_system": BASES,
-    "shared_chain": BASES,
-    "own_system": BASES,
-    "process_system": PROCESSES,
-}
-"""The fixtures that start a system, and their bases."""
-ABOVE = (
-    *("cycles", "handles", "rendezvous"),
-    *("calls/test_outcomes", "calls/test_pipelining", "calls/test_rings", "calls/test_sharing"),
-    *("serving/test_exceptions", "serving/test_outcomes", "serving/test_turns"),
-)
-"""Tests of what is the same on every transport: one base with processes, and one without."""
 GRACE = 0.2
 """Seconds; see `orphan_grace`. With the default every test of a death would take five seconds."""
-
-
-def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test of systems on each base that matters to it."""
-    there = Path(metafunc.definition.path).relative_to(Path(__file__).parent).as_posix()
-    for name, every in SYSTEMS.items():
-        if name in metafunc.fixturenames:
-            chosen = [each for each in every if not there.startswith(ABOVE) or each in LINKS]
-            metafunc.parametrize(name, chosen, indirect=True)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -52,7 +30,7 @@ def pytest_runtest_makereport(
     return report
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=BASES)
 def shared_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """One system for a whole module, with the workers B and C."""
     gc.freeze()  # every actor inherits pytest's heap: each collection takes 50 ms
@@ -68,7 +46,7 @@ def system(shared_system: System, request: pytest.FixtureRequest) -> Iterator[Sy
     yield from _checked(shared_system, request)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=BASES)
 def shared_chain(request: pytest.FixtureRequest) -> Iterator[System]:
     """One system for a whole module, with the workers B to E."""
     with System(request.param, timeout=40, orphan_grace=GRACE) as system:
@@ -100,14 +78,14 @@ def gate(tmp_path: Path) -> Iterator[Path]:
     gate.touch()
 
 
-@pytest.fixture
+@pytest.fixture(params=BASES)
 def own_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """A system of the test's own, which it may damage."""
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:
         yield system
 
 
-@pytest.fixture
+@pytest.fixture(params=PROCESSES)
 def process_system(request: pytest.FixtureRequest) -> Iterator[System]:
     """A system of the test's own with a process for every actor, which can be killed."""
     with System(request.param, timeout=20, orphan_grace=GRACE) as system:

@@ -18,7 +18,7 @@ from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
-from ..bases import LINKS
+from ..bases import BASES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -73,7 +73,7 @@ def play(base: str, folder: Path, what: Sequence[tuple[str, str]]) -> dict[tuple
     return {each: read(folder / f"{name}.jsonl") for each, name in zip(what, names, strict=True)}
 
 
-@pytest.fixture(scope="module", params=LINKS)
+@pytest.fixture(scope="module", params=BASES)
 def base(request: pytest.FixtureRequest) -> str:
     """One of the bases."""
     name: str = request.param

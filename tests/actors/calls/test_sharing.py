@@ -16,7 +16,7 @@ import farref
 from farref import RefActor, RRef, System
 from farref.protocol.sharing import DISCIPLINES
 
-from ...bases import IN_PROCESS, LINKS
+from ...bases import BASES, IN_PROCESS
 from ..conftest import GRACE
 from ..helpers import Box, hold, make_box, references_everywhere, until
 
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
         )
         for sharing in DISCIPLINES
         # The other two differ in the protocol alone, which the explorer has in all three.
-        for base in (LINKS if sharing == "lend" else [IN_PROCESS])
+        for base in (BASES if sharing == "lend" else [IN_PROCESS])
     ],
 )
 def shared(request: pytest.FixtureRequest) -> Iterator[System]:

@@ -17,7 +17,7 @@ import pytest
 from farref import RefActor, RRef, System, remote, rpc_sync
 from farref.actors.looking.metrics import text
 
-from ...bases import OURS
+from ...bases import PROCESSES
 from ..conftest import GRACE
 from ..helpers import PATIENCE
 
@@ -131,7 +131,7 @@ def use(name: str) -> int:
     return sum(isinstance(each.owner_name(), str) for each in HELD[name].links)
 
 
-@pytest.fixture(scope="module", params=OURS)
+@pytest.fixture(scope="module", params=PROCESSES)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     gc.freeze()
     with System(request.param, timeout=20, orphan_grace=GRACE) as made:

@@ -37,7 +37,7 @@ from farref.actors.rendezvous.service import ask
 from farref.actors.rendezvous.starting import NAME
 from farref.testing import severed
 
-from ...bases import OURS
+from ...bases import PROCESSES
 from ...stopping import stop
 from ..conftest import GRACE
 from ..helpers import idle, until
@@ -126,7 +126,7 @@ def pid_of(system: System, name: str) -> int:
     return pid
 
 
-@pytest.fixture(params=OURS)
+@pytest.fixture(params=PROCESSES)
 def processes(request: pytest.FixtureRequest) -> Iterator[System]:
     with System(request.param, timeout=20, orphan_grace=GRACE, silence=1) as system:
         yield system
