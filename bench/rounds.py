@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 LEAST, LEAST_OF_BRIEF = 0.6, 4.0
-"""The least seconds that a peer gets in a row, however late the run is. A peer whose turn comes has
-cold caches: with few calls in a round, that would be most of the figure."""
+"""The least seconds that a peer gets in a row, however late the run is. Brief work gets more: a
+round begins with cold caches, and a few calls would measure little else."""
 
 
 FEW = 3

@@ -5,7 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PATIENCE = 10.0
 """The most seconds that a process may take to stop."""
@@ -18,6 +23,16 @@ def stop(pid: int) -> None:
     while any(_state(thread) != "T" for thread in Path(f"/proc/{pid}/task").iterdir()):
         assert time.monotonic() < end, f"process {pid} did not stop"
         time.sleep(0.001)
+
+
+@contextmanager
+def stopped(pid: int) -> Iterator[None]:
+    """Stop *pid* for the time of the block."""
+    stop(pid)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGCONT)
 
 
 def _state(thread: Path) -> str:

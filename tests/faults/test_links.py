@@ -9,7 +9,6 @@ import pickle
 import signal
 import threading
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -44,7 +43,7 @@ from farref.testing import (
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import hold, make_box
 from ..bases import BASES, PROCESSES
-from ..stopping import stop
+from ..stopping import stopped
 from .conftest import GRACE, RETRY, faulty
 
 if TYPE_CHECKING:
@@ -205,15 +204,6 @@ def test_whoever_joins_has_the_faults() -> None:
 
 
 # ---- stopped, killed
-
-
-@contextmanager
-def stopped(pid: int) -> Iterator[None]:
-    stop(pid)
-    try:
-        yield
-    finally:
-        os.kill(pid, signal.SIGCONT)
 
 
 @pytest.mark.parametrize("base", PROCESSES)

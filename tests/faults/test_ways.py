@@ -19,8 +19,8 @@ from farref import System
 from farref.actors.api.viewing import Watching
 from farref.testing import Faults, set_faults
 
+from ..stopping import stopped
 from .conftest import PLANS, faulty
-from .test_links import stopped
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -58,9 +58,7 @@ def set_faults(system: System, faults: Faults) -> None:
 
     Cut links stay cut. An endpoint that dies meanwhile is left out.
     """
-    for info in system.workers():
-        with suppress(WorkerDiedError):
-            system.endpoint.delivery.meddle_with(info, faults=faults)
+    _tell_all(system, faults=faults)
 
 
 def counts(system: System) -> dict[str, Counts]:
@@ -68,10 +66,14 @@ def counts(system: System) -> dict[str, Counts]:
 
     An endpoint that dies meanwhile is left out.
     """
+    return _tell_all(system)
+
+
+def _tell_all(system: System, **what: Any) -> dict[str, Counts]:
     found = {}
     for info in system.workers():
         with suppress(WorkerDiedError):
-            found[info.name] = system.endpoint.delivery.meddle_with(info)
+            found[info.name] = system.endpoint.delivery.meddle_with(info, **what)
     return found
 
 

@@ -114,10 +114,12 @@ def test_one_line_of_info_for_each_find(
         return [each for each in caplog.messages if found in each]
 
     with caplog.at_level(logging.INFO, "farref.actors.cycles"):
-        while 30 not in [
-            len(each.objects) for each in system.collect(dry_run=mode, timeout=PATIENCE)
-        ]:
-            pass
+        assert until(
+            system,
+            lambda: any(
+                len(each.objects) == 30 for each in system.collect(dry_run=mode, timeout=PATIENCE)
+            ),
+        )
         assert until(system, lines)
         system.collect(timeout=PATIENCE)
         assert until(system, lambda: len(lines()) > mode)
