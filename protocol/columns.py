@@ -125,9 +125,8 @@ def join(cargo: Cargo) -> None:
     _put(cargo, "descriptors", tuple(made))
 
 
-def has_columns(cargo: Cargo) -> bool:
-    """Whether *cargo*, which was decoded just now, has its references in columns."""
-    payload = cargo.payload
+def has_columns(payload: object) -> bool:
+    """Whether a cargo with this *payload*, decoded just now, has its references in columns."""
     return type(payload) is list and len(payload) == 2
 
 

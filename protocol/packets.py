@@ -120,7 +120,7 @@ def decode_row(data: bytes | msgspec.Raw, load: Callable[[object], object]) -> P
         if cargo is None or cargo.payload is None:
             continue
         try:
-            if has_columns(cargo):
+            if has_columns(cargo.payload):
                 join(cargo)
             payload = None if cargo.payload is None else load(cargo.payload)
         except ProtocolError as error:

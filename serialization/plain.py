@@ -16,6 +16,7 @@ from typing import Any
 import cloudpickle
 
 _ATOMS = frozenset({NoneType, bool, int, float, complex, str})
+_all_atoms = _ATOMS.issuperset
 NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
@@ -35,29 +36,52 @@ BY_NAME: dict[Any, bool] = {}
 anyway."""
 
 
+def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | None:
+    """A function with its arguments, pickled; None unless it is plain at the first look.
+
+    It is if the function is remembered as one that is pickled by its name, and every argument is a
+    number or a text. `dumps_plain` looks again.
+    """
+    function, args, kwargs = call
+    if (
+        kwargs
+        or type(function) not in NAMED
+        or not BY_NAME.get(function)
+        or _BY_VALUE
+        or function.__module__ == "__main__"
+        or not _all_atoms(map(type, args))
+    ):
+        return None
+    try:
+        return pickle.dumps(call, 5)
+    except pickle.PicklingError:  # its name means something else by now
+        return None
+
+
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
-    parts = [value]
+    parts, arrays = [value], False
     for _ in range(MOST_PARTS):
         if not parts:
             break
         part: Any = parts.pop()
         kind = type(part)
-        if kind in _ATOMS:
+        if kind is tuple or kind is list or kind is dict:
+            if len(part) > MOST_PARTS:
+                return None
+            if not _all_atoms(map(type, part)):
+                parts += part
+            if kind is dict and part:
+                parts += part.values()
+        elif kind in _ATOMS:
             continue
-        if (kind is tuple or kind is list or kind is dict) and len(part) > MOST_PARTS:
-            return None
-        if kind is tuple or kind is list:
-            parts += part
-        elif kind is dict:
-            parts += part
-            parts += part.values()
         elif kind is bytes:
             if len(part) > SHORT:
                 return None
         elif kind not in NAMED:
             if kind.__module__ != "numpy" or not _is_numeric(part, kind):
                 return None
+            arrays = True
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
             return None  # a method, of an object that may be anything
         elif BY_NAME.get(part) and not _BY_VALUE and part.__module__ != "__main__":
@@ -67,6 +91,11 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     else:
         return None
     views: list[memoryview] = []
+    if not arrays:
+        try:
+            return pickle.dumps(value, 5), views
+        except pickle.PicklingError:  # its name means something else by now
+            return None
 
     def in_band(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
@@ -76,7 +105,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
 
     try:
         return pickle.dumps(value, 5, buffer_callback=in_band), views
-    except pickle.PicklingError:  # its name means something else by now
+    except pickle.PicklingError:
         return None
 
 

@@ -177,7 +177,8 @@ def rpc_sync(
     front: Front = here.core.front
     if to is None:
         return _call(front, to, what, timeout, here.chain).result()
-    return front.calls.call(front.registry.find(to), what, timeout, here.chain).result()
+    to = front.registry.find(to)
+    return front.calls.call(to, what, timeout, here.chain, waits=True).result()
 
 
 def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:

@@ -9,10 +9,11 @@ most, and the thread that Thespian gave us never does any.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Sized
 from typing import Protocol
+
+from . import forks
 
 
 class Work(Protocol):
@@ -39,7 +40,7 @@ class Aide:
         self._called = threading.Semaphore(0)
         self._thread: threading.Thread | None = None
         self.identity = 0
-        self._pid = os.getpid()
+        self._pid = forks.pid
         self._ended = False
         self._free = True
 
@@ -73,7 +74,7 @@ class Aide:
             self._called.acquire()
             while not self._ended:
                 self.work.do()
-                if os.getpid() != self._pid:  # a job has forked: only the parent leads
+                if forks.pid != self._pid:  # a job has forked: only the parent leads
                     return
                 if not self._lead(self.work.offered.__len__):  # true while there is work
                     break

@@ -94,6 +94,8 @@ class Interrupts:
         if get_ident() != self._main:
             return
         self._within.pop()
+        if self._within and not self.put_off:
+            return  # nearly always
         try:
             if not self._within:
                 for number in self._held:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import os
 import sys
 import traceback
 from collections import deque
@@ -24,7 +23,7 @@ from threading import get_ident
 from time import monotonic, perf_counter, sleep
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from . import framing
+from . import forks, framing
 from ._thespian import (
     ActorAddress,
     RunExpired,
@@ -80,7 +79,7 @@ class RunLoop:
         timers: Timers,
     ) -> None:
         self._me = me
-        self._pid = os.getpid()
+        self._pid = forks.pid
         self._poller = poller
         self._inbox = inbox
         self._local = local
@@ -231,7 +230,7 @@ class RunLoop:
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         """
         lead = self.lead_of
-        if self._handler is None or lead.leader == get_ident() or os.getpid() != self._pid:
+        if self._handler is None or lead.leader == get_ident() or forks.pid != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         try:
             sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
@@ -345,6 +344,12 @@ class RunLoop:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))
             polled = True
+            if until is None or inbox.ring or self._nudged or outbox.dirty or outbox.finished:
+                continue
+            if until():  # nearly always: it was all that came
+                if not yields and self._aide is not None and self._aide.work.offered:
+                    self._aide.work.disperse()
+                return _HOLDS
         return RunTerminated()
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:

@@ -136,9 +136,15 @@ class Calls(Internal):
                 continue  # the object has just turned out to be an alias
 
     def call(
-        self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
+        self,
+        to: WorkerInfo,
+        what: Invocation,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        waits: bool = False,
     ) -> Future[Any]:
-        """Run *what* on *to*."""
+        """Run *what* on *to*. *waits*: the calling thread will ask for the result at once."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
@@ -153,15 +159,24 @@ class Calls(Internal):
             self.waiting[call] = future
             return effects
 
-        self._send(pack, begin, to=to, replies=True)
+        with undisturbed:
+            self._send(pack, begin, to=to, replies=True)
+            if waits:
+                future.attend()
         if core.closed:  # meanwhile: nobody would complete the future
             core.check_open()
         return future
 
     def invoke(
-        self, rref: RRefId, what: Invocation, timeout: float | None, chain: Chain
+        self,
+        rref: RRefId,
+        what: Invocation,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        waits: bool = False,
     ) -> Future[Any]:
-        """Run a method of the object."""
+        """Run a method of the object. *waits*: see `call`."""
         if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
@@ -183,7 +198,10 @@ class Calls(Internal):
             self._admit(to, "requests")
             pack = self._packer.pack(what, to.id, label, call=True)
             try:
-                self._send(pack, partial(begin, to.id), to=to, replies=True)
+                with undisturbed:
+                    self._send(pack, partial(begin, to.id), to=to, replies=True)
+                    if waits:
+                        future.attend()
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
             if core.closed:  # meanwhile: nobody would complete the future
@@ -199,9 +217,11 @@ class Calls(Internal):
         copy: bool = True,
         direct: bool = False,
         follow: bool = True,
+        waits: bool = False,
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
+        *waits*: see `call`; an interrupted wait takes the request back.
         *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in order with the earlier and later requests to it.
         """
@@ -216,7 +236,14 @@ class Calls(Internal):
             self.waiting[call] = future
             return effects
 
-        core.step(begin)
+        try:
+            with undisturbed:
+                core.step(begin)
+                if waits:
+                    future.attend()
+        except BaseException:
+            future.cancel()
+            raise
         if core.closed:  # meanwhile: nobody would complete the future
             core.check_open()
         return future

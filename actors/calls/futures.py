@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
-import os
 import threading
 import time
 import weakref
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...serialization.failures import Failure
+from ..base import forks
 from ..core import notices, sites
 from ..core.current import chain_in, found, frame
 from ..wire.settings import check_timeout
@@ -444,6 +444,16 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 await asyncio.sleep(0.002)
             await waiter
 
+    def attend(self) -> None:
+        """Receive until the outcome is there, if this thread of the program's may lead.
+
+        Otherwise it returns at once, and `result` waits. Call it in the section that sent the
+        request: then the user's signal handlers are replaced once for both.
+        """
+        core = self._core
+        if found() is None and not core.pool.mine.inside and forks.pid == core.pid:
+            core.port.lead(self, max(1e-3, self.left()))
+
     def _block(self, timeout: float | None) -> None:
         core = self._core
         if self.over:
@@ -452,7 +462,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         left = max(1e-3, left)
         if timeout is not None:
             left = check_timeout(timeout, left, poll=True)
-        if os.getpid() != core.pid:
+        if forks.pid != core.pid:
             core.check_process()
         if core.loop_thread is not None and core.in_loop():
             core.check_may_block(self.what)
@@ -558,7 +568,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         payload = self._cargo.payload if self._cargo is not None else None
         error = payload if type(payload) is Failure else self._exception
         core = self._core
-        if error is None or self.overlooked or os.getpid() != core.pid:
+        if error is None or self.overlooked or forks.pid != core.pid:
             return
         if core.closed:  # no turn will come
             notices.dropped(self.what, self.place, error)

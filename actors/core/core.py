@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import time
 from collections import deque
@@ -32,6 +31,7 @@ from ...protocol.messages import Create, Fetch, Invoke
 from ...protocol.packets import Malformed
 from ...serialization.failures import details_of
 from ...serialization.payload import Payload
+from ..base import forks
 from ..base.interrupts import undisturbed
 from ..hosting import events
 from ..recording.recorded import Recorded
@@ -152,7 +152,7 @@ class Core(Internal):
         """Each is called once when the endpoint closes, in any thread; it must not wait."""
         self.ended: FarrefError | None = None
         """After it has closed: the reason, as an error to copy and raise."""
-        self.pid = os.getpid()
+        self.pid = forks.pid
         self.woken = False
         """The mailbox thread is to take a turn, and has not begun it."""
         self._self_sent: deque[Message] = deque()
@@ -181,7 +181,7 @@ class Core(Internal):
 
         An error of *move* is raised after all other work is done.
         """
-        if os.getpid() != self.pid:
+        if forks.pid != self.pid:
             self.check_process()
         if self.closed:
             return
@@ -394,7 +394,7 @@ class Core(Internal):
 
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
-        if os.getpid() != self.pid:
+        if forks.pid != self.pid:
             raise SystemDownError(
                 f"this process was forked from that of {self.me}, and is no endpoint itself; "
                 "start the system after the fork, or attach to it by name"
@@ -402,7 +402,7 @@ class Core(Internal):
 
     def check_open(self) -> None:
         """Raise the reason why this endpoint has ended, if it has."""
-        if os.getpid() != self.pid:
+        if forks.pid != self.pid:
             self.check_process()
         if self.closed:
             ended = self.ended or SystemDownError(f"{self.me} has ended; start a new system")

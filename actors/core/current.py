@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 
 from ...protocol.errors import SystemDownError
+from ..base import forks
 
 if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId
@@ -68,7 +69,7 @@ class running_in:  # noqa: N801 - a context manager, short: each call enters one
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         core = self._frame.core
-        if os.getpid() == core.pid:
+        if forks.pid == core.pid:
             _frame.reset(self._token)
         elif not isinstance(error, GeneratorExit):
             _end_child(core)  # else the child only collects a function of its parent's that waited
@@ -100,9 +101,9 @@ def enter_program(core: Core) -> None:
     If *core* is entered already, it becomes the innermost. It stays entered all the time, as other
     threads run meanwhile.
     """
-    _programs.append((os.getpid(), Frame(core)))
+    _programs.append((forks.pid, Frame(core)))
     for outer in _programs[:-1]:
-        if outer[0] == os.getpid() and outer[1].core is core:
+        if outer[0] == forks.pid and outer[1].core is core:
             _programs.remove(outer)
 
 
@@ -124,8 +125,8 @@ def frame() -> Frame:
     if here is not None:
         here.core.check_process()
         return here
-    pid = os.getpid()
-    for owner, outside in reversed(_programs.copy()):  # other threads enter and leave
+    pid = forks.pid
+    for owner, outside in _programs[::-1]:  # a copy: other threads enter and leave
         if owner == pid:
             return outside
     raise SystemDownError(

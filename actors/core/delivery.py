@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import threading
 import time
 from functools import partial
@@ -31,6 +30,7 @@ from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
+from ..base import forks
 from ..base.framing import Raw
 from ..wire import parcels
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
@@ -142,10 +142,10 @@ class Delivery(Internal):
             links.give(self._full)
         if not links.dirty:
             return []
-        now = time.monotonic()
+        state, mints = core.context.state, core.mints
+        now = state.now  # of this step
         packets, news = links.packets(now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
-        state, mints = core.context.state, core.mints
         minted = state.forks, state.calls
         if now < mints.due:
             mints.latest = minted
@@ -356,7 +356,7 @@ class Delivery(Internal):
 
     def _less_waits(self) -> None:
         """A payload was let go of. Called by finalizers."""
-        if self._links.owing and self._core.pid == os.getpid():
+        if self._links.owing and self._core.pid == forks.pid:
             self._core.wake()
 
     # ---- faults on purpose; see `farref.testing`

@@ -13,10 +13,11 @@ soon. It appends the hold itself first, as the callback comes only after it.
 
 from __future__ import annotations
 
-import os
 import weakref
 from collections import deque
 from typing import TYPE_CHECKING, Any
+
+from ..base import forks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +57,7 @@ class Discards:
         """*wake* asks for a step soon; *step* makes one."""
         self._wake = wake
         self._step = step
-        self._pid = os.getpid()
+        self._pid = forks.pid
         self._closed = False
         self._holds: dict[Hold, None] = {}  # a set takes up to three times as much
         self.ended: deque[Hold | tuple[Descriptor, ...]] = deque()
@@ -83,7 +84,7 @@ class Discards:
 
     def gone(self, hold: Hold) -> None:
         """The object of *hold*, if it has one, is collected. May be called again."""
-        if not self._closed and self._pid == os.getpid():
+        if not self._closed and self._pid == forks.pid:
             self.ended.append(hold)
             self._wake()
 

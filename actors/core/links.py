@@ -134,9 +134,10 @@ class Links:
         dirty, self.dirty = self.dirty, {}
         for worker in dirty:
             channel = self.channels.get(worker)
+            if channel is None:
+                continue
             if (
                 gather
-                and channel is not None
                 and CROWD <= len(channel.flight) < delivery.WINDOW
                 and len(channel.unsent) < GATHERED
                 and worker not in self._prompt
@@ -144,12 +145,14 @@ class Links:
                 self.dirty[worker] = None
                 news = True
                 continue
-            self._prompt.discard(worker)
-            packet = channel.packet(now) if channel is not None else None
+            if self._prompt:
+                self._prompt.discard(worker)
+            packet = channel.packet(now)
             if packet is not None:
                 packets.append((worker, packet))
-                news = news or worker not in self._timed
-                self._timed[worker] = None
+                if worker not in self._timed:
+                    self._timed[worker] = None
+                    news = True
         return packets, news
 
     def due(self, now: float) -> Outgoing:

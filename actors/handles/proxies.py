@@ -183,7 +183,8 @@ class Way(msgspec.Struct, frozen=True):
             return future
         core = front.core
         core.check_may_block(f"the reply of {name}()", f"`await rref.rpc_async().{name}()`")
-        return front.calls.invoke(self.rref.id, what, self.timeout, chain_in(core)).result()
+        chain = chain_in(core)
+        return front.calls.invoke(self.rref.id, what, self.timeout, chain, waits=True).result()
 
     def _make(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], place: Place) -> Any:
         """Have the object make new objects; returns their references."""

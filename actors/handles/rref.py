@@ -173,7 +173,7 @@ class RRef(Reference, Generic[T]):
             calls, seconds = self._front.calls, self._seconds(timeout)
             known: T = calls.known(self._id, seconds, self._frozen)
             return known
-        future = self._fetch(timeout, chain_in(self._front.core), direct=True)
+        future = self._fetch(timeout, chain_in(self._front.core), direct=True, waits=True)
         try:
             return future.result()
         finally:
@@ -254,11 +254,12 @@ class RRef(Reference, Generic[T]):
         *,
         direct: bool = False,
         follow: bool = True,
+        waits: bool = False,
     ) -> Future[T]:
         seconds, calls = self._seconds(timeout), self._front.calls
         if self._frozen is not None:
             return calls.known_already(self._id, seconds, self._frozen)
-        future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow)
+        future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow, waits=waits)
         future.asker = weakref.ref(self)
         return future
 

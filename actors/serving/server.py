@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import threading
 import time
 import types
@@ -36,6 +35,7 @@ from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
 from ...serialization.plain import size_class
+from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
 from ..core.current import CurrentRun, running_in
@@ -372,7 +372,7 @@ class Server:
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
-                if self._core.closed or os.getpid() != self._core.pid:
+                if self._core.closed or forks.pid != self._core.pid:
                     return
                 box.content = self._failure(error, request)
             finally:

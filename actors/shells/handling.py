@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import threading
 import types
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from thespian.actors import (
 
 from ...protocol.errors import NoHandlerError
 from ...serialization.failures import Failure, details_of, text_of
+from ..base import forks
 from ..core.current import running_in
 from ..core.notices import notice
 from ..values.box import Box
@@ -129,7 +129,7 @@ class Handlers:
             with running_in(endpoint.core):
                 await handler.take()
         except BaseException as error:  # a CancelledError too, or the sender would never know
-            if os.getpid() != endpoint.core.pid:
+            if forks.pid != endpoint.core.pid:
                 return  # a forked child only collects it
             self._report(message, sender, error)
         del message

@@ -86,13 +86,17 @@ class OwnPort(Receiver, SelfRunning):
     def wake(self) -> None:
         self._loop.nudge()
 
+    def lead(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
+        if not isinstance(future, Future):
+            return False
+        future.leader = self._loop.lead_of
+        return self._loop.lead(partial(is_over, future), timeout)
+
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
         end = time.monotonic() + timeout
-        if isinstance(future, Future):
-            future.leader = self._loop.lead_of
-            if self._loop.lead(partial(is_over, future), timeout):
-                return True
+        if self.lead(future, timeout):
+            return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)

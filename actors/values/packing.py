@@ -27,7 +27,7 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import SHORT, dumps_plain
+from ...serialization.plain import SHORT, dumps_call, dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -94,6 +94,10 @@ class Packer(Internal):
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
+        if call:
+            simplest = dumps_call(value)  # type: ignore[arg-type]  # it is a call
+            if simplest is not None and len(simplest) < SHORT:  # nearly always
+                return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
         simple = dumps_plain(value)
         near = partial(self._registry.near, to)
         functions: tuple[Definition, ...] = ()

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 _put = msgspec.structs.force_setattr
 _new = tuple.__new__
 """Makes a row without the Python function in between that a named tuple has."""
+_NO_MORE, _NOR_THIS = [[], [], []], [False, None, []]
+"""The fields of a payload that only bytes and a tag make: all others are empty."""
 SMALL = 1 << 17
 """A payload of at most this many bytes gets no place of its own in the message: copying it a few
 times costs less than pickling its place."""
@@ -102,7 +104,7 @@ def pack(
         if cargo is None:
             continue
         payload: Any = cargo.payload
-        if len(cargo.descriptors) >= MANY:
+        if cargo.descriptors and len(cargo.descriptors) >= MANY:
             messages = tuple([_apart(each) for each in packet.messages])
         if payload is None:
             continue
@@ -133,19 +135,23 @@ def unpack(data: bytes | bytearray) -> Parcel:
         opens = iter(writable)
         for message in messages:
             cargo: Cargo | None = getattr(message, "cargo", None)
-            if cargo is None or cargo.payload is None:
+            if cargo is None:
                 continue
-            if has_columns(cargo):
+            row: Any = cargo.payload
+            if row is None:
+                continue
+            if has_columns(row):
                 join(cargo)
-            match cargo.payload:
-                case None:
+                row = cargo.payload
+                if row is None:
                     continue
-                case [bytes(content), [], [], [], None | str() as tag, False, None, []]:  # mostly
-                    payload = Payload(content, tag=tag)
-                case row:
-                    payload = _payload(opens, row)
             # Nobody has seen the cargo yet, so changing the frozen object is safe.
-            _put(cargo, "payload", payload)
+            if type(row) is list and row[1:4] == _NO_MORE and row[5:] == _NOR_THIS:  # mostly
+                content, tag = row[0], row[4]
+                if type(content) is bytes and (type(tag) is str or tag is None):
+                    _put(cargo, "payload", Payload(content, tag=tag))
+                    continue
+            _put(cargo, "payload", _payload(opens, row))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ProtocolError):
         return _unpack_some(data)
     packet = Packet(first, messages, expects)
