@@ -175,6 +175,28 @@ class Channel:
         self.unsent.append(message)
         return self._next + len(self.unsent) - 1
 
+    def send_now(self, message: Message, flow: Flow | None, size: int, now: float) -> Packet | None:
+        """`send` and `packet` in one: the packet in which *message* leaves, alone.
+
+        None, with nothing changed, if other messages would leave with it, or it has to wait.
+        """
+        flight = self.flight
+        if self.unsent or len(flight) >= WINDOW:
+            return None
+        if flow is not None:
+            room = self._rooms[flow]
+            messages, full = room.messages + 1, room.bytes + size
+            if 2 * messages >= WINDOW or 2 * full >= rooms.ROOM_BYTES:  # `send` asks for more
+                return None
+            room.messages, room.bytes = messages, full
+        number, handed = self._next, self.handed
+        self._next = number + 1
+        flight.append(message)
+        if self._retry_at is None:
+            self._retry_at = now + self._pause
+        self._told, self.acknowledge_at = handed, None
+        return Packet(number, (message,), handed)
+
     def released(self) -> list[tuple[Message, int]]:
         """Messages that waited for room and leave with the next `packet`, with their numbers.
 

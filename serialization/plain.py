@@ -67,7 +67,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         part: Any = parts.pop()
         kind = type(part)
         if kind is tuple or kind is list or kind is dict:
-            if len(part) > MOST_PARTS:
+            if len(part) >= MOST_PARTS:
                 return None
             if not _all_atoms(map(type, part)):
                 parts += part

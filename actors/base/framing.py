@@ -151,6 +151,10 @@ def raw_frames(data: memoryview) -> tuple[list[bytes], int]:
     """The `RAW` frames at the begin of *data*, a burst at most, and the bytes that they take."""
     found: list[bytes] = []
     start, end = 0, len(data)
+    if end >= HEADER.size:
+        size, count, kind = HEADER.unpack_from(data)
+        if kind == RAW and not count and HEADER.size + size == end:  # nearly always
+            return [bytes(data[HEADER.size :])], end
     while end - start >= HEADER.size and len(found) < BURST:
         size, count, kind = HEADER.unpack_from(data, start)
         stop = start + HEADER.size + size

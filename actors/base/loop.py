@@ -321,10 +321,7 @@ class RunLoop:
                 if lead.claims > 0 or (self._aide is not None and self._aide.relieve()):
                     return None
             else:
-                aide = self._aide
-                if not yields and aide is not None and aide.work.offered:
-                    aide.work.disperse()
-                if until():
+                if self._holds(until, yields=yields):
                     return _HOLDS
                 late = end is not None and now >= end  # however much there is to deliver
                 if late or lead.claims > 0 or undisturbed.put_off:
@@ -346,11 +343,18 @@ class RunLoop:
             polled = True
             if until is None or inbox.ring or self._nudged or outbox.dirty or outbox.finished:
                 continue
-            if until():  # nearly always: it was all that came
-                if not yields and self._aide is not None and self._aide.work.offered:
-                    self._aide.work.disperse()
+            if self._holds(until, yields=yields):  # nearly always: nothing else has come
                 return _HOLDS
         return RunTerminated()
+
+    def _holds(self, until: Callable[[], object], *, yields: bool) -> bool:
+        """Whether the guest, or the aide, which *yields*, has its *until*.
+
+        A guest does no work for others.
+        """
+        if not yields and self._aide is not None and self._aide.work.offered:
+            self._aide.work.disperse()
+        return bool(until())
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""

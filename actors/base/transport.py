@@ -232,9 +232,12 @@ class Transport:
         if len(data) > self.settings.limits.max_message_bytes:
             self._check_size(len(data), address)
         header = framing.HEADER.pack(len(data), 0, framing.RAW)
-        small = len(data) < framing.JOIN
-        if not self.closed:
-            self._outbox.post(details, [header + data] if small else [header, data], None)
+        if self.closed:
+            return True
+        if len(data) < framing.JOIN:
+            self._outbox.post_small(details, header + data)
+        else:
+            self._outbox.post(details, [header, data], None)
         return True
 
     def _check_size(self, size: int, target: ActorAddress) -> None:

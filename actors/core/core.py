@@ -86,6 +86,9 @@ class Outlet(Protocol):
     def send(self, to: WorkerId, message: Message) -> int | None:
         """Take *message* for *to*. Under the lock. Returns its number, if it has one so far."""
 
+    def send_alone(self, to: WorkerId, message: Message, *, gather: bool) -> Outgoing:
+        """`send` and `packets` in one, for a step that sends nothing else. Under the lock."""
+
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now. Under the lock."""
 
@@ -186,7 +189,7 @@ class Core(Internal):
         if self.closed:
             return
         later: Later = []
-        packets: Outgoing = []
+        packets: Outgoing | None = None
         with undisturbed:
             try:
                 with self.lock:
@@ -194,9 +197,18 @@ class Core(Internal):
                     try:
                         if self.discards.ended:
                             self.discards.sweep(self.context, self.carry_out, later)
-                        self.carry_out(move(), later)
+                        effects = move()
+                        if len(effects) == 1 and self.tracer is None:  # nearly always
+                            only = effects[0]
+                            if type(only) is Send and only.to != self.me:
+                                packets = self.outlet.send_alone(
+                                    only.to, only.message, gather=gather
+                                )
+                        if packets is None:
+                            self.carry_out(effects, later)
                     finally:
-                        packets = self.outlet.packets(gather=gather)
+                        if packets is None:
+                            packets = self.outlet.packets(gather=gather)
             finally:
                 if packets:
                     self.outlet.post(packets)

@@ -103,6 +103,24 @@ class Delivery(Internal):
 
         Returns its number, if it has one so far: see `Links.send`.
         """
+        message, flow, size, large = self._counted(to, message)
+        return self._links.send(to, message, flow, size, prompt=large)
+
+    def send_alone(self, to: WorkerId, message: Message, *, gather: bool) -> Outgoing:
+        """`send` and `packets` in one, for a step that sends nothing else."""
+        links, state = self._links, self._core.context.state
+        message, flow, size, large = self._counted(to, message)
+        if not large and not links.owing:
+            packet = links.send_now(to, message, flow, size, state.now)
+            if packet is not None:  # nearly always
+                self.tally.packets_sent += 1
+                self._core.mints.mark((state.forks, state.calls), state.now)
+                return [(to, packet)]
+        links.send(to, message, flow, size, prompt=large)
+        return self.packets(gather=gather)
+
+    def _counted(self, to: WorkerId, message: Message) -> tuple[Message, Flow | None, int, bool]:
+        """Count *message*. Returns it with its functions' places, its flow, bytes, and if large."""
         kind = type(message)
         flow = FLOW_OF.get(kind)
         size, large = 0, False
@@ -122,7 +140,7 @@ class Delivery(Internal):
         tally = self.tally
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
-        return self._links.send(to, message, flow, size, prompt=large)
+        return message, flow, size, large
 
     @property
     def left(self) -> bool:
@@ -142,15 +160,10 @@ class Delivery(Internal):
             links.give(self._full)
         if not links.dirty:
             return []
-        state, mints = core.context.state, core.mints
-        now = state.now  # of this step
-        packets, news = links.packets(now, gather=gather and self._gathers)
+        state = core.context.state
+        packets, news = links.packets(state.now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
-        minted = state.forks, state.calls
-        if now < mints.due:
-            mints.latest = minted
-        elif minted != mints.latest:
-            mints.note(minted, now)
+        core.mints.mark((state.forks, state.calls), state.now)
         if news:
             core.wake()  # the mailbox thread keeps the time
         return packets

@@ -70,6 +70,18 @@ class Links:
             self._prompt.add(to)
         return (self.channels.get(to) or self._channel(to)).send(message, flow, size)
 
+    def send_now(
+        self, to: WorkerId, message: Message, flow: Flow | None, size: int, now: float
+    ) -> Packet | None:
+        """The packet that *message* leaves in, if nothing else is to leave.
+
+        None, with nothing changed, if `send` and `packets` must find out how it leaves.
+        """
+        channel = self.channels.get(to)
+        if channel is None or self.dirty or to not in self._timed or len(channel.flight) >= CROWD:
+            return None
+        return channel.send_now(message, flow, size, now)
+
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
         channel = self.channels.get(to)

@@ -21,27 +21,28 @@ class Mints:
         self._minted: list[tuple[int, int]] = []
         self._times: list[float] = []
         self._step = STEP
-        self.due = 0.0
-        """Before this time all that is named belongs to the last note: keep `latest` right."""
-        self.latest = (0, 0)
+        self._due = 0.0
+        """Before this time all that is named belongs to the last note."""
+        self._latest = (0, 0)
         """The numbers of forks and of calls that belong to it."""
 
-    def note(self, minted: tuple[int, int], now: float) -> None:
+    def mark(self, minted: tuple[int, int], now: float) -> None:
         """*minted* is the number of forks and of calls named by *now*."""
+        if now < self._due:
+            self._latest = minted
+        elif minted != self._latest or not self._times:
+            self._note(minted, now)
+
+    def _note(self, minted: tuple[int, int], now: float) -> None:
         if self._times:
-            if minted == self.latest:
-                return
-            if now < self.due:
-                self.latest = minted
-                return
-            self._minted[-1] = self.latest
+            self._minted[-1] = self._latest
         self._minted.append(minted)
         self._times.append(now)
-        self.latest, self.due = minted, now + self._step
+        self._latest, self._due = minted, now + self._step
         if len(self._times) > MOST:
             del self._minted[::2], self._times[::2]
             self._step *= 2
-            self.due = self._times[-1] + self._step
+            self._due = self._times[-1] + self._step
 
     def age_of_fork(self, number: int, now: float) -> float:
         """Seconds since the fork *number* was named, or a `STEP` more."""
@@ -53,6 +54,6 @@ class Mints:
 
     def _age(self, number: int, which: int, now: float) -> float:
         if self._minted:
-            self._minted[-1] = self.latest
+            self._minted[-1] = self._latest
         place = bisect_left(self._minted, number, key=lambda minted: minted[which])
         return now - self._times[place] if place < len(self._times) else 0.0

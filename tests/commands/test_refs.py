@@ -467,13 +467,13 @@ def test_ages_of_what_was_minted() -> None:
     mints = Mints()
     assert mints.age_of_fork(1, 5.0) == 0
     for second in range(100):
-        mints.note((10 * (second + 1), second), float(second))
-        mints.note((10 * (second + 1) + 3, second), second + STEP / 2)
+        mints.mark((10 * (second + 1), second), float(second))
+        mints.mark((10 * (second + 1) + 3, second), second + STEP / 2)
     ages = [mints.age_of_fork(n, 100.0) for n in (1, 10, 13, 14, 500)]
     assert ages == [100, 100, 100, 99, 51]
     assert mints.age_of_call(99, 100.0) == 1
     for second in range(100, 3 * MOST):
-        mints.note((10 * (second + 1), second), float(second))
+        mints.mark((10 * (second + 1), second), float(second))
     assert len(mints._times) <= MOST
     now = float(3 * MOST)
     assert mints.age_of_fork(10 * MOST, now) == pytest.approx(now - MOST, abs=4)

@@ -176,6 +176,10 @@ class WireModel:
 
     def _send(self, state: State, place: int) -> State:
         side = self.sides[state.sides[place]].clone()
+        flow: Flow | None = "mail" if self.link.room else None
+        flaw = self._at_once(side, message(side.sent), flow)
+        if flaw is not None:
+            return self._fail(state, place, side, flaw)
         if self.link.room:
             number = side.channel.send(message(side.sent), "mail", 1)
             self._see({"nothing waits for room": number is None})
@@ -184,6 +188,20 @@ class WireModel:
         side.left -= 1
         side.sent += 1
         return self._after(state, place, side, None)
+
+    def _at_once(self, side: Side, what: Message, flow: Flow | None) -> Mistake | None:
+        """Check that `send_now` does as `send` and `packet` do, or nothing."""
+        rule = "a message that leaves at once leaves as any other"
+        now, later = side.clone(), side.clone()
+        packet = now.channel.send_now(what, flow, 1, 0)
+        self._see({"nothing leaves at once": packet is not None})
+        if packet is not None:
+            later.channel.send(what, flow, 1)
+            if packet != later.channel.packet(0):
+                return Mistake(rule, f"it left in {packet}")
+        if now.freeze() != later.freeze():
+            return Mistake(rule, "the channels differ afterwards")
+        return None
 
     def _say(self, state: State, place: int) -> State:
         side = self.sides[state.sides[place]].clone()
@@ -415,6 +433,7 @@ NEVER_WIRE = frozenset(
         "nothing waits for room",
         "room is never owed",
         "control passes nothing",
+        "nothing leaves at once",
     }
 )
 """Claims about the link that its exploration must prove false (see `never`)."""
@@ -438,6 +457,7 @@ LINKS = (
         window=8,
         reaches=("nothing waits for room", "room is never owed"),
     ),
+    Link("room for several", (3, 0), room=4, window=16),
     Link("room that is lost", (3, 0), lost=1, repeated=1, room=1, window=8),
     Link("room, both ways", (2, 2), room=1, window=8),
     Link(

@@ -12,9 +12,18 @@ def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 
 DELIVERY = {
     "a full window": (
+        _channel(
+            "overfills it at once",
+            "send_now",
+            "self.unsent or len(flight) >= WINDOW",
+            "self.unsent",
+        ),
         _channel("overfills the window", "packet", "min(room, len(unsent))", "len(unsent)"),
     ),
     "one loss": (
+        _channel(
+            "puts off its alarm at once", "send_now", "if self._retry_at is None:", "if True:"
+        ),
         _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
         _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
         _channel(
@@ -65,6 +74,14 @@ DELIVERY = {
     ),
     "a perfect link": (
         _channel("does not keep what it sends", "packet", "self.flight.extend(batch)"),
+        _channel("does not keep what leaves at once", "send_now", "flight.append(message)"),
+        _channel(
+            "passes what waits",
+            "send_now",
+            "self.unsent or len(flight) >= WINDOW",
+            "len(flight) >= WINDOW",
+        ),
+        _channel("sets no alarm at once", "send_now", "self._retry_at = now + self._pause"),
         _channel(
             "hands over what is ahead",
             "_put_in_order",
@@ -135,6 +152,12 @@ DELIVERY = {
     ),
     "many losses": (
         _channel(
+            "acknowledges twice at once",
+            "send_now",
+            "self._told, self.acknowledge_at = handed, None",
+            "self._told = handed",
+        ),
+        _channel(
             "sends again only the latest", "tick", "now, self.flight", "now, [self.flight[-1]]"
         ),
         _channel("does not remember what it told", "packet", "self._told = self.handed"),
@@ -166,6 +189,15 @@ DELIVERY = {
             "next",
             "self.waiting.popleft()",
             "self.waiting.pop()",
+        ),
+    ),
+    "room for several": (
+        _channel("takes no room at once", "send_now", "room.messages, room.bytes = messages, full"),
+        _channel(
+            "asks for no room at once",
+            "send_now",
+            "if 2 * messages >= WINDOW or 2 * full >= rooms.ROOM_BYTES:",
+            "if False:",
         ),
     ),
 }
