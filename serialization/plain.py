@@ -60,6 +60,8 @@ def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | Non
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
+    if type(value) in _ATOMS:
+        return pickle.dumps(value, 5), []
     parts, arrays = [value], False
     for _ in range(MOST_PARTS):
         if not parts:

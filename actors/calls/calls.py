@@ -238,7 +238,7 @@ class Calls(Internal):
 
         try:
             with undisturbed:
-                core.step(begin)
+                core.step_within(begin)
                 if waits:
                     future.attend()
         except BaseException:
@@ -265,11 +265,9 @@ class Calls(Internal):
         name = type(message).__name__  # for traces: the receiver has it before it unpickles
         self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         core = self._core
-        self._send(
-            self._packer.pack(message, to.id, (*tag, name) if tag else name),
-            lambda cargo: core.context.tell(to.id, cargo),
-            to=to,
-        )
+        pack = self._packer.pack(message, to.id, (*tag, name) if tag else name)
+        with undisturbed:
+            self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to)
 
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; returns a future for the message sent back to its address."""
@@ -378,23 +376,22 @@ class Calls(Internal):
     ) -> None:
         """Share the references in the message, and make the *move* that sends it, or undo both.
 
-        *replies*: see `_share`.
+        Call it `undisturbed`. *replies*: see `_share`.
         """
         pressing = None
         if self._pressing:
             pressing = self._pressing.pop(threading.get_ident(), None)
         if pack.plain is not None and not pressing:  # there is nothing to undo
-            self._core.step(partial(move, pack.plain))
+            self._core.step_within(partial(move, pack.plain))
             return
-        with undisturbed:
-            cargo = pack.cargo(partial(self._share, to.id, replies))
-            try:
-                self._core.step(partial(move, cargo))
-                if pressing:
-                    self._delivery.press(*pressing)
-            except BaseException:
-                self._core.step(lambda: self._core.context.abandon(cargo.descriptors))
-                raise
+        cargo = pack.cargo(partial(self._share, to.id, replies))
+        try:
+            self._core.step_within(partial(move, cargo))
+            if pressing:
+                self._delivery.press(*pressing)
+        except BaseException:
+            self._core.step(lambda: self._core.context.abandon(cargo.descriptors))
+            raise
 
     def _admit(self, to: WorkerInfo, flow: Flow) -> None:
         """Refuse a dead peer, learn the address, and wait while the peer is far behind."""

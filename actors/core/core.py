@@ -184,36 +184,39 @@ class Core(Internal):
 
         An error of *move* is raised after all other work is done.
         """
+        with undisturbed:
+            self.step_within(move, gather=gather)
+
+    def step_within(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
+        """`step`, within a section of the caller's: see `base.interrupts`."""
         if forks.pid != self.pid:
             self.check_process()
         if self.closed:
             return
         later: Later = []
         packets: Outgoing | None = None
-        with undisturbed:
-            try:
-                with self.lock:
-                    self.context.state.now = time.monotonic()
-                    try:
-                        if self.discards.ended:
-                            self.discards.sweep(self.context, self.carry_out, later)
-                        effects = move()
-                        if len(effects) == 1 and self.tracer is None:  # nearly always
-                            only = effects[0]
-                            if type(only) is Send and only.to != self.me:
-                                packets = self.outlet.send_alone(
-                                    only.to, only.message, gather=gather
-                                )
-                        if packets is None:
-                            self.carry_out(effects, later)
-                    finally:
-                        if packets is None:
-                            packets = self.outlet.packets(gather=gather)
-            finally:
-                if packets:
-                    self.outlet.post(packets)
-                if later:
-                    self.conclude(later)
+        try:
+            with self.lock:
+                self.context.state.now = time.monotonic()
+                try:
+                    if self.discards.ended:
+                        self.discards.sweep(self.context, self.carry_out, later)
+                    effects = move()
+                    if len(effects) == 1 and self.tracer is None:  # nearly always
+                        only = effects[0]
+                        if type(only) is Send and only.to != self.me:
+                            to, message = only.to, only.message
+                            packets = self.outlet.send_alone(to, message, gather=gather)
+                    if packets is None:
+                        self.carry_out(effects, later)
+                finally:
+                    if packets is None:
+                        packets = self.outlet.packets(gather=gather)
+        finally:
+            if packets:
+                self.outlet.post(packets)
+            if later:
+                self.conclude(later)
 
     def conclude(self, later: Later) -> None:
         """Complete futures, after the lock is given back. One failure stops no other."""

@@ -147,6 +147,8 @@ class Server:
             self._core.chores.submit(self._outcomes.give_up, call)
         if call in self._unstarted and call.caller == effect.sender:
             self._stopped.add(call)
+            if call not in self._unstarted:  # it has begun meanwhile, and may have ended
+                self._stopped.discard(call)
             resolving = self._resolving.get(call)
             if resolving is not None:
                 self._core.chores.submit(resolving.give_up)
@@ -290,10 +292,10 @@ class Server:
 
     def _begin(self, request: Request) -> None:
         """The function starts now. Raises `CancelledError` if its caller was faster."""
-        with self._core.lock:  # `stop` must not take it for waiting when it has started
-            self._unstarted.discard(request.call)
-            if request.call in self._stopped:
-                raise CancelledError(Refusal.CANCELLED.value)
+        # Without the lock: if `_stop` comes in between, the call has begun, and it comes too late.
+        self._unstarted.discard(request.call)
+        if request.call in self._stopped:
+            raise CancelledError(Refusal.CANCELLED.value)
 
     def _open(self, request: Started) -> Invocation:
         """The function of *request*, and its arguments."""
@@ -398,9 +400,8 @@ class Server:
     def _finish(self, request: Request, box: Box) -> None:
         """Reply, or store the result; then free the request's object for the next request."""
         if isinstance(request, Call):
-            with self._core.lock:  # it may never have started
-                self._unstarted.discard(request.call)
-                self._stopped.discard(request.call)
+            self._unstarted.discard(request.call)  # it may never have started
+            self._stopped.discard(request.call)
             self._reply(request, box)
             return
         self._answer(request, box)

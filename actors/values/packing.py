@@ -99,7 +99,6 @@ class Packer(Internal):
             if simplest is not None and len(simplest) < SHORT:  # nearly always
                 return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
         simple = dumps_plain(value)
-        near = partial(self._registry.near, to)
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:
@@ -108,11 +107,12 @@ class Packer(Internal):
                 simple, apart = dumps_plain(value), len(functions[0].data)
         if simple is not None:
             data, views = simple
-            buffers = placed(views, near) if views else ()
+            buffers = placed(views, partial(self._registry.near, to)) if views else ()
             cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
             if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
+        near = partial(self._registry.near, to)
         frozen = type(value) is Frozen
         if type(value) is Frozen:
             pickled = value.pickled
