@@ -10,6 +10,7 @@ and removes its socket. A child ends at once if its parent is gone when it start
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -54,6 +55,7 @@ def start_admin(
         os._exit(0)
     settings = endpoint.settings
     abandon_inherited()
+    gc.freeze()
     signals.die_of_faults()
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
@@ -111,6 +113,7 @@ def run_logger(
     admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
+    gc.freeze()
     signals.die_of_faults()
     titles.name_process("logger")
     made: list[Transport] = []
@@ -142,6 +145,7 @@ def start_actor(
     log_defs: object,
 ) -> None:
     """Become an actor, until it exits."""
+    gc.freeze()
     signals.die_of_faults()
     transport = Transport(endpoint)
     try:

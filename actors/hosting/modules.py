@@ -16,6 +16,7 @@ import importlib
 import os
 import sys
 import sysconfig
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,20 @@ class Modules:
     def __init__(self) -> None:
         self._marks: dict[str, tuple[str, Mark]] = {}
         """By name: the file, and its time and size when the module was first met here."""
+        self._newest = ""
+        """The module that was last when `note` looked: later ones are new."""
         self.note()
 
     def note(self) -> None:
-        """Remember the state of the files of all modules that are new here."""
-        for name, module in list(sys.modules.items()):
-            if name not in self._marks and (path := _file_of(name, module)):
+        """Remember the state of the files of all modules that are new here.
+
+        It touches no others.  What a parent touches after a fork is no longer shared with the
+        children that it has forked.
+        """
+        for name in list(takewhile(lambda each: each != self._newest, reversed(sys.modules))):
+            if name not in self._marks and (path := _file_of(name, sys.modules.get(name))):
                 self._marks[name] = path, _mark(path)
+        self._newest = next(reversed(sys.modules))
 
     def renew(self) -> None:
         """Drop the modules that are out of date."""
