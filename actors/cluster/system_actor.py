@@ -13,7 +13,9 @@ from thespian.actors import Actor
 
 from ...protocol.errors import ProtocolError
 from ...serialization.failures import details_of
+from ..base.framing import Raw
 from ..hosting import events
+from ..wire.beats import beat_in
 from ..wire.messages import Died, Heard, Heartbeat, check_wire
 from ..wire.settings import Settings
 
@@ -39,6 +41,8 @@ class SystemActor(Actor):
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         """Handle one message. Raises nothing, or the framework would repeat the message."""
         try:
+            if isinstance(message, Raw):
+                message = beat_in(message.data)
             if isinstance(message, self.takes):
                 check_wire(message)
             self._take(message, sender)
