@@ -15,7 +15,6 @@ import contextlib
 import importlib
 import os
 import sys
-import sysconfig
 from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
@@ -103,8 +102,8 @@ def _mark(path: str) -> Mark:
 
 def _folders() -> tuple[str, ...]:
     package = Path(__file__).parents[2]  # farref, as it is imported, and where it really is
-    library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-    return tuple(f"{each}{os.sep}" for each in (*library, package, package.resolve()))
+    library = Path(os.__file__).parent
+    return tuple(f"{each}{os.sep}" for each in (library, package, package.resolve()))
 
 
 _FOLDERS = _folders()
