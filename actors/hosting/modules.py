@@ -63,6 +63,7 @@ class Modules:
             del self._marks[name]
             _drop(name)
         if old:
+            self._newest = ""  # one of these may be imported again, as the last
             importlib.invalidate_caches()
 
 
