@@ -159,6 +159,7 @@ class Deputy(SystemActor):
         self._asking.append(program)
         if not self._order.system:
             signals.die_of_faults()
+            self.take_beats()
             self._order = order
             if order.settings is not None:
                 self._settings = order.settings

@@ -165,6 +165,7 @@ class Registrar(Roll, SystemActor):
         if not simple.hosts(self):
             signals.die_of_faults()
             self._pids = (os.getpid(), os.getppid())
+            self.take_beats()
         if self._here.address:
             self.notifyOnSystemRegistrationChanges(True)
         self._watch()
