@@ -41,6 +41,13 @@ from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
 
+def _begin() -> None:
+    """Begin a process of its own."""
+    # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
+    gc.freeze()
+    signals.die_of_faults()
+
+
 def start_admin(
     endpoint: Berth,
     starter: ActorAddress,
@@ -55,8 +62,7 @@ def start_admin(
         os._exit(0)
     settings = endpoint.settings
     abandon_inherited()
-    gc.freeze()
-    signals.die_of_faults()
+    _begin()
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
@@ -113,8 +119,7 @@ def run_logger(
     admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
-    gc.freeze()
-    signals.die_of_faults()
+    _begin()
     titles.name_process("logger")
     made: list[Transport] = []
 
@@ -145,8 +150,7 @@ def start_actor(
     log_defs: object,
 ) -> None:
     """Become an actor, until it exits."""
-    gc.freeze()
-    signals.die_of_faults()
+    _begin()
     transport = Transport(endpoint)
     try:
         # Thespian's way: logging in this process starts from scratch, without shutting down
