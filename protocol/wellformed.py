@@ -46,6 +46,12 @@ def check(thing: object, family: Collection[type], what: str, but: str = "") -> 
             raise ProtocolError(f"a {kind.__name__} with a wrong {name!r}")
 
 
+def prepare(*kinds: type) -> None:
+    """Make the checks of *kinds* now.  Processes that are forked later inherit them."""
+    for kind in kinds:
+        _fields(kind)
+
+
 @cache
 def _fields(kind: Any) -> tuple[tuple[str, Check], ...]:
     hints = get_type_hints(kind)

@@ -22,7 +22,8 @@ import os
 import re
 import secrets
 import socket
-from dataclasses import dataclass
+
+import msgspec
 
 from . import places
 from .errors import InvalidAddress
@@ -37,8 +38,7 @@ DIGITS = frozenset("0123456789abcdef")
 OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Address:
+class Address(msgspec.Struct, frozen=True, eq=False):
     """An identity (``key``) and the ways to it; see the module's text."""
 
     key: str
@@ -53,7 +53,6 @@ class Address:
         return hash(self.key)
 
     def __reduce__(self) -> tuple[type[Address], tuple[str, str, str, int]]:
-        # The default of a slotted dataclass builds lists and dictionaries: three times slower.
         return Address, (self.key, self.path, self.host, self.port)
 
     def __str__(self) -> str:

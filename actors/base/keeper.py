@@ -14,14 +14,11 @@ sweeps.
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
 from time import monotonic, sleep
 from typing import Final, NoReturn
-
-import psutil
 
 from . import lives, places, titles
 from .settings import SystemSettings
@@ -59,8 +56,7 @@ def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
         _wait_for_none(session, NATURAL)
     for number, patience in ((signal.SIGTERM, GRACE), (signal.SIGKILL, FINAL)):
         for member in lives.members(session):
-            with contextlib.suppress(psutil.Error):
-                member.send_signal(number)
+            member.kill(number)
         _wait_for_none(session, patience)
     places.remove_system(settings.directory, settings.system_id)
     with places.claiming(settings.directory):

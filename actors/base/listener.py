@@ -23,6 +23,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import math
+import mmap
 import os
 import secrets
 import socket
@@ -152,7 +153,8 @@ class Listener:
         self._sockets = sockets
         self._poller = poller
         self._inbox = inbox
-        self._scratch = memoryview(bytearray(READ_SIZE))
+        # Not a bytearray, which would fill all its pages: most reads are short.
+        self._scratch = memoryview(mmap.mmap(-1, READ_SIZE, flags=mmap.MAP_PRIVATE))
         self._local = _Door(sockets.local, self._accept)
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)

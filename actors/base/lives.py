@@ -1,52 +1,134 @@
-"""Lists the living processes of a session, and waits for the end of one."""
+"""Lists the living processes of a session, and waits for the end of one.
+
+Where there is no ``/proc``, psutil tells of processes.  It is imported there only: that takes ten
+milliseconds.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import select
+import signal
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Final
 
-import psutil
+import msgspec
 
 from ...features import has
 
 START: Final = 19  # the place of the start, in ticks, behind the name in /proc/<pid>/stat
 LOOK: Final = 0.1  # seconds between two looks, where nothing tells of a process's end
+ZOMBIE: Final = "Z"
+STOPPED: Final = ("T", "t")  # by a signal, by a debugger
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """One life of one process; its pid may later belong to another process."""
+
+    pid: int
+    started: float
+
+    @classmethod
+    def of(cls, pid: int) -> Watched | None:
+        """The process that has *pid* now; None for none, or for this very process."""
+        if pid == os.getpid():
+            return None
+        try:
+            return cls(pid, started(pid))
+        except ProcessLookupError:
+            return None
+
+    def _state(self) -> str:
+        """The letter of its state; that of a zombie if it has ended."""
+        try:
+            state, start = _look(self.pid)
+        except ProcessLookupError:
+            return ZOMBIE
+        return state if start == self.started else ZOMBIE
+
+    def running(self) -> bool:
+        """Whether the process lives, and no signal or debugger has stopped it."""
+        return self._state() not in {ZOMBIE, *STOPPED}
+
+    def alive(self) -> bool:
+        """Whether this very process still runs; a zombie does not."""
+        return self._state() != ZOMBIE
+
+    def name(self) -> str:
+        """Its name, or nothing if it has ended."""
+        if has("procfs"):
+            with contextlib.suppress(OSError), open(f"/proc/{self.pid}/comm", "rb") as file:
+                return file.read().decode(errors="replace").strip()
+            return ""
+        import psutil  # noqa: PLC0415 - see above
+
+        with contextlib.suppress(psutil.Error):
+            return psutil.Process(self.pid).name()
+        return ""
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send the signal *number* to it, if it is alive and ours."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(self.pid, number)
 
 
 def started(pid: int) -> float:
     """The start of process *pid*, by a clock that nobody sets: it never changes.
 
-    `psutil` adds the time of the machine's start, which moves when somebody sets the clock. Raises
-    `psutil.Error`.
+    Raises `ProcessLookupError`.
     """
+    return _look(pid)[1]
+
+
+def _look(pid: int) -> tuple[str, float]:
+    """The state of process *pid*, as a letter, and its start.  Raises `ProcessLookupError`."""
     if not has("procfs"):
-        return psutil.Process(pid).create_time()
+        return _look_elsewhere(pid)
     try:
-        line = Path(f"/proc/{pid}/stat").read_bytes()
-    except (FileNotFoundError, ProcessLookupError):
-        raise psutil.NoSuchProcess(pid) from None
-    return float(line.rpartition(b")")[2].split()[START])
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            line = file.read()
+    except (FileNotFoundError, ProcessLookupError, PermissionError):
+        raise ProcessLookupError(f"there is no process {pid}") from None
+    fields = line.rpartition(b")")[2].split()
+    return fields[0].decode(), float(fields[START])
 
 
-def is_alive(process: psutil.Process) -> bool:
-    """Whether this very process still runs; a zombie does not."""
+def _look_elsewhere(pid: int) -> tuple[str, float]:
+    import psutil  # noqa: PLC0415 - see above
+
+    letters = {
+        psutil.STATUS_ZOMBIE: ZOMBIE,
+        psutil.STATUS_STOPPED: STOPPED[0],
+        psutil.STATUS_TRACING_STOP: STOPPED[1],
+    }
     try:
-        return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
+        process = psutil.Process(pid)
+        # psutil adds the time of the machine's start on Linux, which moves when somebody sets the
+        # clock; elsewhere the kernel keeps the time itself.
+        return letters.get(process.status(), ""), process.create_time()
+    except psutil.Error:
+        raise ProcessLookupError(f"there is no process {pid}") from None
 
 
-def members(session: int) -> list[psutil.Process]:
+def _pids() -> list[int]:
+    if has("procfs"):
+        return [int(name) for name in os.listdir("/proc") if name.isdecimal()]
+    import psutil  # noqa: PLC0415 - see above
+
+    return psutil.pids()
+
+
+def members(session: int) -> list[Watched]:
     """The processes of *session* that still run."""
     found = []
-    for pid in psutil.pids():
-        with contextlib.suppress(OSError, psutil.Error):  # it ended meanwhile
-            if os.getsid(pid) == session and is_alive(process := psutil.Process(pid)):
-                found.append(process)
+    for pid in _pids():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            if os.getsid(pid) == session:
+                state, start = _look(pid)
+                if state != ZOMBIE:
+                    found.append(Watched(pid, start))
     return found
 
 
@@ -61,10 +143,10 @@ def wait_for_one(pids: Iterable[int], bell: int | None = None) -> bool:
         waiting.register(bell, select.POLLIN)
     if not has("pidfd"):
         try:
-            watched = [psutil.Process(pid) for pid in pids]
-        except psutil.NoSuchProcess:
+            watched = [Watched(pid, started(pid)) for pid in pids]
+        except ProcessLookupError:
             return True
-        while all(map(is_alive, watched)):
+        while all(each.alive() for each in watched):
             if waiting.poll(LOOK * 1000):
                 return False
         return True

@@ -10,6 +10,7 @@ and removes its socket. A child ends at once if its parent is gone when it start
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import signal
@@ -40,6 +41,13 @@ from .managers import Admin, Manager, Replicator, Starting
 from .transport import Transport
 
 
+def _begin() -> None:
+    """Begin a process of its own."""
+    # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
+    gc.freeze()
+    signals.die_of_faults()
+
+
 def start_admin(
     endpoint: Berth,
     starter: ActorAddress,
@@ -54,7 +62,7 @@ def start_admin(
         os._exit(0)
     settings = endpoint.settings
     abandon_inherited()
-    signals.die_of_faults()
+    _begin()
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
@@ -111,7 +119,7 @@ def run_logger(
     admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
-    signals.die_of_faults()
+    _begin()
     titles.name_process("logger")
     made: list[Transport] = []
 
@@ -142,7 +150,7 @@ def start_actor(
     log_defs: object,
 ) -> None:
     """Become an actor, until it exits."""
-    signals.die_of_faults()
+    _begin()
     transport = Transport(endpoint)
     try:
         # Thespian's way: logging in this process starts from scratch, without shutting down

@@ -8,11 +8,11 @@ the settings hold the shared key.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
 
+from .discreet import Discreet
 from .tls import Encryption
 
 MIB = 1 << 20
@@ -59,8 +59,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
                 raise ValueError(f"Limits.{name} must be positive, not {getattr(self, name)!r}")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SystemSettings:
+class SystemSettings(Discreet, frozen=True, kw_only=True):
     """One system's configuration, the same in all of its processes.
 
     ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
@@ -77,12 +76,12 @@ class SystemSettings:
     host: str = ""
     port: int = 0
     listen: tuple[str, int] = ("", 0)
-    routes: dict[tuple[str, int], tuple[str, int]] = field(default_factory=dict)
-    key: bytes = field(default=b"", repr=False)
+    routes: dict[tuple[str, int], tuple[str, int]] = msgspec.field(default_factory=dict)
+    key: bytes = b""
     encryption: Encryption | None = None
     spin: float = 50e-6
     die_with_parent: bool = True
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = msgspec.field(default_factory=Limits)
 
     @property
     def tcp(self) -> bool:

@@ -8,6 +8,8 @@ name and the system's: ``farref: B (system-1a2b)``. Where there is no ``/proc``,
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections.abc import Callable
 from pathlib import Path
 
 from ...features import has
@@ -16,15 +18,22 @@ COMM = 15
 """Bytes of a name that Linux keeps."""
 
 
-def name_process(role: str, system: str = "") -> None:
-    """Name this process after its *role* and, if it is known, its *system*. In any thread."""
-    name = f"farref: {role}"
+@functools.cache
+def _setproctitle() -> Callable[[str], None] | None:
+    """The package's function.  Forked processes inherit the result, and search no more for it."""
     try:
         from setproctitle import setproctitle  # noqa: PLC0415 - an optional extra
     except ImportError:
-        pass
-    else:
-        setproctitle(f"{name} ({system})" if system else name)
+        return None
+    show: Callable[[str], None] = setproctitle
+    return show
+
+
+def name_process(role: str, system: str = "") -> None:
+    """Name this process after its *role* and, if it is known, its *system*. In any thread."""
+    name = f"farref: {role}"
+    if (show := _setproctitle()) is not None:
+        show(f"{name} ({system})" if system else name)
     if has("procfs"):
         # By way of /proc any thread names the process; prctl would name only the calling thread.
         with contextlib.suppress(OSError):

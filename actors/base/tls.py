@@ -26,11 +26,11 @@ import os
 import socket
 import ssl
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
 from . import places
+from .discreet import Discreet
 from .errors import HandshakeError, InvalidCertificate
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
@@ -42,8 +42,7 @@ FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificat
 NAME: Final = "farref"
 
 
-@dataclass(frozen=True, slots=True)
-class TLS:
+class TLS(Discreet, frozen=True):
     """Certificates of one's own: each end shows one that *ca* has signed, and asks for one.
 
     *cert*, *key* and *ca* are paths of files in the form PEM: this host's certificate (with the
@@ -53,16 +52,15 @@ class TLS:
     """
 
     cert: str | os.PathLike[str]
-    key: str | os.PathLike[str] = field(repr=False)
+    key: str | os.PathLike[str]
     ca: str | os.PathLike[str]
 
 
-@dataclass(frozen=True, slots=True)
-class Encryption:
+class Encryption(Discreet, frozen=True):
     """The certificates of one system, as they are sent to each of its processes."""
 
     cert: bytes
-    key: bytes = field(repr=False)
+    key: bytes
     ca: bytes = b""
     """The authority's; empty: nobody's."""
     digest: bytes = b""

@@ -29,7 +29,7 @@ from thespian.actors import (
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
-from ..base import signals
+from ..base import lives, signals
 from ..hosting import bases, directory, processes, versions
 from ..wire.messages import (
     TO_DEPUTY,
@@ -77,7 +77,7 @@ class Near(msgspec.Struct):
     """An endpoint of this host."""
 
     address: ActorAddress
-    process: processes.Watched | None
+    process: lives.Watched | None
     program: bool
 
 
@@ -101,7 +101,7 @@ class Deputy(SystemActor):
         self._near: dict[WorkerId, Near] = {}
         self._maker = Maker(self)
         self._liveness: Liveness | None = None
-        self._program: processes.Watched | None = None
+        self._program: lives.Watched | None = None
         self._refused = ""
         self._wrong = ""
         """What the clerk has found wrong, last."""
@@ -159,10 +159,11 @@ class Deputy(SystemActor):
         self._asking.append(program)
         if not self._order.system:
             signals.die_of_faults()
+            self.take_beats()
             self._order = order
             if order.settings is not None:
                 self._settings = order.settings
-            self._program = processes.Watched.of(order.pid)
+            self._program = lives.Watched.of(order.pid)
             capabilities = dict(bases.capabilities_of(self))
             me = WorkerId(capabilities[bases.HOST], secrets.randbits(62))
             self._desk = Desk(me, HostInfo(me.name, capabilities))
@@ -254,7 +255,7 @@ class Deputy(SystemActor):
         join = next((j for a, j in self._joins if a == joined.address), None)
         self._joins = [(a, j) for a, j in self._joins if a != joined.address]
         if join is not None:
-            process = processes.Watched.of(join.pid)
+            process = lives.Watched.of(join.pid)
             self._near[joined.me] = Near(joined.address, process, join.program)
             if self._liveness and join.beats:
                 self._liveness.watch(joined.me)

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 from thespian.system.utilis import checkActorCapabilities
 
+from ...protocol.wellformed import prepare
 from ...serialization.failures import text_of
 from ..base import descriptors
 from ..hosting import bases
 from ..hosting.children import EXITED, Children
 from ..hosting.classes import make_findable
 from ..hosting.modules import Modules
-from ..wire.messages import Make, Unmade, Welcome
+from ..wire.messages import Joined, Make, Unmade, Welcome
 
 if TYPE_CHECKING:
     from thespian.actors import Actor, ActorAddress
@@ -38,6 +39,7 @@ class Maker:
         self._modules = Modules()
         self._children = Children(parent)
         self.cause = self._children.cause
+        prepare(Welcome, Joined)  # the first messages of each child
         self._ordered: dict[WorkerId, ActorAddress] = {}
         """The workers that this host made on the order of a registrar elsewhere."""
 

@@ -6,7 +6,7 @@ import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.ids import WorkerId
-from ..hosting.processes import Watched
+from ..base.lives import Watched
 from ..wire.messages import HostInfo, Spawn
 
 

@@ -38,7 +38,7 @@ from thespian.actors import (
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.liveness import Liveness
-from ..base import signals
+from ..base import lives, signals
 from ..hosting import bases, directory, processes, simple, versions
 from ..hosting.children import LEFT
 from ..wire.messages import (
@@ -87,7 +87,7 @@ class Registrar(Roll, SystemActor):
 
     def __init__(self) -> None:
         super().__init__()
-        self._owner: processes.Watched | None = None
+        self._owner: lives.Watched | None = None
         self._opened = False
         self._early: list[tuple[EndpointJoin, ActorAddress]] = []
         """The joins that came before `Open`."""
@@ -159,12 +159,13 @@ class Registrar(Roll, SystemActor):
         self._settings = message.settings
         if self._settings.silence is not None:
             self._liveness = Liveness(SILENT_TURNS)
-        self._owner = processes.Watched.of(message.pid)
+        self._owner = lives.Watched.of(message.pid)
         capabilities = bases.capabilities_of(self)
         self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
         if not simple.hosts(self):
             signals.die_of_faults()
             self._pids = (os.getpid(), os.getppid())
+            self.take_beats()
         if self._here.address:
             self.notifyOnSystemRegistrationChanges(True)
         self._watch()

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ...protocol.dead import Dead, Span
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
+from ..base import lives
 from ..hosting import events, processes
 from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
@@ -144,7 +145,7 @@ class Roll:
             sender,
             place,
             message.pid,
-            processes.Watched.of(message.pid) if near else None,
+            lives.Watched.of(message.pid) if near else None,
             message.program,
             message.host,
             worker=created is not None and created.order.threads is not None,

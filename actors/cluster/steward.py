@@ -23,7 +23,7 @@ from thespian.actors import (
 )
 
 from ...protocol.ids import WorkerId
-from ..base import signals
+from ..base import lives, signals
 from ..hosting import bases, processes, versions
 from ..wire.messages import (
     TO_STEWARD,
@@ -85,7 +85,7 @@ class Steward(SystemActor):
         """The host's program was killed, and the system has been told."""
         self._unheard = 0
         self._owner = 0
-        self._program: processes.Watched | None = None
+        self._program: lives.Watched | None = None
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
         self._maker = Maker(self)
@@ -119,7 +119,7 @@ class Steward(SystemActor):
             case ChildActorExited(childAddress=address):
                 self._news(self._maker.ended(address))
             case CheckProcess(me=worker, pid=pid):
-                process = processes.Watched.of(pid)
+                process = lives.Watched.of(pid)
                 self._say(ProcessChecked(worker, process is not None and process.running()))
             case Heard():
                 self._unheard = 0
@@ -142,7 +142,7 @@ class Steward(SystemActor):
         if not self._owner:
             signals.die_of_faults()
             self._owner = message.pid
-            self._program = processes.Watched.of(message.pid)
+            self._program = lives.Watched.of(message.pid)
             capabilities = bases.capabilities_of(self)
             self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
             self._turn()

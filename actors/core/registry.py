@@ -25,6 +25,7 @@ from ...protocol.errors import (
     WorkerNotFoundError,
 )
 from ..hosting import processes
+from ..wire.beats import frame_of
 from ..wire.messages import (
     EndpointLeave,
     Exited,
@@ -194,7 +195,9 @@ class Registry:
     def beat(self) -> None:
         """Send the registrar a sign of life."""
         self.unheard += self.answered
-        self._port.post(self.registrar, Heartbeat(self._core.me, self.answered))
+        beat, send_raw = Heartbeat(self._core.me, self.answered), self._port.send_raw
+        if send_raw is None or not send_raw(self.registrar, frame_of(beat)):
+            self._port.post(self.registrar, beat)
 
     def _named(self, name: str) -> WorkerInfo:
         known = self._core.peers.named.get(name)

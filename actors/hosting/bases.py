@@ -10,13 +10,11 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import logging
 import os
 import secrets
 import sys
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,6 +28,7 @@ from thespian.system.utilis import thesplog_control
 from ...features import knows_peers
 from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import addresses, places, system_base
+from ..base.discreet import Discreet
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
 from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
@@ -97,14 +96,13 @@ TRIES = 3
 it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Discreet, frozen=True):
     """The address at which other hosts reach this one."""
 
     host: str
     """The numeric address at which this host listens."""
     port: int
-    key: bytes = field(repr=False)
+    key: bytes
     advertise: str | None = None
     """The address that others dial, if it is another one; see `system_base`."""
     encrypt: bool = True
@@ -242,7 +240,7 @@ def _farref(
     )
     door = {**more, "key": more["key"].hex()} if more else {}
     if reach is not None and reach.tls is not None:
-        door["tls"] = [os.path.abspath(path) for path in dataclasses.astuple(reach.tls)]
+        door["tls"] = [os.path.abspath(path) for path in msgspec.structs.astuple(reach.tls)]
     return _open(made), door
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol.errors import SystemDownError
 from ..base import places
 from ..base.errors import BaseError
-from .processes import Watched
+from ..base.lives import Watched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -16,11 +16,11 @@ is a system for itself; when it has ended, the next one takes the place.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
 
 from ...protocol.errors import SystemDownError
 from ..base import addresses, keys
 from ..base.addresses import DEFAULT_PORT
+from ..base.discreet import Discreet
 from ..base.errors import BaseError
 from . import directory
 
@@ -30,13 +30,12 @@ NODE = "farref node"
 """The capability with the number of a node, in a system that `farref run` has started."""
 
 
-@dataclass(frozen=True, slots=True)
-class ReservedPlace:
+class ReservedPlace(Discreet, frozen=True):
     """The arguments for a `System` that others can join."""
 
     host: str
     port: int
-    key: bytes | None = field(repr=False)
+    key: bytes | None
     hosts: int
     """The number of hosts to wait for."""
     registry: str | None = None

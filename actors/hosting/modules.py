@@ -15,7 +15,7 @@ import contextlib
 import importlib
 import os
 import sys
-import sysconfig
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -33,13 +33,20 @@ class Modules:
     def __init__(self) -> None:
         self._marks: dict[str, tuple[str, Mark]] = {}
         """By name: the file, and its time and size when the module was first met here."""
+        self._newest = ""
+        """The module that was last when `note` looked: later ones are new."""
         self.note()
 
     def note(self) -> None:
-        """Remember the state of the files of all modules that are new here."""
-        for name, module in list(sys.modules.items()):
-            if name not in self._marks and (path := _file_of(name, module)):
+        """Remember the state of the files of all modules that are new here.
+
+        It touches no others.  What a parent touches after a fork is no longer shared with the
+        children that it has forked.
+        """
+        for name in list(takewhile(lambda each: each != self._newest, reversed(sys.modules))):
+            if name not in self._marks and (path := _file_of(name, sys.modules.get(name))):
                 self._marks[name] = path, _mark(path)
+        self._newest = next(reversed(sys.modules))
 
     def renew(self) -> None:
         """Drop the modules that are out of date."""
@@ -56,6 +63,7 @@ class Modules:
             del self._marks[name]
             _drop(name)
         if old:
+            self._newest = ""  # one of these may be imported again, as the last
             importlib.invalidate_caches()
 
 
@@ -95,8 +103,8 @@ def _mark(path: str) -> Mark:
 
 def _folders() -> tuple[str, ...]:
     package = Path(__file__).parents[2]  # farref, as it is imported, and where it really is
-    library = [sysconfig.get_path(name) for name in ("stdlib", "platstdlib")]
-    return tuple(f"{each}{os.sep}" for each in (*library, package, package.resolve()))
+    library = Path(os.__file__).parent
+    return tuple(f"{each}{os.sep}" for each in (library, package, package.resolve()))
 
 
 _FOLDERS = _folders()

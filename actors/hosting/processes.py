@@ -14,9 +14,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import msgspec
-import psutil
-
 from ...features import has
 from ..base import lives
 from ..base.bell import Bell
@@ -24,12 +21,15 @@ from ..base.bell import Bell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_STOPPED = {psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP}
+LAST = 2.0
+"""Seconds for killed processes to disappear."""
 
 
 def host() -> str:
     """A text shared by exactly the processes that may look into each other."""
     if not has("procfs"):
+        import psutil  # noqa: PLC0415 - only here
+
         return f"{socket.gethostname()} {psutil.boot_time()} {os.getuid()}"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
@@ -39,42 +39,6 @@ def host() -> str:
 def mine() -> tuple[tuple[int, int], int]:
     """The pids of this actor's process and of its parent, the admin; and the admin's session."""
     return (os.getpid(), os.getppid()), os.getsid(0)
-
-
-class Watched(msgspec.Struct, frozen=True):
-    """One life of one process; its pid may later belong to another process."""
-
-    pid: int
-    started: float
-
-    @classmethod
-    def of(cls, pid: int) -> Watched | None:
-        """The process that has *pid* now; None for none, or for this very process."""
-        if pid == os.getpid():
-            return None
-        try:
-            return cls(pid, lives.started(pid))
-        except psutil.Error:
-            return None
-
-    def running(self) -> bool:
-        """Whether the process lives, and no signal or debugger has stopped it."""
-        try:
-            stopped = psutil.Process(self.pid).status() in _STOPPED
-        except psutil.Error:
-            return False
-        return not stopped and self.alive()
-
-    def alive(self) -> bool:
-        """Whether this very process still runs."""
-        try:
-            process = psutil.Process(self.pid)
-            # Not `lives.is_alive`, which reads the start again: the process was found just now.
-            return (
-                lives.started(self.pid) == self.started and process.status() != psutil.STATUS_ZOMBIE
-            )
-        except psutil.Error:
-            return False
 
 
 class Vigil:
@@ -96,7 +60,7 @@ class Vigil:
             self._ended()
 
 
-def members(session: int) -> list[psutil.Process]:
+def members(session: int) -> list[lives.Watched]:
     """The living processes of *session*, without this one."""
     return [process for process in lives.members(session) if process.pid != os.getpid()]
 
@@ -111,22 +75,17 @@ def end(session: int, patience: float) -> list[str]:
     deadline = time.monotonic() + patience
     while (left := members(session)) and time.monotonic() < deadline:
         time.sleep(0.01)
-    killed = []
+    killed = [f"process {each.pid} ({each.name()}) had to be killed" for each in left]
     for process in left:
-        try:
-            killed.append(f"process {process.pid} ({process.name()}) had to be killed")
-            process.kill()
-        except psutil.Error:
-            continue
-    psutil.wait_procs(left, timeout=2)
+        process.kill()
+    deadline = time.monotonic() + LAST
+    while any(each.alive() for each in left) and time.monotonic() < deadline:
+        time.sleep(0.01)
     return killed
 
 
 def end_session() -> None:
     """End every process of this process's session, this one last."""
     for process in members(os.getsid(0)):
-        try:
-            process.kill()
-        except psutil.Error:
-            continue
+        process.kill()
     os.kill(os.getpid(), signal.SIGKILL)

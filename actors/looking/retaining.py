@@ -17,9 +17,9 @@ code.
 from __future__ import annotations
 
 import asyncio
+import functools
 import gc
 import sys
-import sysconfig
 import threading
 import time
 from collections import deque
@@ -49,9 +49,6 @@ WAYS = 8
 """The most paths reported for one handle."""
 UNNAMED = 5
 """The most handles without a path for which the collector gives the referrers."""
-_LIBRARIES = tuple(
-    {sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-)
 _namespace_of: Any = vars(ModuleType)["__dict__"].__get__
 _module_of: Any = vars(type)["__module__"].__get__
 """The module of a class, without a look at its metaclass, which is the user's code."""
@@ -315,12 +312,21 @@ def _is_thespian(module: object) -> bool:
     return type(module) is str and (module == "thespian" or module.startswith("thespian."))
 
 
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    """The folders of Python and of packages."""
+    import sysconfig  # noqa: PLC0415 - few programs look
+
+    names = ("stdlib", "platstdlib", "purelib", "platlib")
+    return tuple({sysconfig.get_path(name) for name in names})
+
+
 def _is_library(namespace: dict[str, Any]) -> bool:
     """Whether these are the globals of a module of Python, of a package, or of farref."""
     file = namespace.get("__file__")
     if is_ours(namespace) or _is_thespian(namespace.get("__name__")):
         return True
-    if type(file) is str and file.startswith(_LIBRARIES):
+    if type(file) is str and file.startswith(_libraries()):
         return True
     return file is None and namespace.get("__name__") != "__main__"
 

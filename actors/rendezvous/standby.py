@@ -19,6 +19,7 @@ import os
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...protocol.errors import FarrefError
+from ..base import lives
 from ..hosting import processes
 from ..wire.settings import LONGEST
 from .starting import NAME, start_service
@@ -78,7 +79,7 @@ class Standby:
         self._news = asyncio.Event()
         self._acked = asyncio.Event()
         self._sender: asyncio.Task[None] | None = None
-        self._leader: tuple[WorkerId, processes.Watched | None, bool] | None = None
+        self._leader: tuple[WorkerId, lives.Watched | None, bool] | None = None
         self._waiting: asyncio.Task[None] | None = None
 
     # ---- at the leader
@@ -191,7 +192,7 @@ class Standby:
         """Take the leader's data, and note the leader."""
         self._service.adopt(copies)
         here = host == processes.host()
-        self._leader = leader, processes.Watched.of(pid) if here else None, here
+        self._leader = leader, lives.Watched.of(pid) if here else None, here
 
     def repeat(self, entries: list[Entry]) -> None:
         """Repeat *entries*, which the leader has done."""

@@ -457,6 +457,10 @@ def as_stranger(act: Callable[[], None]) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
+def of(life: lives.Watched) -> psutil.Process:
+    return psutil.Process(life.pid)
+
+
 def test_nothing_listens_beyond_the_address_that_was_given(
     guarded: ActorSystem, earlier: set[tuple[Any, Any]]
 ) -> None:
@@ -464,7 +468,7 @@ def test_nothing_listens_beyond_the_address_that_was_given(
     session = os.getsid(guarded.ask(guarded.createActor(Echo), "pid", PATIENCE))
     found = [
         here.ip
-        for process in (psutil.Process(), *lives.members(session))
+        for process in (psutil.Process(), *map(of, lives.members(session)))
         for here, there in connections(process, "tcp") - earlier
         if not there
     ]
@@ -474,5 +478,5 @@ def test_nothing_listens_beyond_the_address_that_was_given(
 def test_without_a_host_there_is_no_port(earlier: set[tuple[Any, Any]]) -> None:
     with running() as system:
         session = os.getsid(system.ask(system.createActor(Echo), "pid", PATIENCE))
-        for process in lives.members(session):
+        for process in map(of, lives.members(session)):
             assert connections(process) - earlier == set()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import random
 import select
@@ -17,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from thespian.actors import ActorAddress, ActorSystem
 from thespian.system.transport import SendStatus, TransmitIntent
 
@@ -584,10 +584,10 @@ def test_files_that_are_wrong(authorities: dict[str, TLS], tmp_path: Path) -> No
     empty = tmp_path / "empty"
     empty.touch()
     for wrong in (
-        dataclasses.replace(good, cert=empty),
-        dataclasses.replace(good, key=authorities["B"].key),
-        dataclasses.replace(good, ca=empty),
-        dataclasses.replace(good, ca=tmp_path / "none"),
+        replace(good, cert=empty),
+        replace(good, key=authorities["B"].key),
+        replace(good, ca=empty),
+        replace(good, ca=tmp_path / "none"),
         TLS(good.key, good.cert, good.ca),
     ):
         with pytest.raises(InvalidCertificate, match="cannot be used"):

@@ -99,7 +99,8 @@ def _row(name: str, role: str, address: str, first: str, entry: dict[str, Any]) 
         here = [psutil.Process(pid)]
         session = entry.get("session")  # none yet, if the system is just being started
         if session is not None and session != os.getsid(pid):  # an in-process system's is its own
-            here += [each for each in processes.members(session) if each.pid != pid]
+            pids = [each.pid for each in processes.members(session)]
+            here += [psutil.Process(each) for each in pids if each != pid]
     except (OSError, psutil.Error):
         here = []
     told = [row for each in here if (row := _process(each)) is not None]

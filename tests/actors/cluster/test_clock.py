@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from farref.actors.hosting.processes import Watched
+from farref.actors.base.lives import Watched
 from farref.features import has
 
 

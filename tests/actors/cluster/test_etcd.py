@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import psutil
 import pytest
 
 from farref import System, SystemDownError, WorkerDiedError, remote, rpc_sync
 from farref.actors.base import keys
+from farref.actors.base.lives import Watched
 from farref.actors.cluster.etcd import EtcdStore
 from farref.actors.cluster.gateway import Gateway, servers
 from farref.actors.hosting.processes import members
@@ -273,7 +273,7 @@ def test_two_systems_of_one_name_in_one_etcd(
     assert keys_of(given["registry"], given["name"]) == []
 
 
-def processes_of(system: System) -> dict[str, psutil.Process]:
+def processes_of(system: System) -> dict[str, Watched]:
     """The processes of this host's part of *system*, by the titles of their actors."""
     return {each.name(): each for each in members(system._session)}
 

@@ -1,0 +1,43 @@
+"""The states of a process, by ``/proc`` and by psutil."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+
+import pytest
+
+from farref import features
+from farref.actors.base import lives
+
+from .kit import eventually
+
+
+@pytest.mark.parametrize("procfs", [True, False])
+def test_the_states_of_a_process(procfs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(features._HAS, "procfs", procfs)
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as process:
+        life = lives.Watched.of(process.pid)
+        assert life is not None
+        assert life.running()
+        assert life.alive()
+        assert lives.members(process.pid) == [life]
+        eventually(lambda: life.name() == "sleep")
+        earlier = lives.Watched(process.pid, life.started - 1)
+        assert not earlier.alive(), "another process had that pid before"
+        earlier.kill()
+        process.send_signal(signal.SIGSTOP)
+        eventually(lambda: not life.running())
+        assert life.alive()
+        life.kill()
+        eventually(lambda: not life.alive())  # a zombie
+        assert lives.members(process.pid) == []
+        assert process.wait() == -signal.SIGKILL
+    assert lives.Watched.of(process.pid) is None
+    assert not life.alive()
+    assert life.name() == ""
+    life.kill()
+    with pytest.raises(ProcessLookupError):
+        lives.started(process.pid)
+    assert lives.Watched.of(os.getpid()) is None
