@@ -274,7 +274,7 @@ class RunLoop:
             raise outcome.error
         return RunTerminated() if outcome is None else outcome
 
-    def _turns(
+    def _turns(  # noqa: PLR0915 - one turn, in its order
         self,
         handler: Any,
         end: float | None,
@@ -321,7 +321,10 @@ class RunLoop:
                 if lead.claims > 0 or (self._aide is not None and self._aide.relieve()):
                     return None
             else:
-                if self._holds(until, yields=yields):
+                aide = self._aide
+                if not yields and aide is not None and aide.work.offered:
+                    aide.work.disperse()
+                if until():
                     return _HOLDS
                 late = end is not None and now >= end  # however much there is to deliver
                 if late or lead.claims > 0 or undisturbed.put_off:
@@ -341,20 +344,12 @@ class RunLoop:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))
             polled = True
-            if until is None or inbox.ring or self._nudged or outbox.dirty or outbox.finished:
-                continue
-            if self._holds(until, yields=yields):  # nearly always: nothing else has come
-                return _HOLDS
+            new = inbox.ring or self._nudged or outbox.dirty or outbox.finished
+            if not yields and self._aide is not None:
+                new = new or self._aide.work.offered
+            if until is not None and not new and until():
+                return _HOLDS  # nearly always: nothing else has come
         return RunTerminated()
-
-    def _holds(self, until: Callable[[], object], *, yields: bool) -> bool:
-        """Whether the guest, or the aide, which *yields*, has its *until*.
-
-        A guest does no work for others.
-        """
-        if not yields and self._aide is not None and self._aide.work.offered:
-            self._aide.work.disperse()
-        return bool(until())
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""

@@ -452,7 +452,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """
         core = self._core
         if found() is None and not core.pool.mine.inside and forks.pid == core.pid:
-            core.port.lead(self, max(1e-3, self.left()))
+            left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
+            core.port.lead(self, max(1e-3, left))
 
     def _block(self, timeout: float | None) -> None:
         core = self._core

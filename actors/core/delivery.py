@@ -170,7 +170,7 @@ class Delivery(Internal):
 
     def post(self, packets: Outgoing) -> None:
         """Hand *packets* to the port, without the lock."""
-        core = self._core
+        core, send_raw = self._core, self._port.send_raw
         for worker, packet in packets:
             address = core.peers.addresses.get(worker)
             if address is None or core.address is None:
@@ -182,34 +182,29 @@ class Delivery(Internal):
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
-                if len(packet.messages) < 2:  # nearly always
-                    self._post(worker, address, packet)
-                    continue
-                for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
-                    self._post(worker, address, piece)
+                one = len(packet.messages) < 2  # nearly always
+                most = 0 if one else min(PACKET_BYTES, self._port.largest())
+                for piece in (packet,) if one else pieces(packet, most):
+                    introduced: tuple[WorkerInfo, ...] = ()
+                    for message in piece.messages:
+                        kind = type(message)
+                        if kind in NAMING and (
+                            kind is not Reply or message.loans or message.moved  # type: ignore[union-attr] # it is one
+                        ):
+                            introduced = self._introduce(piece)
+                            break
+                    parcel = None
+                    if send_raw is not None and self._faulty is None:
+                        parcel = parcels.pack(core.me, worker, piece, introduced)
+                    if parcel is None or send_raw is None:
+                        me = WorkerInfo(core.me, core.address)
+                        envelope = Envelope(me, worker, *encode(piece), introduced)
+                        (self._faulty or self._port).post(address, envelope)
+                    elif not send_raw(address, parcel):
+                        self._port.post(address, Raw(parcel))
             except Exception as error:  # it counts as lost, and is sent again
                 if not core.closed:
                     log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
-
-    def _post(self, worker: WorkerId, address: ActorAddress, packet: Packet) -> None:
-        core, send_raw = self._core, self._port.send_raw
-        introduced: tuple[WorkerInfo, ...] = ()
-        for message in packet.messages:
-            kind = type(message)
-            if kind in NAMING and not (
-                kind is Reply and not message.loans and not message.moved  # type: ignore[union-attr] # it is one
-            ):
-                introduced = self._introduce(packet)
-                break
-        parcel = None
-        if send_raw is not None and self._faulty is None:
-            parcel = parcels.pack(core.me, worker, packet, introduced)
-        if parcel is None or send_raw is None:
-            me = WorkerInfo(core.me, core.address)
-            envelope = Envelope(me, worker, *encode(packet), introduced)
-            (self._faulty or self._port).post(address, envelope)
-        elif not send_raw(address, parcel):
-            self._port.post(address, Raw(parcel))
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""

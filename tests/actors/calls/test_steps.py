@@ -111,7 +111,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 62), (fetch, 74), (create, 212), (lend, 130)]
+    ("operation", "most"), [(call, 60), (fetch, 72), (create, 182), (lend, 116)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
