@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from thespian.actors import ActorExitRequest
 
 import farref
@@ -15,6 +17,7 @@ from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Cancel
 
 from ...bases import PROCESSES
+from ...model.state import freeze
 from ..helpers import until
 
 if TYPE_CHECKING:
@@ -92,6 +95,66 @@ def test_nobody_looks_while_the_window_is_full() -> None:
     assert links.packets(0.0, gather=True) == ([], False), "nothing can leave before it is told of"
     links.receive(B, Packet(0, (), 2), 0.0)
     assert left(links, gather=False) == 1
+
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(
+            st.just("sends"),
+            st.sampled_from((B, C)),
+            st.sampled_from((None, "mail")),
+            st.integers(0, 9 << 20),
+            st.integers(1, CROWD + 2),
+        ),
+        st.tuples(st.just("sends before"), st.sampled_from((B, C))),
+        st.tuples(st.just("hears"), st.sampled_from((B, C)), st.integers(0, 40)),
+    ),
+    max_size=30,
+)
+"""What an endpoint does with two peers."""
+
+
+@given(STEPS)
+def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any, ...]]) -> None:
+    """`Links.send_now` does as `send` and `packets` do, or nothing."""
+    now, later = Links(), Links()
+    for number, (what, peer, *more) in enumerate(steps):
+        at = float(number)
+        if what == "hears":  # its packet acknowledges all but the last few, and brings a message
+            for links in (now, later):
+                channel = links.channels.get(peer)
+                if channel is not None:
+                    expects = max(channel._next - len(channel.flight), channel._next - more[0])
+                    links.receive(peer, Packet(channel.handed, (message(number),), expects), at)
+            continue
+        if what == "sends before":  # in the same step, so the next message is not alone
+            for links in (now, later):
+                links.send(peer, message(number))
+            continue
+        flow, size, times = more
+        for each in map(message, range(times)):
+            packet = now.send_now(peer, each, flow, size, at)
+            if packet is None:
+                now.send(peer, each, flow, size)
+            packets = [(peer, packet)] if packet is not None else now.packets(at, gather=True)[0]
+            later.send(peer, each, flow, size)
+            assert packets == later.packets(at, gather=True)[0]
+            assert of(now) == of(later)
+
+
+def of(links: Links) -> object:
+    """All that *links* knows, to compare."""
+    channels = {peer: freeze(channel) for peer, channel in links.channels.items()}
+    return channels, links.dirty, links.owing, links._timed, links._prompt
+
+
+def test_most_messages_leave_at_once() -> None:
+    """The comparison above is not of two ways that never meet."""
+    links = Links()
+    links.send(B, message(0))
+    assert left(links, gather=True) == 1
+    assert links.send_now(B, message(1), "mail", 10, 0.0) == Packet(1, (message(1),), 0)
+    assert links.send_now(C, message(2), "mail", 10, 0.0) is None, "nobody keeps C's time so far"
 
 
 def test_none_is_twice_or_out_of_order() -> None:
