@@ -523,7 +523,10 @@ class System:
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
         if not self._port.wait(answer, START_PATIENCE):
-            raise SystemDownError(f"system {self.name!r} did not answer in {START_PATIENCE:g} s")
+            raise SystemDownError(
+                f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is overloaded, "
+                "stopped, or has ended"
+            )
         return answer.result(0)
 
     # ---- actors
@@ -800,7 +803,10 @@ class System:
         with self._asys.private() as context:
             answer = context.ask(address, message, seconds)
         if answer is None:
-            raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
+            raise FetchTimeoutError(
+                f"the plain actor at {address} did not answer in {seconds:g} s; ask again with a "
+                "longer timeout, or see whether its handler answers this message"
+            )
         return answer
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:
