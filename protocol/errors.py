@@ -132,7 +132,7 @@ class SelfWaitError(WouldBlockError):
 
 
 class OutOfBandPickleError(FarrefError):
-    """A reference was pickled or copied outside a message, where nobody could count it."""
+    """A reference was pickled or copied outside a message, where farref cannot count it."""
 
 
 class OverloadedError(FarrefError):

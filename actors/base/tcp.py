@@ -68,7 +68,7 @@ def knock(
             if monotonic() > deadline:
                 raise NoSuchSystem(
                     f"{there} has too many connections, and refused this one for {patience:g} s:"
-                    " find the programs that keep connecting there, and keep them out with a firewall"
+                    " find the programs that keep connecting, and keep them out with a firewall"
                 ) from error
         except _Silent as error:
             if _is_older(host, port):
