@@ -245,9 +245,9 @@ class Context:
         return self._finish(effects + self.aliases.answer_asking(owner))
 
     def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        """The function that makes *rref* returned a handle of *target*: *rref* becomes an alias.
+        """Make *rref* an alias of *target*: its function returned a reference to *target*.
 
-        The handle stays the function's own: the alias gets a handle of its own.
+        The alias gets a new handle of *target*. The handle that was returned stays as it is.
         """
         effects = self.loans.made(rref)
         return self._finish(effects + self.aliases.stand_for(rref, target))

@@ -83,7 +83,7 @@ class Death(msgspec.Struct):
         return effects
 
     def _take_back(self, message: Message) -> list[Effect]:
-        """The receiver of *message* died; nobody knows whether it had passed the tables on."""
+        """Take back the tables in *message*: its dead receiver may not have passed them on."""
         effects: list[Effect] = []
         for report in message.loans if isinstance(message, Reply | Returned) else ():
             borrowers = self.loans.unburied(report.borrowers)

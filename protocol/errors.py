@@ -56,7 +56,10 @@ class ReferenceLostError(FarrefError):
 
 
 class OwnerDiedError(ReferenceLostError):
-    """The endpoint that owned the object died, and the value died with it."""
+    """The endpoint that owned the object died, and the value died with it.
+
+    Every further use of the reference raises this. To go on, make the object again elsewhere.
+    """
 
 
 class AliasCycleError(ReferenceLostError):
@@ -66,7 +69,8 @@ class AliasCycleError(ReferenceLostError):
 class RefLostError(ReferenceLostError):
     """The owner lives, but the object is gone: it was never created, or freed too early.
 
-    The second happens only outside the timing assumption that guarantee G4 states.
+    It was never created if its creator died before the creation had left. The second would need a
+    grace that ends before all endpoints have settled a death, against guarantee G4.
     """
 
 
@@ -128,7 +132,7 @@ class SelfWaitError(WouldBlockError):
 
 
 class OutOfBandPickleError(FarrefError):
-    """A reference was pickled or copied outside a message, where nobody could count it."""
+    """A reference was pickled or copied outside a message, where farref cannot count it."""
 
 
 class OverloadedError(FarrefError):

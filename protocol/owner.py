@@ -272,7 +272,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         return self._next()
 
     def has_begun(self, call: CallId) -> bool:
-        """Whether *call* has begun on the object, and has not ended."""
+        """Whether *call* has begun on the object and has not ended: it runs, or it awaits."""
         return call == self.running or call in self.aside
 
     def done(self, call: CallId) -> list[Effect]:

@@ -104,7 +104,7 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     @property
     def counted(self) -> bool:
-        """The owner counts this endpoint, or surely will when the creation arrives."""
+        """Whether the owner counts this endpoint, or will do so when the creation arrives."""
         return self.confirmed
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:

@@ -63,12 +63,12 @@ class Frozen:
 
     @property
     def shared(self) -> int:
-        """Its bytes in shared memory of its owner."""
+        """The number of the value's bytes in shared memory that its owner keeps."""
         return sum(len(each) for each in self.pickled.buffers if isinstance(each, Segment))
 
     @property
     def light(self) -> bool:
-        """Whether a message with it is small, and contains no references."""
+        """Whether a message with the value is small, and contains no references."""
         pickled = self.pickled
         return not pickled.references and not pickled.inert and pickled.size - self.shared <= LIGHT
 

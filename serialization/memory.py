@@ -49,7 +49,7 @@ def _machine() -> int:
 
 
 def _groups() -> int:
-    """The least free memory of this process's groups, and of those around them."""
+    """The free bytes in the fullest of this process's control groups and their parents."""
     try:
         if not has("procfs"):
             return sys.maxsize

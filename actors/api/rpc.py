@@ -84,15 +84,16 @@ def remote(
 
     Args:
         to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`. `farref.ANY` (or
-            None) is the least loaded worker: that with the fewest unfinished requests which this
-            endpoint has placed in this way. Programs and `RefActor`s do not count as workers, and a
+            None) is the worker with the fewest unfinished requests that this endpoint has placed
+            by `ANY`. Programs and `RefActor`s do not count as workers, and a
             worker that another endpoint creates counts after a second at the latest.
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
-        timeout: seconds in which the value is to be made. Until it is known to be there, waits
-            through the returned handle end then, with `FetchTimeoutError`; one that begins later
-            has a second. Later waits have the system's timeout. The function is not stopped.
+        timeout: seconds in which the value must be made. When they have passed, waits through the
+            returned handle end with `FetchTimeoutError`; a wait that begins later lasts a second.
+            Once this endpoint knows that the value exists, waits have the system's timeout. The
+            function is not stopped.
         resolve: pass references by value: *fn* gets the values of those references that are
             themselves arguments (not of references deeper inside). *to* fetches the values before
             the task runs; the task occupies no thread meanwhile. An error of such a value takes
@@ -104,7 +105,7 @@ def remote(
         num_returns: if more than 1, *fn* returns a tuple or list of that many values, or is a
             generator of them. Then `remote` returns a list with a reference to each, as in Ray.
             *fn* runs once; *to* owns each value, and frees each by itself. If *fn* raises, or
-            returns another number of values, every one of the references has that error.
+            returns another number of values, every reference raises that error.
 
     Raises:
         ValueError: the timeout is 0 or less, or *num_returns* less than 1.
@@ -224,10 +225,10 @@ def _invocation(
 def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
     """The value of a reference, or the list of the values of several, fetched in parallel.
 
-    References to one object, also by way of aliases, get one and the same copy of its value, which
-    travels once. *timeout* is in seconds, for all of them together (default: the system's). Blocks.
-    Raises the error of the first of *refs* that has one, like `RRef.to_here`, and `TypeError` if
-    one of *refs* is no reference.
+    If several references lead to one object, also by aliases, its value travels once, and they all
+    get the same copy. *timeout* is in seconds, for all of them together (default: the system's).
+    Blocks. Raises the error of the first of *refs* that has one, like `RRef.to_here`, and
+    `TypeError` if one of *refs* is no reference.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
@@ -291,10 +292,10 @@ def wait(
 ) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
-    Copies no value. For a frozen value it gets the value's place, so that a later fetch asks nobody
-    (for the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them,
-    and the others, both in the order given. *timeout* is in seconds; 0 polls; None is the system's
-    default. After it fewer references may be ready; it does not raise.
+    Copies no value. A frozen value is mapped at once, so that a later fetch sends no message (for
+    the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them, and
+    the others, both in the order given. *timeout* is in seconds; 0 polls; None is the system's
+    default. When it has passed, fewer references may be ready; `wait` does not raise.
 
     Raises:
         ValueError: *num_returns* is not between 1 and the number of references.

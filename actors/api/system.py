@@ -87,8 +87,8 @@ T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 IN_THE_CLEAR = (
-    "encrypt=False: messages between the hosts of system %r are sent in the clear; who reads the "
-    "packets reads them, and who can alter packets can run code on every host"
+    "encrypt=False: messages between the hosts of system %r are sent in the clear; anybody who "
+    "sees the packets can read them, and anybody who can alter them can run code on every host"
 )
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
@@ -104,7 +104,7 @@ ENDING = 15.0
 LOOK = 1.0
 """Seconds between two looks at the end of the system, while `System.messages` waits."""
 STOP_LOOK = 0.5
-"""Seconds after which it is looked whether the processes of the system have ended."""
+"""Seconds between two checks whether the processes of the system have ended."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -129,17 +129,17 @@ class System:
             system cannot be attached to by name. Thespian's other bases are refused.
         name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
-        sharing: the cost of references in the arguments of calls. ``"lend"``: nothing, unless
-            the callee keeps them. ``"borrow"``: the same, but the borrowing protocol counts a
-            reference that is kept. ``"fork"``: the remote reference protocol to the letter.
+        sharing: the way to share references in the arguments of calls. ``"lend"``: a reference
+            costs no message unless the callee keeps it. ``"borrow"``: the same, but the borrowing
+            protocol counts a reference that is kept. ``"fork"``: the owner counts every callee.
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
             default. `math.inf` is no limit.
         orphan_grace: seconds between a death's notice and the release of the references that the
             dead endpoint held. The release comes later if packets are lost: it waits for every
             endpoint that got its references from the dead one.
-        silence: an endpoint silent for this many seconds counts as dead, unless its process is
-            only busy: the process must be stopped, or cut off. None disables it, for instance in a
-            debugger.
+        silence: an endpoint that is silent for this many seconds counts as dead if its process is
+            stopped or cut off, and not if it is only busy. None: a silent endpoint never counts as
+            dead, for instance in a debugger.
         cycles: whether endpoints search by themselves for objects that only hold each other, over
             any number of endpoints. ``"collect"``, the default: such objects are freed after half a
             minute without use. ``"report"``: a line of the log names them. ``"off"``: only
@@ -163,12 +163,12 @@ class System:
         encrypt: whether connections between hosts are encrypted, by TLS 1.3, which needs nothing
             more than the key. False is for a wire that nobody else can reach, and logs a warning.
             All hosts must agree.
-        tls: certificates of an authority of one's own, a `farref.TLS`. Each host then shows one,
-            and asks the others for one; the key is needed all the same.
+        tls: certificates of your own authority, a `farref.TLS`. Each host then shows its
+            certificate, and requires one of the others. You still need the key.
         registry: ``"etcd://a:2379,b:2379"``, the servers of an etcd: the system survives the loss
             of any host, this one included, and goes on when this program ends. Other hosts
             `join` it by ``"etcd://a:2379,b:2379/NAME"``. A second program with the same *name*,
-            *registry* and settings joins too. Wants *host*, `farrefBase` and ``farref[etcd]``.
+            *registry* and settings joins too. Needs *host*, `farrefBase` and ``farref[etcd]``.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
@@ -523,7 +523,10 @@ class System:
 
     def _await(self, answer: concurrent.futures.Future[T]) -> T:
         if not self._port.wait(answer, START_PATIENCE):
-            raise SystemDownError(f"system {self.name!r} did not answer in {START_PATIENCE:g} s")
+            raise SystemDownError(
+                f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is overloaded, "
+                "stopped, or has ended"
+            )
         return answer.result(0)
 
     # ---- actors
@@ -574,8 +577,8 @@ class System:
         its error is the cause of a `CreationError`.
 
         Raises:
-            TypeError: it is no class of actors, ``__init__`` takes other arguments, or an argument
-                is given that a plain one has not.
+            TypeError: it is no class of actors, ``__init__`` takes other arguments, or a plain
+                class is given an argument that only `RefActor` classes take.
             Exception: the error of ``__init__`` with arguments, with the remote traceback. The
                 actor is ended.
             ValueError: the name is empty or no text.
@@ -800,7 +803,10 @@ class System:
         with self._asys.private() as context:
             answer = context.ask(address, message, seconds)
         if answer is None:
-            raise FetchTimeoutError(f"the plain actor at {address} did not answer in {seconds:g} s")
+            raise FetchTimeoutError(
+                f"the plain actor at {address} did not answer in {seconds:g} s; ask again with a "
+                "longer timeout, or see whether its handler answers this message"
+            )
         return answer
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:

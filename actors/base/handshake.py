@@ -109,10 +109,10 @@ def _introduced(text: bytes) -> tuple[str, Address]:
     try:
         want, key, path, host, port = text.decode().split("\0")
         if not key or not 0 <= int(port) <= MAX_PORT or (host and not is_address(host)):
-            raise HandshakeError("an introduction of nobody that could be answered")
+            raise HandshakeError("the introduction has no address to answer")
         return want, Address(key, path, host, int(port))
     except ValueError as error:
-        raise HandshakeError(f"an introduction that is none: {error}") from None
+        raise HandshakeError(f"the introduction cannot be read: {error}") from None
 
 
 def _check_magic(received: bytes, who: str) -> None:
@@ -157,7 +157,7 @@ def wanted(received: bytes) -> str:
     try:
         return received[HEAD + _LENGTH :].decode()
     except ValueError as error:
-        raise HandshakeError(f"the dialler wants a name that is none: {error}") from None
+        raise HandshakeError(f"the name that the dialler wants is no text: {error}") from None
 
 
 class OtherVersion(HandshakeError):
@@ -258,8 +258,8 @@ class Dialler:
         transcript = (*seen, self._nonce, theirs, self._received[fixed:])
         if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", *transcript)):
             raise Disbelieved(
-                "the acceptor does not know the shared key, or somebody is in the middle, and has"
-                " another certificate or has altered its bytes"
+                "the acceptor does not know the shared key, or somebody between the two hosts has"
+                " altered the connection"
             )
         name = self._received[fixed + _LENGTH :].decode(errors="replace")
         if self._want not in {name, ANY_ADMIN}:
@@ -277,7 +277,7 @@ class Dialler:
         received = self._received
         _check_magic(received, "the other host")
         if received == CROWDED:
-            raise CrowdedOut(f"there are too many strangers at {self._want}, and we had to go")
+            raise CrowdedOut(f"{self._want} has too many strangers, and closed this connection")
         if received == ENCRYPTS:
             raise OtherMode("the other host encrypts, and this one has encrypt=False")
         if received == PLAIN:

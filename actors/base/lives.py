@@ -24,7 +24,7 @@ STOPPED: Final = ("T", "t")  # by a signal, by a debugger
 
 
 class Watched(msgspec.Struct, frozen=True):
-    """One life of one process; its pid may later belong to another process."""
+    """One process. Its start time tells it from a later process with the same pid."""
 
     pid: int
     started: float

@@ -263,7 +263,8 @@ class Outbox:
             key = settings.key
         else:
             raise InvalidAddress(
-                f"{address} is on another host, and only one of us has a TCP address"
+                f"{address} is on another host, and one of the two systems has no TCP address:"
+                " start both with host=... and the same key=..."
             )
         sock.setblocking(False)
         secure = bool(key) and settings.encryption is not None

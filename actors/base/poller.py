@@ -43,7 +43,7 @@ CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else w
 
 
 class DescriptorOwner(Protocol):
-    """The owner of a descriptor, which is called for its events."""
+    """Owns a file descriptor. The poller calls it when the descriptor has an event."""
 
     def on_event(self, events: int) -> None:
         """*events* is a mask of ``EPOLLIN`` and the like.  Must not block."""

@@ -85,7 +85,7 @@ class FarrefBase(Outside, MultiprocessCommon):
         """Whether this program started the system, rather than joined it."""
         self._made: list[Transport] = []
         if mode == "start" and places.answers(str(self._admin_path)):
-            raise SystemAlreadyRuns(f"a system called {settings.name!r} runs already: join it")
+            raise _runs_already(settings.name)
         try:
             super().__init__(_System(capabilities), log_defs)
         except BaseException:
@@ -112,12 +112,12 @@ class FarrefBase(Outside, MultiprocessCommon):
     ) -> None:
         settings = self.settings
         if self._mode == "join":
-            raise NoSuchSystem(f"no system called {settings.name!r} runs for this user")
+            raise NoSuchSystem(f"no system called {settings.name!r} runs for this user: start it")
         with places.claiming(settings.directory):
             places.sweep(settings.directory)
             if places.answers(str(self._admin_path)):
                 if self._mode == "start":
-                    raise SystemAlreadyRuns(f"a system called {settings.name!r} runs already")
+                    raise _runs_already(settings.name)
                 return  # another program was faster, and we join its system
             alive = places.declare_alive(settings.directory, settings.system_id)
             try:
@@ -315,7 +315,7 @@ def make_settings(
     places.log_for_thespian(directory)
     numeric_host = addresses.numeric(host, listen=advertise is not None) if host else ""
     if numeric_host and port is None:
-        raise InvalidAddress("a system with a host needs a port that others can dial")
+        raise InvalidAddress("host= needs port= too, at which others can reach this system")
     if port is not None:
         addresses.checked_port(port)
     if advertise is not None and not numeric_host:
@@ -336,6 +336,10 @@ def make_settings(
         die_with_parent=die_with_parent,
         limits=limits,
     )
+
+
+def _runs_already(name: str) -> SystemAlreadyRuns:
+    return SystemAlreadyRuns(f"a system called {name!r} runs already: join it by mode='join'")
 
 
 def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encryption | None:

@@ -67,8 +67,8 @@ def knock(
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
-                    f"{there} is crowded, and refused us for {patience:g} s: find the"
-                    " programs that keep connecting there, and keep them out with a firewall"
+                    f"{there} has too many connections, and refused this one for {patience:g} s:"
+                    " find the programs that keep connecting, and keep them out with a firewall"
                 ) from error
         except _Silent as error:
             if _is_older(host, port):
@@ -123,7 +123,7 @@ def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
             way.send(dialler.bind(certificate))
     data = data or way.recv(4096)
     if not data:
-        raise _Silent(f"at {there} is no system like ours: it closed the connection")
+        raise _Silent(f"the program at {there} is no farref system: it closed the connection")
     try:
         answer = dialler.feed(data)
     except Disbelieved:

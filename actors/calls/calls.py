@@ -425,7 +425,7 @@ class Calls(Internal):
             raise OverloadedError(
                 f"{messages} messages and {size} bytes of {flow} have waited for {to} for "
                 f"{core.settings.timeout:g} s; {to} is stopped, cut off, or slower than {core.me}: "
-                "wait, or end it"
+                f"wait and send again, send less, or end {to}"
             )
 
     def _await_fetching(self) -> None:

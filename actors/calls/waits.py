@@ -69,7 +69,7 @@ class Waits(Internal):
     # ---- in the thread, or the task, that waits
 
     def block(self, *futures: concurrent.futures.Future[Any]) -> CurrentRun | None:
-        """The running code now waits for all of *futures*. Give the result to `unblock`."""
+        """Note that the running code waits for all *futures*; pass the result to `unblock`."""
         return self.begin(run_in(self._core, threading.get_ident()), futures)
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:
@@ -79,13 +79,13 @@ class Waits(Internal):
     def begin(
         self, run: CurrentRun | None, futures: Sequence[concurrent.futures.Future[Any]]
     ) -> CurrentRun | None:
-        """The code of *run*, if that is a request, now waits for all of *futures*."""
+        """Note that the code of *run*, if that is a request, waits for all *futures*."""
         if run is not None:
             self._waits[run.call] = Wait(next(self._numbers), run, futures)
         return run
 
     def unblock(self, run: CurrentRun | None) -> None:
-        """The code of *run* goes on."""
+        """Note that the code of *run* goes on."""
         if run is not None:
             self._waits.pop(run.call, None)
 

@@ -1,4 +1,4 @@
-"""The steward: the registrar's deputy on a host that has joined.
+"""The steward: it acts for the registrar on a host that has joined.
 
 On its own host the registrar creates the actors and sees their processes. On a host that has
 joined, the steward does both. It is a plain actor with a global name, and the parent of the

@@ -376,7 +376,7 @@ class Core(Internal):
             return rref, self.context.whereabouts(rref)
 
     def trail(self, rref: RRefId) -> str:
-        """The path from an alias to its value; empty for any other reference."""
+        """The ids from an alias to the object with its value, as text; empty for no alias."""
         with self.lock:
             path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""

@@ -108,7 +108,7 @@ class Discards:
         return len(self._holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
-        """Settle the counts that have ended; of very many only some, and the rest soon."""
+        """Settle the counts that have ended: at most `MOST` now, and the others soon."""
         left = MOST
         while self.ended and left > 0:  # all at once: fewer messages report it
             handles: list[RRefId] = []

@@ -301,13 +301,13 @@ class Scanner(Internal):
 
 
 class _Groups:
-    """Which things hang together: objects, by their `RRefId`s, and parts, by their ids."""
+    """Groups of things that refer to each other: objects (`RRefId`s), and parts (their ids)."""
 
     def __init__(self) -> None:
         self._above: dict[object, object] = {}
 
     def join(self, *things: object) -> None:
-        """*things* hang together."""
+        """Put *things* into one group."""
         first = self._top(things[0])
         for each in things[1:]:
             self._above[self._top(each)] = first
@@ -321,7 +321,7 @@ class _Groups:
     def of(
         self, parts: Iterable[int], rrefs: Iterable[RRefId]
     ) -> list[tuple[list[int], list[RRefId]]]:
-        """The places of *parts*, and the *rrefs*, that hang together."""
+        """The groups: in each, the places of some *parts*, and some of *rrefs*."""
         found: dict[object, tuple[list[int], list[RRefId]]] = {}
         for place, number in enumerate(parts):
             found.setdefault(self._top(number), ([], []))[0].append(place)

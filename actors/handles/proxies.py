@@ -75,7 +75,7 @@ class Proxy:
         return self.__way.ask("__delattr__", (name,), {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the object itself there."""
+        """Call the object itself, at its owner."""
         return self.__way.ask("__call__", args, kwargs)
 
     def __getitem__(self, key: Any) -> Any:
@@ -146,11 +146,11 @@ class ProxyAttribute:
         self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call it there."""
+        """Call the method at the owner."""
         return self._way.ask(self.__name__, args, kwargs)
 
     def get(self) -> Any:
-        """Read it there."""
+        """Read the attribute at the owner."""
         return self._way.ask("__getattr__", (self.__name__,), {})
 
     def __repr__(self) -> str:

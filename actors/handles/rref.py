@@ -264,7 +264,7 @@ class RRef(Reference, Generic[T]):
         return future
 
     def _asked(self, function: object, timeout: float | None, place: Place) -> None:
-        """The user's code at *place* has asked for it, by *function*, within *timeout* seconds."""
+        """Note that code at *place* asked *function* for the value, within *timeout* seconds."""
         if timeout is not None:
             seconds = check_timeout(timeout, self._front.core.settings.timeout)
             self._due = time.monotonic() + seconds

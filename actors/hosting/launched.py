@@ -56,7 +56,7 @@ def place() -> ReservedPlace | None:
         registry = os.environ.get(REGISTRY) or None
         return None if taken else ReservedPlace(host, port, key(), hosts, registry)
     except BaseError as error:
-        raise SystemDownError(f"the place at {host}:{port} cannot be taken: {error}") from error
+        raise SystemDownError(f"{HOST}={host} cannot be used: {error}") from error
 
 
 def capabilities() -> dict[str, int]:

@@ -68,7 +68,7 @@ class Root(msgspec.Struct, frozen=True, eq=False):
 
 
 class RetainingPath(msgspec.Struct, frozen=True):
-    """One way in which a handle is held."""
+    """One chain of Python objects that keeps a handle alive."""
 
     root: Root
     text: str
@@ -79,7 +79,7 @@ class SearchResult(msgspec.Struct, frozen=True):
 
     ways: tuple[RetainingPath, ...]
     unnamed: tuple[str, ...]
-    """Handles that nothing known leads to: the referrers of each."""
+    """The referrers of each handle to which no known root leads."""
     missing: int
     """The number of handles about which nothing was found."""
     complete: bool

@@ -91,7 +91,7 @@ def why(
 
 
 def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
-    """The snapshot's text for the id of *ref*'s object."""
+    """The id of *ref*'s object, as the snapshot writes it."""
     rref = ref.canonical() or ref.id
     full = f"{rref.creator}@{rref.creator.incarnation:x}/{rref.number}"
     return next((short for short, each in snapshot.in_full.items() if each == full), str(rref))

@@ -167,7 +167,7 @@ class Tracer:
         self._write(("receive", self._clock(), self._me, sender, number + 1, message, then))
 
     def did(self, what: str, *arguments: Any) -> None:
-        """The user's code, or the shell, gives the machines the input *what*."""
+        """Record that the user's code, or the shell, gave the machines the input *what*."""
         if self._by is not None:
             self._settle()
         self._write((what, self._clock(), self._me, *arguments))

@@ -127,7 +127,7 @@ class AwaitableStore:
         return self._view(f"{self._prefix}{_key(prefix)}/")
 
     def clone(self) -> AwaitableStore:
-        """Another view of the same keys, with a timeout of its own."""
+        """Another view of the same keys. `set_timeout` of one leaves the other's as it is."""
         return self._view(self._prefix)
 
     # ---- inside
@@ -281,7 +281,7 @@ class Store:
         return Store(self.awaitable.prefix(prefix))
 
     def clone(self) -> Store:
-        """Another view of the same keys, with a timeout of its own."""
+        """Another view of the same keys. `set_timeout` of one leaves the other's as it is."""
         return Store(self.awaitable.clone())
 
     def _block(self, doing: Coroutine[Any, Any, Any]) -> Any:

@@ -29,7 +29,7 @@ def _items(value: Any) -> list[Any]:
 
 
 def _nothing() -> None:
-    """The value is there; nothing is done with it."""
+    """Do nothing: a wait asks only whether the value exists."""
 
 
 TYPE = "__type__"

@@ -438,9 +438,9 @@ class Server:
             self._calls.wait_for_room(caller, "results")
 
     def _make(self, request: Request, box: Box) -> bool:
-        """Make of the value in *box* the kind of object that the request asks for.
+        """Turn the value in *box* into the kind of object that the request asks for.
 
-        Returns whether the object is serial.
+        Return whether the object is serial, so that its requests take turns.
         """
         if type(box.content) is not Made:
             return True

@@ -93,7 +93,7 @@ class Turns(Internal):
 
 
 def _look() -> None:
-    """To be woken is enough."""
+    """Do nothing: the call wakes the loop, which then checks for ready tasks."""
 
 
 class TaskPlace:

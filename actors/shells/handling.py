@@ -1,7 +1,7 @@
-"""Running an actor's handlers: each message once, on the actor's loop, and errors reported.
+"""Runs an actor's handlers: each message's once, on the actor's loop. Reports their errors.
 
-A message from another endpoint is unpickled here, never in Thespian's thread. The message holds
-the references in it until its handler has ended.
+A message from another endpoint is unpickled here, never in Thespian's thread. It holds its
+references until the handler has ended.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ def refuse_references(message: object, address: ActorAddress) -> None:
 
 
 class _NoReferences:
-    """Hooks for a message to a plain actor."""
+    """Pickling hooks that refuse every reference: a plain actor cannot hold one."""
 
     def __init__(self, address: ActorAddress) -> None:
         self._address = address

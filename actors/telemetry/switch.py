@@ -69,7 +69,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
 
 
 class Kinds(NamedTuple):
-    """The classes of an endpoint's parts: those that make spans, or the plain ones."""
+    """Classes for three parts of an endpoint: with spans or, by default, without."""
 
     packer: type[Packer] = Packer
     calls: type[Calls] = Calls
@@ -78,7 +78,7 @@ class Kinds(NamedTuple):
 
 
 def kinds_for(core: Core) -> Kinds:
-    """The parts' classes for *core*, with spans if its system asks for them."""
+    """The classes for the endpoint of *core*, with spans if its system asks for them."""
     if core.settings.telemetry is None:
         return Kinds()
     try:

@@ -260,9 +260,9 @@ class _Hooks:
         for reference in references:
             if getattr(reference, "_front", None) is not front:
                 raise ForeignReferenceError(
-                    f"{core.me} cannot send {reference!r}: another endpoint holds that, maybe of "
-                    "another system, and only its holder can pass a reference on; pass the value, "
-                    "or call from the holder"
+                    f"{core.me} cannot send {reference!r}: the reference belongs to another "
+                    "endpoint, maybe of another system, and only that endpoint can pass it on; "
+                    "send the value, or send the reference from there"
                 )
         rrefs = [each._id for each in references]
         with core.lock:

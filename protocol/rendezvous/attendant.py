@@ -1,15 +1,15 @@
 """One node, where the state of the run is shared by compare-and-set.
 
 There is no service. Each node looks at the stored state, decides on the next state, and tries to
-store that. If another node was faster, it looks again. So a decision depends only on the state
-seen, and counts only once it is stored; then the state has not changed in between.
+store that. If another node was faster, it looks again. A decision takes effect only when it is
+stored. The store accepts it only if the state has not changed since the node looked.
 
     look at the stored state -> `Decision.state` -> store it, if nobody stored another since
          ^                                             |              |
          +---------------- another was faster ---------+              +-> `Decision.outcome` holds
 
-Every node is an `Observer` with its own clock. So each one removes silent nodes and finishes the
-last call; the first one to do so does it for all.
+Every node is an `Observer` with its own clock. So each node may remove silent nodes, and may end
+the last call, in which nodes can still join. The first node to do so does it for all.
 """
 
 from __future__ import annotations

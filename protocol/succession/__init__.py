@@ -1,4 +1,4 @@
-"""The registrar's role passes from host to host: no host is first among equals.
+"""The registrar's role passes from host to host, so a system survives its first host.
 
 A *store* outside of the system (etcd) keeps the registrar's facts: hosts, members, names, deaths.
 Each host has a *candidate*. One of them holds the lease, and is the registrar; its *term* is the

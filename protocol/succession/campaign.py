@@ -49,7 +49,7 @@ class Renewed(msgspec.Struct, frozen=True):
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """Store -> candidate: there is no such lease, or not any more."""
+    """Store -> candidate: the lease has expired, or never existed."""
 
 
 class Vacant(msgspec.Struct, frozen=True):

@@ -148,7 +148,7 @@ def test_a_port_that_lets_nobody_in_is_named() -> None:
         thread = threading.Thread(target=refuse)
         thread.start()
         host, port = server.getsockname()
-        with pytest.raises(NoSuchSystem, match="is crowded, and refused us"):
+        with pytest.raises(NoSuchSystem, match="has too many connections, and refused"):
             tcp.knock(host, port, KEY, 0.3)
         server.shutdown(socket.SHUT_RDWR)
         thread.join()

@@ -186,7 +186,7 @@ def test_any_name_may_be_wanted(name: str) -> None:
 def test_a_name_without_end_is_refused() -> None:
     with pytest.raises(HandshakeError, match="a name of 65535 bytes"):
         missing(MAGIC + KEYED + b"\xff\xff")
-    with pytest.raises(HandshakeError, match="a name that is none"):
+    with pytest.raises(HandshakeError, match="the dialler wants is no text"):
         wanted(MAGIC + KEYED + b"\0\x01\xff")
 
 

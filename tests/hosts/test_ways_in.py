@@ -138,7 +138,7 @@ def test_somebody_else_is_there() -> None:
 
         thread = threading.Thread(target=hang_up)
         thread.start()
-        with pytest.raises(SystemDownError, match="no system like ours"):
+        with pytest.raises(SystemDownError, match="no farref system"):
             System.join(first, host="127.0.0.3")
         thread.join()
 
@@ -257,7 +257,7 @@ def test_certificates_of_ones_own(tmp_path: Path) -> None:
     (tmp_path / "programs").mkdir()
     folder = tmp_path / "programs"
     with System(host="127.0.0.2", port=port, tls=mine, timeout=30, orphan_grace=0.2) as system:
-        with pytest.raises(SystemDownError, match=r"cannot be encrypted|no system like ours"):
+        with pytest.raises(SystemDownError, match=r"cannot be encrypted|no farref system"):
             System.join(first, host="127.0.0.3", port=there)
         with started(folder, TLS_JOINED, *files, first, str(there)) as program:
             system.worker("B1", on="127.0.0.3")

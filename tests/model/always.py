@@ -497,7 +497,7 @@ def _way(stood: dict[RRefId, RRefId], rref: RRefId) -> list[RRefId]:
 
 
 def nobody_is_late(view: View) -> str | None:
-    """G4: under the timing assumption no endpoint asks for a freed object, except for a table.
+    """G4: no endpoint asks for a freed object, except for a table (in a late program it may).
 
     An endpoint that takes a table back does not know whether the table had been passed on and
     settled.

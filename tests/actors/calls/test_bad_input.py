@@ -240,7 +240,7 @@ def test_a_dead_address_and_an_address_of_nobody(system: System) -> None:
 def test_a_reference_of_another_system(system: System) -> None:
     with System("simpleSystemBase"):
         ref = RRef([1])
-    with pytest.raises(ForeignReferenceError, match="another endpoint holds"):
+    with pytest.raises(ForeignReferenceError, match="belongs to another endpoint"):
         farref.rpc_sync("B", print, (ref,))
 
 
