@@ -61,7 +61,7 @@ class Crew:
     """The processes of a system: this one, and those in the session of its actors."""
 
     def __init__(self, system: System) -> None:
-        session = system._session
+        session = system._stay.session
         self.processes = [psutil.Process()]
         if session != os.getsid(0):
             self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]

@@ -114,9 +114,9 @@ def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Pat
 
 QUICK = """
 import sys
-from farref.actors.api import system
+from farref.actors.api import stay
 
-system.START_PATIENCE = 0.5
+stay.START_PATIENCE = 0.5
 from farref.cli import app
 app()
 """

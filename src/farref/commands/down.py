@@ -6,7 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
-from ..actors.api.system import ALONE, System
+from ..actors.api.stay import ALONE
+from ..actors.api.system import System
 from ..actors.hosting import directory, processes
 from ..actors.hosting.bases import BASES, OBJECT
 from ..protocol.errors import FarrefError, SystemDownError

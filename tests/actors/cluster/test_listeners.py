@@ -49,7 +49,7 @@ def is_listening(descriptor: int) -> bool:
 def test_the_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
     """One process of the host listens, at one port, and it serves it."""
     here = psutil.Process()
-    found = {p.pid: ports(p, earlier) for p in (here, *processes.members(system._session))}
+    found = {p.pid: ports(p, earlier) for p in (here, *processes.members(system._stay.session))}
     assert len(found) >= 4  # the program, admin, registrar and worker
     listening = {pid: places for pid, places in found.items() if places}
     assert here.pid not in listening
