@@ -442,7 +442,7 @@ class PassingModel:
                         yield Move("gives up", (number, other))
                     elif other in world.wrong and other != number:
                         yield Move("gives up a living host", (number, other), optional=True)
-            if place.elected._dying and not place.elected._agreement.waits:
+            if place.elected._graves.dying and place.elected._graves.agreed:
                 yield Move("buries", (number,), optional=True)
 
     def _do(self, world: World, move: Move) -> None:
@@ -604,7 +604,7 @@ class PassingModel:
                     facts, mine = dict(world.store.facts), ActorAddress(Address(f"h{number}"))
                     place.elected = Elected(place.ledger, SETTINGS, facts, mine)
                     place.elected._numbers.setdefault("next", 0)
-                    place.elected._liveness = None
+                    place.elected._witness.count_silence(None)
                     self._speak(world, number)
                     self._meet(world, number, term, number)
                     early, place.early = place.early, []
@@ -834,7 +834,7 @@ class PassingModel:
         for end in ends:
             if end.me is None:
                 return Mistake("everybody joins at last", end.name)
-            if elected._is_dead(end.me):
+            if end.me in elected._graves:
                 return Mistake("who counts as dead ends", str(end.me))
             missed = world.dead - end.known - end.before
             if missed:

@@ -158,7 +158,7 @@ def test_the_end_of_a_system_with_a_host_that_is_silent(two: Registrar) -> None:
     two.ask("a", EndSystem())
     two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
     for _ in range(30):
-        two.elected._liveness.heard(WorkerId("a", ord("a")))  # type: ignore[union-attr]  # it has one
+        two.elected._witness.heard(WorkerId("a", ord("a")))
         two.turns(1)
     assert two.elected.empty
 

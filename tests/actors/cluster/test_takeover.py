@@ -15,7 +15,7 @@ from farref.actors.base.addresses import Address
 from farref.actors.cluster.clerk import RENEWALS
 from farref.actors.cluster.desk import BEAT, DOUBT, LOST, Desk
 from farref.actors.cluster.elected import Elected
-from farref.actors.cluster.roll import SILENT_TURNS
+from farref.actors.cluster.witness import SILENT_TURNS
 from farref.actors.wire.messages import (
     Deliver,
     Died,
