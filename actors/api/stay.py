@@ -49,8 +49,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ...protocol.messages import Cargo
-    from ..shells.own_port import OwnPort
-    from ..shells.program import CallInPort, PumpPort
+    from ..shells.program import ProgramPort
     from ..wire.settings import Settings
 
 T = TypeVar("T")
@@ -104,7 +103,7 @@ class Stay:
         """The entry of this host, in the folder of running systems."""
         self.session = os.getsid(0)
         """The operating system's session of the system's processes on this host."""
-        self.port: OwnPort | PumpPort | CallInPort = port_of(asys)
+        self.port: ProgramPort = port_of(asys)
         self._pid = os.getpid()
         self._registrar: ActorAddress | None = None
         """The registrar, once this program has asked it to join."""

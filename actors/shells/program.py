@@ -132,13 +132,6 @@ class PumpPort(Receiver, SelfRunning):
             self._base._tx_to_actor(address, message)
 
 
-def port_of(asys: Any) -> OwnPort | PumpPort | CallInPort:
-    """The port that fits the base of *asys*."""
-    if isinstance(asys._systemBase, SimpleBase):
-        return CallInPort(asys)
-    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)
-
-
 class CallInPort(Receiver):
     """The port of a program on the in-process base."""
 
@@ -236,3 +229,13 @@ class CallInPort(Receiver):
                     self.endpoint.tick()
         finally:
             self._pumping.release()
+
+
+ProgramPort = OwnPort | PumpPort | CallInPort
+
+
+def port_of(asys: Any) -> ProgramPort:
+    """The port that fits the base of *asys*."""
+    if isinstance(asys._systemBase, SimpleBase):
+        return CallInPort(asys)
+    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)
