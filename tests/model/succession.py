@@ -98,7 +98,7 @@ copyreg.pickle(Noted, lambda table: (_noted, (table._name, table._ledger, dict(t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passing:
+class Takeover:
     """A program. The numbers say how often each thing may happen."""
 
     name: str
@@ -134,7 +134,7 @@ class Passing:
 
 
 @dataclass(slots=True)
-class Store:
+class ModelStore:
     """The store, as etcd would be."""
 
     revision: int = 0
@@ -234,9 +234,9 @@ class Place:
 class World:
     """The whole world; compared by everything in it."""
 
-    def __init__(self, program: Passing) -> None:
+    def __init__(self, program: Takeover) -> None:
         self.program = program.name
-        self.store = Store()
+        self.store = ModelStore()
         self.places = [
             Place(
                 Desk(WorkerId(f"h{n}", 1_000 + n), HostInfo(f"h{n}", {})),
@@ -322,7 +322,7 @@ class Move(NamedTuple):
 class PassingModel:
     """The model of *program*, for `explore`."""
 
-    def __init__(self, program: Passing) -> None:
+    def __init__(self, program: Takeover) -> None:
         self.program = program
         self._seen: set[str] = set()
         self._speaking: set[int] = set()

@@ -41,7 +41,7 @@ from farref.protocol.succession import (
     WhoLeads,
 )
 
-from ...model.succession import Store
+from ...model.succession import ModelStore
 
 REQUESTS = 12
 """Turns that a request waits, at most: docs/hosts.md has this number."""
@@ -59,7 +59,7 @@ class Survivor:
 
     def __init__(self, lease: int, last_word: int, parity: int) -> None:
         """The *lease* lasts so many turns more; A's last word came *last_word* turns ago."""
-        self.store = Store()
+        self.store = ModelStore()
         self.lease = lease
         earlier = self.store.ask(Grant(), "A")
         self.store.ask(Stand(earlier.lease), "A")
