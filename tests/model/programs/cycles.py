@@ -44,11 +44,7 @@ def _cycle(
     )
 
 
-RING: Script = (
-    Own("x"),
-    Remote("y", "B", ("x",), returns=("x",)),
-    Put("y", "x"),
-)
+RING: Script = (Own("x"), Remote("y", "B", ("x",), returns=("x",)), Put("y", "x"))
 """x, on A, holds y, on B, which holds x; A still has a handle of x."""
 
 CLOSE: Script = (*RING, Drop("x"))
@@ -187,11 +183,7 @@ CYCLES = (
     ),
     _cycle(
         "a ring, and a reference that goes through a stranger",
-        A=(
-            *RING,
-            Say("B", ("x",), (Say("C", ("x",), (Say("B", ("x",), KEEP_V),)),)),
-            Drop("x"),
-        ),
+        A=(*RING, Say("B", ("x",), (Say("C", ("x",), (Say("B", ("x",), KEEP_V),)),)), Drop("x")),
         B=(Drop("v"),),
         C=(),
         searches="B",
