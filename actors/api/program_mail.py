@@ -63,10 +63,7 @@ class ProgramMail:
             self._port.post(info, message)
 
     def ask(
-        self,
-        to: str | WorkerInfo | ActorAddress,
-        message: Any,
-        timeout: float | timedelta | None,
+        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | timedelta | None
     ) -> Any:
         """Send *message* and return the answer."""
         endpoint = self._endpoint

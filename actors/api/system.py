@@ -26,19 +26,8 @@ from ..looking.why import why
 from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
-from ..wire.messages import (
-    Establish,
-    HostInfo,
-    WorkerInfo,
-)
-from ..wire.settings import (
-    DEFAULT_TIMEOUT,
-    LONGEST,
-    THREADS,
-    CycleMode,
-    Settings,
-    check_timeout,
-)
+from ..wire.messages import Establish, HostInfo, WorkerInfo
+from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
 from .program_mail import ProgramMail
@@ -536,11 +525,7 @@ class System:
         return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
 
     def why(
-        self,
-        rref: RRef[Any] | str,
-        *,
-        timeout: float = LOOK_PATIENCE,
-        leak_age: float = LEAK_AGE,
+        self, rref: RRef[Any] | str, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE
     ) -> Reason:
         """Why an object is alive: its holders, endpoint by endpoint, down to the variables.
 

@@ -18,12 +18,7 @@ from datetime import timedelta
 from typing import Any
 
 from msgspec.structs import replace
-from thespian.actors import (
-    ActorAddress,
-    ActorExitRequest,
-    ChildActorExited,
-    WakeupMessage,
-)
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId

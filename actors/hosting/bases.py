@@ -17,7 +17,7 @@ import os
 import secrets
 import sys
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
@@ -37,9 +37,6 @@ from ..base.tls import TLS
 from ..base.transport import Transport
 from . import directory
 from .events import JsonFormatter
-
-if TYPE_CHECKING:
-    pass
 
 OBJECT = "(an object)"
 

@@ -14,7 +14,7 @@ import typer
 from ..actors.looking import metrics as table
 from ..actors.looking.snapshot import count
 from ..protocol.errors import FarrefError, SystemDownError
-from .refs import PATIENCE, SystemName, attached
+from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +47,7 @@ def metrics(
             help="Where --serve listens. Anybody who reaches it may read the metrics.",
         ),
     ] = LOOPBACK,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
-    ] = PATIENCE,
+    timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
 ) -> None:
     """Print the metrics of a running system as Prometheus' text, or serve them.

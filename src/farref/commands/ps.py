@@ -58,8 +58,7 @@ class SystemRow:
 
 
 def ps(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False
 ) -> None:
     """List the systems of this machine, and their processes.
 
