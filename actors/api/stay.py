@@ -119,7 +119,8 @@ class Stay:
         of the user's to this program.
         """
         self.port.start()
-        atexit.register(self._exit)
+        # At the program's exit there is no wait for its work: maybe an exception ends it.
+        atexit.register(self.stop, graceful=True)
         try:
             return self._enter(order, hand)
         except BaseException:
@@ -221,7 +222,7 @@ class Stay:
                 endpoint.delivery.drain(DRAIN)
         self.down = True
         self.port.inbox.wake()
-        atexit.unregister(self._exit)
+        atexit.unregister(self.stop)
         try:
             if endpoint is not None:
                 leave_program(endpoint.core)
@@ -242,10 +243,6 @@ class Stay:
             survivors = [] if self.attached else self._end(graceful=graceful)
             self.port.end()
         return [*survivors, ALONE] if alone else survivors
-
-    def _exit(self) -> None:
-        """End at the program's exit, without a wait: maybe an exception ends the program."""
-        self.stop(graceful=True)
 
     def _end(self, *, graceful: bool) -> list[str]:
         if not self.place:

@@ -203,28 +203,22 @@ class System:
             entry["path"] = [os.path.abspath(folder) for folder in sys.path]
             if registry is None and place.registry is not None:
                 registry, ends = place.registry, True
+        order: Establish | None = None
         if registry is not None:
-            settings = electing.settings_of(registry, base, host, settings, capabilities)
+            order = electing.order_to_start(registry, base, host, settings, capabilities)
             entry["registry"] = registry
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = (
-                    hosts.reach_of(
-                        base, host, port, key, advertise=advertise, encrypt=encrypt, tls=tls
-                    )
-                    if host is not None
-                    else None
-                )
+                how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
+                reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
-            directory.replace(settings.system, {**entry, "door": door})
+            directory.replace(settings.system, entry := {**entry, "door": door})
             if not encrypt:
                 log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
-            order = electing.order(settings) if registry is not None else None
             self._enter(Stay(asys, settings, program, threads, ends=ends), order)
-            entry |= {"door": door, "session": self._stay.session}
-            directory.replace(settings.system, entry)
+            directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
         except BaseException:
             directory.remove(settings.system)

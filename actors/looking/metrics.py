@@ -52,26 +52,21 @@ class Metric:
             yield {}, value
 
 
-ROLES = ("owner", "alias", "user", "borrower")
-
-
-def _references(counters: Counters) -> dict[str, int]:
-    return dict.fromkeys(ROLES, 0) | counters.references
-
-
-_now = Metric
+ROLES = dict.fromkeys(("owner", "alias", "user", "borrower"), 0)
 _total = partial(Metric, grows=True)
 METRICS = (
-    _now("references", "References that exist now.", _references, label="role"),
-    _now("loans_given", "Loans in its calls that are not answered now.", lambda c: c.lent),
-    _now("loans_taken", "Loans in the calls that wait or run here now.", lambda c: c.borrowed),
-    _now("calls_in_flight", "Requests that wait for an answer now.", lambda c: c.in_flight),
+    Metric(
+        "references", "References that exist now.", lambda c: ROLES | c.references, label="role"
+    ),
+    Metric("loans_given", "Loans in its calls that are not answered now.", lambda c: c.lent),
+    Metric("loans_taken", "Loans in the calls that wait or run here now.", lambda c: c.borrowed),
+    Metric("calls_in_flight", "Requests that wait for an answer now.", lambda c: c.in_flight),
     _total("requests_served", "Requests that it began to serve.", lambda c: c.served),
     _total("request_errors", "Requests that raised exceptions.", lambda c: c.errors),
-    _now("pool_queue", "Requests that wait for a thread now.", lambda c: c.waiting),
-    _now("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
-    _now("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
-    _now("timers", "Wakeups that were asked for and have not come."),
+    Metric("pool_queue", "Requests that wait for a thread now.", lambda c: c.waiting),
+    Metric("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
+    Metric("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
+    Metric("timers", "Wakeups that were asked for and have not come."),
     _total(
         "messages_sent", "Messages sent, by kind.", lambda c: {**c.control, **c.user}, label="kind"
     ),
@@ -84,7 +79,7 @@ METRICS = (
     ),
     _total("searches", "Searches for garbage in rings."),
     _total("collected", "Objects found to be such garbage."),
-    _now(
+    Metric(
         "search_pause_seconds",
         "The longest time for which such a search has held up messages, or all threads.",
         lambda c: c.pause,
