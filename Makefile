@@ -18,13 +18,13 @@ PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 export PYTHONDONTWRITEBYTECODE =
 # Those that name no base: the default one runs them in `make test`. What needs a process to kill,
 # or a system that goes on by itself, is no matter of the in-process base.
-ON_TCP_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
+ON_PROCESSES_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
 	actors/cluster/test_sharing_deaths.py actors/cluster/test_silence.py \
 	actors/looking/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
 	examples/test_programs.py rendezvous/test_backends.py rendezvous/test_service.py)
-ON_SIMPLE_TOO = $(addprefix tests/,actors/wire/test_gathering.py rendezvous/test_backends.py)
+IN_PROCESS_TOO = $(addprefix tests/,actors/wire/test_gathering.py rendezvous/test_backends.py)
 # Which bases Thespian's own tests run on.
-CONFORMANCE_BASES = ours ours-tcp simpleSystemBase multiprocTCPBase
+CONFORMANCE_BASES = ours ours-tcp $(call STOCK,)
 # How long `make soak` kills workers, and what else it tells `python -m tests.faults` (--seed N).
 SOAK_SECONDS = 600
 SOAK_OPTIONS =
@@ -41,6 +41,8 @@ PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/pyt
 	$(addprefix $(shell pyenv root)/versions/,3.11 3.12 3.13))))
 
 BIN := .venv/bin
+# Thespian's bases, as a shell finds them: all, or those with this ability.
+STOCK = $$($(BIN)/python -m tests.bases $(1))
 # One stamp per interpreter: `make PYTHON=python3.13 test` makes the environment anew.
 STAMP := .venv/.made-by-$(subst /,-,$(PYTHON))
 # With what only the long tests, mypy and the site need.
@@ -115,8 +117,10 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 	echo "== smoke: done, Pythons seen:$$seen"; exit $$failed
 
 test-bases: $(STAMP) ## tests that name no base, on Thespian's (5 minutes)
-	$(BIN)/pytest $(PARALLEL) --base multiprocTCPBase $(ON_TCP_TOO)
-	$(BIN)/pytest $(PARALLEL) --base simpleSystemBase $(ON_SIMPLE_TOO)
+	for base in $(call STOCK,processes); do \
+		$(BIN)/pytest $(PARALLEL) --base $$base $(ON_PROCESSES_TOO) || exit; done
+	for base in $(call STOCK,in-process); do \
+		$(BIN)/pytest $(PARALLEL) --base $$base $(IN_PROCESS_TOO) || exit; done
 
 elsewhere: $(STAMP) ## tests without what only Linux has (15 minutes)
 	cc -shared -fPIC -o .venv/elsewhere.so tests/base/elsewhere.c

@@ -37,7 +37,7 @@ TIMES = 300
 
 
 @dataclass
-class Part:
+class Growth:
     """One thing that grows: its figures at each step, by their names."""
 
     title: str
@@ -61,7 +61,7 @@ class Crew:
     """The processes of a system: this one, and those in the session of its actors."""
 
     def __init__(self, system: System) -> None:
-        session = system._session
+        session = system._stay.session
         self.processes = [psutil.Process()]
         if session != os.getsid(0):
             self.processes += [p for p in psutil.process_iter() if _session_of(p.pid) == session]
@@ -113,9 +113,9 @@ def freed(before: int) -> None:
 # ---- references that one endpoint holds
 
 
-def references(most: int) -> Part:
+def references(most: int) -> Growth:
     """References that the program holds to B's objects."""
-    part = Part("references held by one endpoint", "references")
+    part = Growth("references held by one endpoint", "references")
     with System(timeout=PATIENCE) as system:
         system.worker("B"), system.worker("C")
         crew, before = Crew(system), farref.rpc_sync("B", live)
@@ -152,9 +152,9 @@ def references(most: int) -> Part:
 # ---- forks of one object
 
 
-def forks(most: int) -> Part:
+def forks(most: int) -> Growth:
     """B's object, to which it sends references to three holders in turn; no holder drops any."""
-    part = Part("forks of one object", "forks")
+    part = Growth("forks of one object", "forks")
     holders = ("C", "D", "E")
     with System(timeout=PATIENCE) as system:
         for name in ("B", *holders):
@@ -205,10 +205,10 @@ def counted() -> int:
 # ---- workers
 
 
-def workers(most: int, base: str | None = None) -> Part:
+def workers(most: int, base: str | None = None) -> Growth:
     """Workers, each of which answers a call and is lent a reference."""
     where = "in one process" if base else "a process each"
-    part = Part(f"workers, {where}", "workers")
+    part = Growth(f"workers, {where}", "workers")
     with System(base, timeout=PATIENCE) as system:
         start, number = Crew(system).weight(), 0
         names: list[str] = []

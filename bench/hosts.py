@@ -21,7 +21,7 @@ import farref
 from farref import System
 from farref.actors.base.addresses import free_port
 
-from .growth import PATIENCE, Crew, Part, decades
+from .growth import PATIENCE, Crew, Growth, decades
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,10 +58,10 @@ def etcd() -> Iterator[str]:
                 server.terminate()
 
 
-def hosts(most: int, *, elected: bool = False) -> Part:
+def hosts(most: int, *, elected: bool = False) -> Growth:
     """Hosts with `EACH` workers, beside the program's own host; with an *elected* registrar?"""
     kind = "an elected registrar" if elected else "the registrar"
-    part = Part(f"hosts with {EACH} workers each, at {kind}", "hosts")
+    part = Growth(f"hosts with {EACH} workers each, at {kind}", "hosts")
     running: list[subprocess.Popen[bytes]] = []
     port = free_port(FIRST)
     with contextlib.ExitStack() as ending:

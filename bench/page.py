@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from . import report
-from .growth import Part
+from .growth import Growth
 from .machine import about
 from .rounds import Row
 
@@ -58,7 +58,7 @@ def targets(run: dict[str, Any]) -> str:
 def scale(run: dict[str, Any]) -> str:
     """The tables of bench/scale.py."""
     pieces = [f"{about(run['machine'])}.\n"]
-    for part in (Part(**said) for said in run["parts"]):
+    for part in (Growth(**said) for said in run["parts"]):
         pieces.append(as_markdown(report.grown(part, markdown=True)))
         if (said := report.dropped(part)) is not None:
             pieces.append(f"{said}\n")

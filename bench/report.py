@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from .catalogue import Unit
-    from .growth import Part
+    from .growth import Growth
     from .peers import Spec
     from .rounds import Plan, Row
 
@@ -165,7 +165,7 @@ def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
     return made
 
 
-def grown(part: Part, *, markdown: bool = False) -> Table:
+def grown(part: Growth, *, markdown: bool = False) -> Table:
     """The figures of one growing thing, a row for each step."""
     made = _empty(part.title, part.title if markdown else part.what, markdown=markdown)
     columns: list[tuple[str, list[float], Unit]] = [
@@ -179,7 +179,7 @@ def grown(part: Part, *, markdown: bool = False) -> Table:
     return made
 
 
-def dropped(part: Part) -> str | None:
+def dropped(part: Growth) -> str | None:
     """The cost of letting go in *part*, in a sentence; None if it was not measured."""
     if part.dropping is None:
         return None

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from .growth import Part, forks, references, workers
+from .growth import Growth, forks, references, workers
 from .hosts import hosts
 from .machine import about, machine
 from .plots import pyplot
@@ -29,7 +29,7 @@ from .report import dropped, grown, shown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
+PARTS: dict[str, tuple[Callable[[int], Growth], int]] = {
     "forks": (forks, 100_000),
     "workers": (workers, 200),
     "references": (references, 1_000_000),
@@ -40,7 +40,7 @@ PARTS: dict[str, tuple[Callable[[int], Part], int]] = {
 """In this order: a system's processes inherit the memory that this process held before."""
 
 
-def plot(parts: list[Part], path: Path) -> None:
+def plot(parts: list[Growth], path: Path) -> None:
     """Draw each part's times, and its bytes."""
     plt = pyplot()
     figure, rows = plt.subplots(

@@ -231,11 +231,7 @@ class Aliases(msgspec.Struct):
         return alias is not None and alias.canonical is not None
 
     def pass_on(
-        self,
-        alias: Alias,
-        sender: WorkerId,
-        request: ObjectRequest,
-        acks: list[Effect],
+        self, alias: Alias, sender: WorkerId, request: ObjectRequest, acks: list[Effect]
     ) -> list[Effect]:
         """Pass *request* on to the known canonical object; once there, it causes *acks*."""
         canonical = alias.canonical or alias.target

@@ -124,12 +124,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.fork(fork, to)
         return Passing.FORK
 
-    def loan_ended(
-        self,
-        sender: WorkerId,
-        fork: ForkId,
-        report: Report | None,
-    ) -> list[Effect]:
+    def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """The call for which *fork* was lent to *sender* has run."""
         raise ProtocolError(f"{sender} returned {fork} of {self.rref}, which was not lent")
 

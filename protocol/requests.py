@@ -66,8 +66,7 @@ class Requests(msgspec.Struct):
             state.creating[rref] = where, call
         settled = state.asked.setdefault(to, Asked()).add(rref.number)
         send = Send(
-            to,
-            Create(call=call, rref=rref, fork=fork, cargo=cargo, target=where, settled=settled),
+            to, Create(call=call, rref=rref, fork=fork, cargo=cargo, target=where, settled=settled)
         )
         return rref, [send] if target is None else self.names.dispatch(target, send)
 

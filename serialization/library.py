@@ -189,10 +189,7 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
     dispatch_table = REDUCERS
 
     def __init__(
-        self,
-        file: io.BytesIO,
-        special: tuple[type, ...],
-        space_of: Callable[[FunctionType], Space],
+        self, file: io.BytesIO, special: tuple[type, ...], space_of: Callable[[FunctionType], Space]
     ) -> None:
         super().__init__(file, protocol=5)
         self._special = (Space, *special)

@@ -264,11 +264,7 @@ def _no_such_object(known: Sequence[object]) -> pickle.UnpicklingError:
 
 
 def dumps(
-    value: object,
-    hooks: Hooks,
-    *,
-    inert: type,
-    near: Callable[[], bool] = lambda: False,
+    value: object, hooks: Hooks, *, inert: type, near: Callable[[], bool] = lambda: False
 ) -> tuple[Payload, tuple[Descriptor, ...]]:
     """Pickle *value* for one receiver, forking every reference in it.
 
@@ -407,10 +403,7 @@ def _make_nothing(_: Definition) -> Any:
 
 
 def loads(
-    payload: Payload,
-    descriptors: tuple[Descriptor, ...],
-    hooks: Hooks,
-    make: Make = _make_nothing,
+    payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks, make: Make = _make_nothing
 ) -> Any:
     """Unpickle a payload of `dumps`, with a handle for every reference.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -41,3 +42,8 @@ STOCK_HOSTS = those(lambda base: base.hosts and not base.own)
 (IN_PROCESS,) = those(lambda base: not base.processes)
 LINKS = those(lambda base: base.own or not base.processes)
 """One with processes and one without, for the layers above the transport."""
+
+if __name__ == "__main__":  # for the Makefile: Thespian's bases, or those with an ability
+    fits = {(): BASES, ("processes",): PROCESSES, ("in-process",): [IN_PROCESS]}
+    names = [str(each.values[0]) for each in fits[tuple(sys.argv[1:])]]
+    print(*[name for name in names if not bases.BASES[name].own])  # noqa: T201 - its output

@@ -50,17 +50,13 @@ def check(
     etcd.check(registry)
 
 
-def settings_of(
+def order_to_start(
     registry: str, base: object, host: str | None, settings: Settings, capabilities: dict[str, Any]
-) -> Settings:
-    """The *settings* of a system with this *registry*. Raises the errors of `check`."""
+) -> Establish:
+    """The order for the deputy of the host that starts a system. Raises the errors of `check`."""
     check(registry, base, host, settings, capabilities)
-    return replace(settings, registry=registry)
-
-
-def order(settings: Settings) -> Establish:
-    """The order for the deputy of the host that starts the system."""
-    return Establish(settings.system, settings.registry, os.getpid(), settings)
+    settings = replace(settings, registry=registry)
+    return Establish(settings.system, registry, os.getpid(), settings)
 
 
 def deputy(asys: Any) -> Any:

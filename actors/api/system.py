@@ -3,77 +3,41 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
-import concurrent.futures
 import contextlib
 import logging
 import os
-import queue
 import secrets
 import sys
-import threading
-import time
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
-from msgspec.structs import replace
-from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage
+from thespian.actors import Actor, ActorAddress
 
-from ...protocol.errors import FarrefError, FetchTimeoutError, SystemDownError, VersionError
-from ...protocol.ids import WorkerId, is_name
+from ...protocol.errors import SystemDownError
 from ...protocol.sharing import DISCIPLINES
 from ..base import lives
 from ..calls.futures import Future
 from ..cluster import hosts
-from ..cluster.registrar import REGISTRAR, Registrar
-from ..cluster.steward import STEWARD, Steward
-from ..core import port
-from ..core.current import enter_program, leave_program, running_in
-from ..core.notices import notice
+from ..core.current import enter_program
 from ..core.sites import asked_for
-from ..hosting import bases, directory, launched, processes, versions
+from ..hosting import bases, directory, launched, versions
 from ..looking.collecting import COLLECT_PATIENCE, collect
 from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
 from ..looking.why import why
-from ..shells.endpoint import Endpoint
-from ..shells.own_port import OwnPort
-from ..shells.plain import refuse_references
-from ..shells.program import CallInPort, PumpPort, port_of
+from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
-from ..wire.messages import (
-    EndpointJoin,
-    EndpointLeave,
-    EndSystem,
-    Establish,
-    HostInfo,
-    Joined,
-    LeaveSystem,
-    Open,
-    ReplyAddress,
-    Serve,
-    Serving,
-    WorkerInfo,
-)
-from ..wire.settings import (
-    DEFAULT_TIMEOUT,
-    LONGEST,
-    THREADS,
-    CycleMode,
-    Settings,
-    check_timeout,
-)
+from ..wire.messages import Establish, HostInfo, WorkerInfo
+from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
-from .ending import Ending, named
+from .program_mail import ProgramMail
+from .stay import Stay, check_program
 
 if TYPE_CHECKING:
-    import concurrent.futures
     from collections.abc import AsyncIterator, Callable, Iterator
     from datetime import timedelta
-    from pathlib import Path
 
     from ...protocol.effects import Garbage
-    from ...protocol.messages import Cargo
     from ...protocol.sharing import Sharing
     from ..base.tls import TLS
     from ..core.counters import Counters
@@ -92,21 +56,6 @@ IN_THE_CLEAR = (
 )
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
-START_PATIENCE = 30.0
-DRAIN = 2.0
-"""Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
-ALONE = "its other hosts may go on: the registrar, or the registry, did not answer"
-"""The warning if a system with a registry was to end on all hosts."""
-LEAVING = 3.0
-"""Seconds in which a registrar may note that this host leaves."""
-ENDING = 15.0
-"""Seconds in which all hosts of a system with a registry may leave it, when it is ended."""
-LOOK = 1.0
-"""Seconds between two looks at the end of the system, while `System.messages` waits."""
-STOP_LOOK = 0.5
-"""Seconds between two checks whether the processes of the system have ended."""
-STOP_PATIENCE = 12.0
-"""Seconds; Thespian's own shutdown gives up after 10."""
 
 
 class System:
@@ -181,9 +130,6 @@ class System:
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
 
-    _farewell: LeaveSystem | EndSystem = LeaveSystem()
-    """This program's word to its deputy at the end, in a system with a registry."""
-
     def __init__(
         self,
         base: str | object | None = None,
@@ -217,7 +163,7 @@ class System:
         modes = get_args(CycleMode)
         if cycles not in modes:
             raise ValueError(f"cycles must be one of {', '.join(modes)}, not {cycles!r}")
-        self._choose(program, threads)
+        check_program(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         orphan_grace = check_timeout(orphan_grace, DEFAULT_TIMEOUT, poll=True)
         if silence is not None:
@@ -251,35 +197,29 @@ class System:
             "versions": versions.mine(),
         }
         capabilities = {**(capabilities or {}), **launched.capabilities()}
-        nodes = 1
+        nodes, ends = 1, False
         if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
             host, port, key, nodes = place.host, place.port, place.key, place.hosts
             entry["path"] = [os.path.abspath(folder) for folder in sys.path]
             if registry is None and place.registry is not None:
-                registry, self._farewell = place.registry, EndSystem()
+                registry, ends = place.registry, True
+        order: Establish | None = None
         if registry is not None:
-            settings = electing.settings_of(registry, base, host, settings, capabilities)
+            order = electing.order_to_start(registry, base, host, settings, capabilities)
             entry["registry"] = registry
         directory.add(settings.system, entry)
         try:
             with _start_errors(settings.system, base):
-                reach = (
-                    hosts.reach_of(
-                        base, host, port, key, advertise=advertise, encrypt=encrypt, tls=tls
-                    )
-                    if host is not None
-                    else None
-                )
+                how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
+                reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
-            directory.replace(settings.system, {**entry, "door": door})
+            directory.replace(settings.system, entry := {**entry, "door": door})
             if not encrypt:
                 log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
-            order = electing.order(settings) if registry is not None else None
-            self._enter(asys, settings, attached=False, order=order)
-            directory.replace(settings.system, {**entry, "door": door, "session": self._session})
-            self._prepare(settings, telemetry)
-            self._gather(nodes)
+            self._enter(Stay(asys, settings, program, threads, ends=ends), order)
+            directory.replace(settings.system, entry | {"session": self._stay.session})
+            self._complete(nodes, telemetry)
         except BaseException:
             directory.remove(settings.system)
             raise
@@ -304,15 +244,16 @@ class System:
             SystemDownError: no system of that name runs, or it is an in-process one.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
+        check_program(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
         versions.check(entry.get("versions"), f"system {name!r}")
         with _start_errors(name, entry["base"]):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
-        self._choose(program, threads)
         self._base = entry["base"]
-        self._enter(asys, Settings(system=name, timeout=timeout), attached=True)
+        settings = Settings(system=name, timeout=timeout)
+        self._enter(Stay(asys, settings, program, threads, attached=True))
         return self
 
     @classmethod
@@ -361,6 +302,7 @@ class System:
             SystemDownError: no such system answers, or it has another key.
             VersionError: it runs on another version of Python, farref or cloudpickle.
         """
+        check_program(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         base = base or bases.default()
         bases.check(base)
@@ -382,12 +324,12 @@ class System:
         if not encrypt:
             log.warning(IN_THE_CLEAR, first)
         self = cls.__new__(cls)
-        self._choose(program, threads)
         self._base = base
         settings = Settings(system=first, timeout=timeout)
-        self._enter(asys, settings, attached=not bases.started(asys), place=place, order=order)
-        if not self._attached:
-            self._note = directory.add_host(
+        attached = not bases.started(asys)
+        self._enter(Stay(asys, settings, program, threads, place, attached=attached), order)
+        if not self.is_attached:
+            self._stay.note = directory.add_host(
                 {
                     "system": self.name,
                     "first": first,
@@ -395,75 +337,17 @@ class System:
                     "base": base,
                     "pid": os.getpid(),
                     "started": lives.started(os.getpid()),
-                    "session": self._session,
+                    "session": self._stay.session,
                 }
             )
         return self
 
-    def _choose(self, name: str | None, threads: int) -> None:
-        """Check and keep the user's choices for this program's own endpoint."""
-        if name is not None and not is_name(name):
-            raise ValueError(f"a program's name must be a non-empty text in UTF-8, not {name!r}")
-        if threads < 1:
-            raise ValueError(f"a program needs at least 1 thread, not {threads}")
-        self._program_name = name
-        self._threads = threads
-
-    def _enter(
-        self,
-        asys: Any,
-        settings: Settings,
-        *,
-        attached: bool,
-        place: str = "",
-        order: Establish | None = None,
-    ) -> None:
-        """Become an endpoint of the started Thespian system. *place*: this host, if it joins.
-
-        *order*: for the deputy of this host, if the registrar is elected.
-        """
-        self.name = settings.system
-        self._place = place
-        self._attached = attached
-        self._down = False
-        self._note: Path | None = None
-        """The entry of this host, in the folder of running systems."""
-        self._pid = os.getpid()
-        self._session = os.getsid(0)
-        self._asys = asys
-        self._port: OwnPort | PumpPort | CallInPort = port_of(asys)
-        self._registrar: ActorAddress | None = None
-        """The registrar, once this program has asked it to join."""
-        self._port.start()
-        atexit.register(self._exit)
-        try:
-            serving = self._serve(order) if place or order is not None else None
-            registrar = (
-                serving.registrar
-                if serving is not None
-                else self._asys.createActor(Registrar, globalName=REGISTRAR)
-            )
-            self._port.become = lambda joined: self._become(joined, registrar)
-            if serving is None and not attached:
-                self._port.post(registrar, Open(settings, os.getpid()))
-            beats = self._port.runs_by_itself
-            me = WorkerId(self._program_name or _program_name(place, attached=attached), 0)
-            self._registrar = registrar
-            self._port.post(
-                registrar, EndpointJoin(me, os.getpid(), processes.host(), True, beats, place)
-            )
-            joined = self._await(self._port.joined)
-            if serving is None:
-                self._session = joined.session
-            else:
-                self.name = self.endpoint.core.settings.system
-                self.endpoint.deaths.live_with(serving.pids)
-            if attached or place:  # the program chooses the timeout of its own waits
-                core = self.endpoint.core
-                core.settings = replace(core.settings, timeout=settings.timeout)
-        except BaseException:
-            self._stop(graceful=True)
-            raise
+    def _enter(self, stay: Stay, order: Establish | None = None) -> None:
+        """Enter a started Thespian system. *order*: see `Stay.enter`."""
+        self._stay = stay
+        self._asys, self._port = stay.asys, stay.port
+        self._mail = ProgramMail(stay)
+        self.endpoint = stay.enter(order, self._mail.hand)
         enter_program(self.endpoint.core)
         sessions.enter(self)
 
@@ -476,58 +360,17 @@ class System:
         """
         return sessions.entered()
 
-    def _become(self, joined: Joined, registrar: ActorAddress) -> Endpoint:
-        """Make the endpoint: this program has its identity. In the mailbox thread."""
-        self.endpoint = Endpoint(
-            joined.me,
-            self._port,
-            joined.settings,
-            registrar,
-            threads=self._threads,
-            hand=self._hand,
-        )
-        return self.endpoint
+    def _complete(self, nodes: int, telemetry: object) -> None:
+        """Prepare this process for spans, and wait until *nodes* hosts of `farref run` are there.
 
-    def _prepare(self, settings: Settings, telemetry: object) -> None:
-        """Prepare this process for spans. Now, because no actor is forked from it any more."""
+        Now, because no actor is forked from this process any more.
+        """
         try:
-            spans.prepare(settings.telemetry, telemetry)
-        except BaseException:
-            self._stop(graceful=True)
-            raise
-
-    def _gather(self, nodes: int) -> None:
-        """Wait until *nodes* hosts are there, those of `farref run`. If they do not come, end."""
-        try:
+            spans.prepare(self.endpoint.core.settings.telemetry, telemetry)
             hosts.gather(self.endpoint.registry, nodes, self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
-
-    def _serve(self, order: Establish | None) -> Serving:
-        """Have this host's steward, or deputy, join. Returns once the registrar knows the host."""
-        steward = (
-            self._asys.createActor(Steward, globalName=STEWARD)
-            if order is None
-            else electing.deputy(self._asys)
-        )
-        self._port.post(steward, (versions.ASK, versions.mine()))
-        versions.check(self._await(self._port.versions), "this host's part of the system")
-        self._port.post(steward, Serve(os.getpid()) if order is None else order)
-        serving = self._await(self._port.serving)
-        self._session = serving.session
-        self._attached = serving.owner != os.getpid()
-        if serving.refused:
-            raise (VersionError if serving.versions else SystemDownError)(serving.refused)
-        return serving
-
-    def _await(self, answer: concurrent.futures.Future[T]) -> T:
-        if not self._port.wait(answer, START_PATIENCE):
-            raise SystemDownError(
-                f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is overloaded, "
-                "stopped, or has ended"
-            )
-        return answer.result(0)
 
     # ---- actors
 
@@ -548,7 +391,7 @@ class System:
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        self._check_up()
+        self._stay.check_up()
         return create_worker(self._front, name, threads, on)
 
     def create(
@@ -593,7 +436,7 @@ class System:
                     "kwargs=, requirements= and on="
                 )
             return self._create_plain(actor_class)
-        self._check_up()
+        self._stay.check_up()
         return create_actor(
             self._front,
             actor_class,
@@ -607,7 +450,7 @@ class System:
     def _create_plain(self, actor_class: object) -> ActorAddress:
         if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
             raise TypeError(f"system.create needs a class of actors, not {actor_class!r}")
-        self._check_up()
+        self._stay.check_up()
         address: ActorAddress
         if isinstance(self._port, CallInPort):
             address = self._asys.createActor(actor_class)
@@ -624,7 +467,7 @@ class System:
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""
-        self._check_up()
+        self._stay.check_up()
         return self.endpoint.registry.hosts()
 
     def workers(self) -> list[WorkerInfo]:
@@ -632,27 +475,32 @@ class System:
 
         Blocks for one answer of the registrar.
         """
-        self._check_up()
+        self._stay.check_up()
         return self.endpoint.registry.workers()
 
     # ---- looking at it
 
     def __repr__(self) -> str:
         """The name, the base, the state, and the workers that this program has used so far."""
-        where, down = f"{self.name!r} on {self._base}", self._down
+        where, down = f"{self.name!r} on {self._base}", self._stay.down
         endpoint = self._port.endpoint
         if down or endpoint is None:
             return f"<System {where}: {'shut down' if down else 'starting'}>"
-        state = "ended" if endpoint.core.closed else "attached" if self._attached else "running"
+        state = "ended" if endpoint.core.closed else "attached" if self.is_attached else "running"
         known = sorted(endpoint.core.peers.named.copy())
         more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
         workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
         return f"<System {where}: {state}{workers}>"
 
     @property
+    def name(self) -> str:
+        """The system's name, for `System.attach`."""
+        return self._stay.name
+
+    @property
     def is_attached(self) -> bool:
         """Whether another program started the system: leaving it does not end it."""
-        return self._attached
+        return self._stay.attached
 
     def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
         """The references of every endpoint, as `farref.references` lists them for one.
@@ -666,16 +514,12 @@ class System:
         Raises:
             ValueError: a number is out of range.
         """
-        self._check_up()
+        self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
-        return look(self.endpoint.inspector, seconds, leak_age, attached=self._attached)
+        return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
 
     def why(
-        self,
-        rref: RRef[Any] | str,
-        *,
-        timeout: float = LOOK_PATIENCE,
-        leak_age: float = LEAK_AGE,
+        self, rref: RRef[Any] | str, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE
     ) -> Reason:
         """Why an object is alive: its holders, endpoint by endpoint, down to the variables.
 
@@ -687,15 +531,15 @@ class System:
         Raises:
             LookupError: there is no such reference, or several.
         """
-        self._check_up()
+        self._stay.check_up()
         seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
-        return why(inspector, rref, seconds, leak_age, attached=self._attached)
+        return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
-        self._check_up()
+        self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
-        return count(self.endpoint.inspector, seconds, attached=self._attached)[0]
+        return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
 
     def collect(
         self, *, dry_run: bool = False, timeout: float = COLLECT_PATIENCE
@@ -712,7 +556,7 @@ class System:
         Returns:
             The garbage: the ids of the objects found together, and a ring among them.
         """
-        self._check_up()
+        self._stay.check_up()
         seconds, inspector = check_timeout(timeout, COLLECT_PATIENCE), self.endpoint.inspector
         return collect(inspector, seconds, cuts=not dry_run)
 
@@ -726,15 +570,7 @@ class System:
             NotAnEndpointError: *message* contains references, and the target is a plain actor.
             SerializationError: *message* cannot be pickled.
         """
-        self._check_up()
-        info = self._find_or_plain(to)
-        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
-            self._port.post(info.address if isinstance(info, WorkerInfo) else info, message)
-        elif isinstance(info, WorkerInfo):
-            self.endpoint.calls.tell(info, message)
-        else:
-            refuse_references(message, info)
-            self._port.post(info, message)
+        self._mail.tell(to, message)
 
     def ask(
         self,
@@ -755,18 +591,7 @@ class System:
                 another ask.
             Exception: the exception of the handler.
         """
-        self._check_up()
-        self.endpoint.core.check_may_block("the answer", "`await system.ask_async(...)`")
-        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
-        info = self._find_or_plain(to)
-        if not isinstance(info, WorkerInfo):
-            return self._ask_plain(info, message, seconds)
-        future = self.endpoint.calls.ask(info, message, seconds)
-        try:
-            return future.result()
-        finally:
-            self.endpoint.calls.forget(future)
-            del future  # an error's traceback holds this frame
+        return self._mail.ask(to, message, timeout)
 
     def ask_async(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
@@ -775,39 +600,7 @@ class System:
 
         Does not block. Raises the errors of `tell`; the wait raises the others.
         """
-        self._check_up()
-        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
-        info = self._find_or_plain(to)
-        if isinstance(info, WorkerInfo):
-            return self.endpoint.calls.ask(info, message, seconds)
-        refuse_references(message, info)
-        with running_in(self.endpoint.core):
-            answer: Future[Any] = Future()
-
-        def wait() -> None:
-            try:
-                answer.set_result(self._ask_plain(info, message, seconds))
-            except BaseException as error:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
-                    answer.set_exception(error)
-
-        self.endpoint.core.pool.submit(wait)
-        return answer
-
-    def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
-        refuse_references(message, address)
-        if isinstance(self._port, CallInPort):
-            self._port.post(address, message)
-            return self.listen(seconds)
-        # A context of its own for each question: a late answer reaches no other.
-        with self._asys.private() as context:
-            answer = context.ask(address, message, seconds)
-        if answer is None:
-            raise FetchTimeoutError(
-                f"the plain actor at {address} did not answer in {seconds:g} s; ask again with a "
-                "longer timeout, or see whether its handler answers this message"
-            )
-        return answer
+        return self._mail.ask_async(to, message, timeout)
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.
@@ -818,23 +611,9 @@ class System:
             FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
                 default: the system's).
         """
-        self._check_up()
-        self.endpoint.core.check_may_block("listen", "`async for message in system.messages()`")
-        seconds = check_timeout(timeout, self.endpoint.core.settings.timeout)
-        inbox = self._port.inbox
-        try:
-            if isinstance(self._port, CallInPort):
-                message = self._port.receive(seconds)
-            else:
-                message = inbox.get(timeout=seconds)
-        except queue.Empty as error:
-            raise FetchTimeoutError(
-                f"no message came to {self.endpoint.core.me} within {seconds:g} s; listen again, "
-                "or with a longer timeout"
-            ) from error
-        return self._opened(message)
+        return self._mail.listen(timeout)
 
-    async def messages(self) -> AsyncIterator[Any]:
+    def messages(self) -> AsyncIterator[Any]:
         """The messages that `listen` would return, as they come: ``async for``.
 
         It ends when the program shuts the system down. A message is taken only when the loop asks
@@ -843,47 +622,7 @@ class System:
         Raises:
             SystemDownError: the system ended otherwise, before or meanwhile.
         """
-        self._check_up()
-        loop, came, inbox = asyncio.get_running_loop(), asyncio.Event(), self._port.inbox
-
-        def wake() -> None:
-            with contextlib.suppress(RuntimeError):  # the loop ended
-                loop.call_soon_threadsafe(came.set)
-
-        inbox.wakers.add(wake)
-        try:
-            while not self._down:
-                came.clear()
-                try:
-                    message = inbox.get_nowait()
-                except queue.Empty:
-                    self.endpoint.core.check_open()
-                    if self._port.call_in():  # in-process actors run only while somebody calls in
-                        await asyncio.sleep(0.002)
-                        continue
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(LOOK):
-                            await came.wait()
-                else:
-                    yield self._opened(message)
-        finally:
-            inbox.wakers.discard(wake)
-
-    def _opened(self, message: Any) -> Any:
-        if self._port.inbox.qsize() == port.MAX_INBOX // 2:
-            self.endpoint.core.wake()  # senders that wait may send again
-        return message() if isinstance(message, _Unopened) else message
-
-    def _hand(self, cargo: Cargo, address: ActorAddress) -> None:
-        tag = getattr(cargo.payload, "tag", None)
-        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
-        self._port.inbox.put(_Unopened(self.endpoint, cargo, sender))
-
-    def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
-        registry = self.endpoint.registry
-        if isinstance(to, ActorAddress):
-            return registry.at(to) or to
-        return registry.find(to)
+        return self._mail.messages()
 
     # ---- the end
 
@@ -918,10 +657,10 @@ class System:
             ValueError: the timeout is negative.
             KeyboardInterrupt: the user pressed Ctrl-C during the wait. The system has ended.
         """
-        seconds = check_timeout(timeout, self._patience(), poll=True)
+        seconds = check_timeout(timeout, self._stay.patience, poll=True)
         try:
             if graceful:
-                self._finish(seconds)
+                self._stay.finish(seconds)
         finally:
             survivors = self._stop(graceful=graceful)
         return survivors
@@ -940,93 +679,16 @@ class System:
             ValueError: this program has joined from another host, and there is no registry.
         """
         if self.endpoint.core.settings.registry:
-            self._farewell = EndSystem()
-        elif self._place:
-            raise ValueError(f"{self._place} is not the first host of {self.name!r}; end it there")
-        self._attached = False
+            self._stay.ends = True
+        elif place := self._stay.place:
+            raise ValueError(f"{place} is not the first host of {self.name!r}; end it there")
+        self._stay.attached = False
         return self.shutdown(timeout=0)
-
-    def _patience(self) -> float:
-        endpoint = self._port.endpoint
-        return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
-
-    def _finish(self, seconds: float) -> None:
-        """Wait at most *seconds* for the work that this program has asked for."""
-        endpoint = self._port.endpoint
-        if self._down or self._pid != os.getpid() or endpoint is None or not seconds:
-            return
-        with contextlib.suppress(FarrefError):  # the system has ended otherwise
-            left = Ending(endpoint, last=not self._attached).wait(seconds)
-            if left:
-                notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
 
     def _stop(self, *, graceful: bool) -> list[str]:
         """End now."""
-        if self._down or self._pid != os.getpid():
-            return []  # a forked child inherits the system, and ends nothing when it exits
-        endpoint = self._port.endpoint
-        if graceful and endpoint is not None and not endpoint.core.closed:
-            with contextlib.suppress(Exception):
-                endpoint.unasked.log_dropped()
-                endpoint.turn()
-                # Or the news of our end may overtake our messages.
-                endpoint.delivery.drain(DRAIN)
-        self._down = True
         sessions.leave(self)
-        self._port.inbox.wake()
-        atexit.unregister(self._exit)
-        try:
-            if endpoint is not None:
-                leave_program(endpoint.core)
-                endpoint.registry.leave()
-                endpoint.close(f"system {self.name!r} was shut down")
-            elif self._registrar is not None:
-                self._port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
-            elected = endpoint is not None and endpoint.core.settings.registry
-            alone = False
-            if endpoint is not None and endpoint.deaths.in_order:
-                elected = ""  # the deputy has gone
-            if elected and not self._attached and self._registrar is not None:
-                self._port.post(self._registrar, self._farewell)
-                every = isinstance(self._farewell, EndSystem)
-                done = self._port.wait(self._port.left, ENDING if every else LEAVING)
-                alone = every and not done
-            self._port.stop()
-        finally:
-            survivors = [] if self._attached else self._end(graceful=graceful)
-            self._port.end()
-        return [*survivors, ALONE] if alone else survivors
-
-    def _exit(self) -> None:
-        """End at the program's exit, without a wait: maybe an exception ends the program."""
-        self._stop(graceful=True)
-
-    def _end(self, *, graceful: bool) -> list[str]:
-        if not self._place:
-            directory.remove(self.name)
-        if self._note is not None:
-            self._note.unlink(missing_ok=True)
-        if graceful:
-            # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
-            ending = threading.Thread(target=self._end_thespian, daemon=True)
-            with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
-                ending.start()
-            now = time.monotonic()
-            look, end = now + STOP_LOOK, now + STOP_PATIENCE
-            while ending.is_alive() and (now := time.monotonic()) < end:
-                ending.join(0.05)
-                # Of two programs that end a system at once, Thespian answers one.
-                if now > look and not processes.members(self._session):
-                    break
-        return processes.end(self._session, patience=2.0 if graceful else 0.0)
-
-    def _end_thespian(self) -> None:
-        with contextlib.suppress(Exception):
-            self._asys.shutdown()
-
-    def _check_up(self) -> None:
-        if self._down:
-            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
+        return self._stay.stop(graceful=graceful)
 
     def __enter__(self) -> Self:
         enter_program(self.endpoint.core)  # the innermost from here on
@@ -1054,29 +716,3 @@ def _start_errors(name: str, base: object) -> Iterator[None]:
         raise
     except Exception as error:
         raise SystemDownError(f"system {name!r} on {base} did not start: {error}") from error
-
-
-class _Unopened:
-    """A message to the program, unpickled by the thread that listens."""
-
-    def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
-        self._endpoint = endpoint
-        self._cargo = cargo
-        self._hold = endpoint.core.discards.hold(self, None, cargo.descriptors)
-        self.sender = sender
-
-    def __call__(self) -> Any:
-        try:
-            with running_in(self._endpoint.core):
-                return self._endpoint.packer.open(self._cargo)
-        finally:
-            self._endpoint.core.discards.settle(self._hold)
-
-    def __del__(self) -> None:
-        self._endpoint.core.discards.gone(self._hold)
-
-
-def _program_name(place: str, *, attached: bool) -> str:
-    if place:
-        return f"program-{os.getpid()}@{place}"
-    return f"program-{os.getpid()}" if attached else "program"

@@ -54,8 +54,8 @@ from .elected import Elected
 from .etcd import EtcdStore, UnreadableError
 from .facts import home_of, read_home
 from .gateway import NoAnswer
-from .roll import SILENT_TURNS
 from .system_actor import SystemActor
+from .witness import SILENT_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

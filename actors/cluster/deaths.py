@@ -5,7 +5,7 @@ is sent to it, and it gets a *grave*. After the system's `orphan_grace` the refe
 are released: by then the endpoints that it had shared them with have announced themselves. If
 packets are lost, that may take longer. Therefore each endpoint tells the registrar when its own
 announcements have been acknowledged, and the grace ends only after all have done so (see
-`farref.protocol.death` and `agreement`).
+`farref.protocol.death` and `graves`).
 
 An endpoint beats so that it is not given up for dead. If it is given up all the same, it ends, and
 is never believed again (fencing). It also ends when it has lost the system, because nobody would

@@ -17,18 +17,11 @@ import secrets
 from datetime import timedelta
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
-from thespian.actors import (
-    ActorAddress,
-    ActorExitRequest,
-    ChildActorExited,
-    WakeupMessage,
-)
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...protocol.liveness import Liveness
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, versions
 from ..wire.messages import (
@@ -64,21 +57,13 @@ from ..wire.messages import (
 from .clerk import Clerk
 from .desk import LOST, Desk
 from .making import Maker
-from .roll import SILENT_TURNS
 from .system_actor import SystemActor
+from .witness import ENDED, SILENT_TURNS, Witness
 
 log = logging.getLogger(__name__)
 
 DEFAULT_SILENCE = 5.0
 """Seconds, for the lease and the beats of a system that has no limit for silence."""
-
-
-class Near(msgspec.Struct):
-    """An endpoint of this host."""
-
-    address: ActorAddress
-    process: lives.Watched | None
-    program: bool
 
 
 class Deputy(SystemActor):
@@ -98,9 +83,10 @@ class Deputy(SystemActor):
         self._clerk: ActorAddress | None = None
         self._joins: list[tuple[ActorAddress, EndpointJoin]] = []
         """Endpoints that have no answer yet."""
-        self._near: dict[WorkerId, Near] = {}
+        self._near: dict[WorkerId, ActorAddress] = {}
+        """The endpoints of this host."""
+        self._witness = Witness()
         self._maker = Maker(self)
-        self._liveness: Liveness | None = None
         self._program: lives.Watched | None = None
         self._refused = ""
         self._wrong = ""
@@ -129,7 +115,7 @@ class Deputy(SystemActor):
                 check_wire(message.message)
                 self._hear(message, sender)
             case Heartbeat():
-                self._heard(self._liveness, message, sender)
+                self._heard(self._witness, message, sender)
             case EndpointJoin():
                 self._joins.append((sender, message))
                 self._ask(replace(message, place=self._desk.info.address), sender)
@@ -220,8 +206,7 @@ class Deputy(SystemActor):
         if isinstance(message.message, Died):
             for worker in message.message.workers:
                 self._near.pop(worker, None)
-                if self._liveness:
-                    self._liveness.forget(worker)
+                self._witness.forget(worker)
 
     def _for_me(self, message: Any) -> None:
         match message:
@@ -235,8 +220,7 @@ class Deputy(SystemActor):
                     )
                     return
                 self._settings = settings
-                if settings.silence is not None:
-                    self._liveness = Liveness(SILENT_TURNS)
+                self._witness.count_silence(settings.silence)
                 self._apply()
                 self._answer_all()
             case Make():
@@ -255,10 +239,8 @@ class Deputy(SystemActor):
         join = next((j for a, j in self._joins if a == joined.address), None)
         self._joins = [(a, j) for a, j in self._joins if a != joined.address]
         if join is not None:
-            process = lives.Watched.of(join.pid)
-            self._near[joined.me] = Near(joined.address, process, join.program)
-            if self._liveness and join.beats:
-                self._liveness.watch(joined.me)
+            self._near[joined.me] = joined.address
+            self._witness.watch(joined.me, join.pid, program=join.program, beats=join.beats)
         pids, session = processes.mine()
         self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
 
@@ -308,21 +290,14 @@ class Deputy(SystemActor):
 
     def _look(self) -> None:
         """Look for endpoints of this host that are dead, or silent and stopped."""
-        for worker, near in list(self._near.items()):
-            if near.program and near.process is not None and not near.process.alive():
-                del self._near[worker]
-                self._ask(Unmade(worker, "its process has ended"), self.myAddress)
-        for worker in self._liveness.turn() if self._liveness else ():
-            known = self._near.get(worker)
-            if known is None:
-                continue
-            if known.process is not None and known.process.running():
-                if self._liveness:
-                    self._liveness.watch(worker)  # it computes, and will beat again
-                continue
-            silent = f"it was silent for {self._settings.silence:g} s"
-            self._ask(Unmade(worker, silent), self.myAddress)
-            self.send(known.address, Died((worker,)))  # in case it comes back
+        noticed = self._witness.turn()
+        for worker in noticed.ended:
+            self._near.pop(worker)
+            self._witness.forget(worker)
+            self._ask(Unmade(worker, ENDED), self.myAddress)
+        for worker in noticed.silent:
+            self._ask(Unmade(worker, self._witness.silent), self.myAddress)
+            self.send(self._near[worker], Died((worker,)))  # in case it comes back
 
     # ---- the end
 
@@ -332,7 +307,7 @@ class Deputy(SystemActor):
         self._ending = True
         reason = f"its host {self._desk.info.address} is cut off: {why}"
         for near in self._near.values():
-            self.send(near.address, Down(reason, orderly=False))
+            self.send(near, Down(reason, orderly=False))
         directory.remove(self._settings.system)
 
     def _leave(self, program: ActorAddress) -> None:
@@ -366,6 +341,6 @@ class Deputy(SystemActor):
             return
         self._down = True
         for near in self._near.values():
-            self.send(near.address, down)
+            self.send(near, down)
         directory.remove(self._settings.system)
         self._ask(EndpointLeave(self._desk.me), self.myAddress)

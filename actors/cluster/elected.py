@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
-from ...protocol.liveness import Liveness
 from ..hosting.children import LEFT
 from ..wire.messages import (
     AllSettled,
@@ -52,7 +51,7 @@ from ..wire.messages import (
     Unmade,
 )
 from .facts import Noted
-from .roll import SILENT_TURNS, Roll
+from .roll import Roll
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -100,7 +99,7 @@ class Elected(Roll):
         self._settings = settings
         self._here = HostInfo("", {})
         self._host = ""
-        self._liveness = Liveness(SILENT_TURNS)
+        self._witness.count_silence(settings.silence)
         self._begin()
 
     # ---- the shell
@@ -130,23 +129,22 @@ class Elected(Roll):
 
     def _begin(self) -> None:
         """Go on where the registrar before this one has stopped."""
-        self._dead.merge(self._buried.get("dead", ()))
         for place, host in self._hosts.items():
             self._deputies[host.steward.addressDetails] = place
         for member in self._members.values():
             self._homes[member.address.addressDetails] = member.place
         lost = [w for w, member in self._members.items() if member.place not in self._hosts]
-        lost += [w for w in self._members if self._is_dead(w)]
-        for worker in {w for w in lost if self._is_dead(w)}:
+        lost += [w for w in self._members if w in self._graves]
+        for worker in {w for w in lost if w in self._graves}:
             del self._members[worker]  # an earlier registrar was about to
-        open_deaths = [w for w, gone in self._dying.items() if not gone.agreed]
-        self._agreement.add(open_deaths, self._members)
-        self._buried_at = self.now() + 2 * self._settings.orphan_grace
+        dying = self._graves.dying
+        open_deaths = [w for w, gone in dying.items() if not gone.agreed]
+        self._wait_for_all(open_deaths)
         for host in self._hosts.values():
-            self._watch_host(host)
+            self._witness.expect(host.me)
             self._say(host, None, Heard())
-        for cause in dict.fromkeys(self._dying[w].cause for w in open_deaths):
-            same = tuple(w for w in open_deaths if self._dying[w].cause == cause)
+        for cause in dict.fromkeys(dying[w].cause for w in open_deaths):
+            same = tuple(w for w in open_deaths if dying[w].cause == cause)
             self.tell_all(Died(same, cause))
         self._gone(*[w for w in lost if w in self._members], cause="its host is gone")
         for worker, creating in list(self._creating.items()):
@@ -179,16 +177,12 @@ class Elected(Roll):
         super()._gone(*workers, cause=cause, event=event)
         self._drop_orders()
 
-    def _watch_host(self, host: Host) -> None:
-        if self._liveness and self._settings.silence is not None:
-            self._liveness.watch(host.me)
-
     # ---- what deputies say
 
     def host(self, message: HostJoin, deputy: ActorAddress) -> None:
         """Take in a host, or hear that one follows this registrar. Its life counts once."""
         known = self._hosts.get(message.info.address)
-        if self._is_dead(message.me):
+        if message.me in self._graves:
             self.refuse(message.me, deputy)
         elif message.joined and (known is None or known.me != message.me):
             # It would go on without its endpoints, of which nobody knows any more.
@@ -210,8 +204,7 @@ class Elected(Roll):
         if host is None or host.me != message.me:
             self.refuse(message.me, deputy)
             return None
-        if self._liveness:
-            self._liveness.heard(message.me)
+        self._witness.heard(message.me)
         self._alone = self._alone and not self._ledger.idle
         if self._alone and len(self._hosts) == 1:
             return None
@@ -280,7 +273,7 @@ class Elected(Roll):
     def turn(self) -> None:
         """A turn has passed: bury the dead, and give up the hosts that were silent for long."""
         self._bury()
-        for me in self._liveness.turn() if self._liveness else ():
+        for me in self._witness.turn().silent:
             host = self._hosts.get(me.name)
             if host is not None and host.me == me:
                 self.give_up(me.name)
@@ -288,11 +281,10 @@ class Elected(Roll):
     def give_up(self, place: str) -> None:
         """The host at *place* was silent for too long."""
         self._alone = True
-        silent = f"it was silent for {self._settings.silence:g} s"
-        self._host_gone(place, silent, "host.given_up")
+        self._host_gone(place, self._witness.silent, "host.given_up")
 
     def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
-        self._count_dead([host.me])  # or it might come back, and be believed
+        self._graves.count([host.me])  # or it might come back, and be believed
         self._deputies.pop(host.steward.addressDetails, None)
         last = self._last
         if not self._hosts:

@@ -16,7 +16,8 @@ from ...protocol.dead import Span
 from ...protocol.ids import WorkerId
 from ..base.addresses import MAX_PORT, Address, is_address
 from .etcd import UnreadableError
-from .members import Creating, Gone, Host, RegisteredEndpoint
+from .graves import Gone
+from .members import Creating, Host, RegisteredEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,7 +6,6 @@ import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.ids import WorkerId
-from ..base.lives import Watched
 from ..wire.messages import HostInfo, Spawn
 
 
@@ -17,8 +16,6 @@ class RegisteredEndpoint(msgspec.Struct):
     place: str
     """The address of its host. Empty for the registrar's host, if there are no others."""
     pid: int
-    process: Watched | None
-    """Its process, if it is on the registrar's host and can be watched."""
     program: bool
     host: str
     """Members with equal values can see each other's processes."""
@@ -50,11 +47,3 @@ class Creating(msgspec.Struct):
     """The actor's address, if it was created on the registrar's host."""
     unfit: bool = False
     """Its place does not fit it, and the order for another place has to come again."""
-
-
-class Gone(msgspec.Struct, frozen=True):
-    """The death of an endpoint."""
-
-    cause: str
-    agreed: bool = False
-    """Whether all others have settled it."""

@@ -1,9 +1,7 @@
 """The registrar: one plain actor per system, which knows its endpoints and reports deaths.
 
 It learns of a death in three ways, and the first counts: the framework tells the parent of an
-actor; a program's process is gone; or an endpoint has been silent for too long. Silence alone
-proves nothing: a process may be computing and not let its other threads run. So the process must
-also be stopped, or gone. On another host the steward checks that.
+actor; a program's process is gone; or an endpoint has been silent for too long (`witness`).
 
 The registrar creates the workers. So it is their Thespian parent, and the framework tells it when
 one exits. On other hosts a steward does this. When a host is gone, every endpoint on it is: when
@@ -37,7 +35,6 @@ from thespian.actors import (
 
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ...protocol.liveness import Liveness
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, simple, versions
 from ..hosting.children import LEFT
@@ -64,8 +61,9 @@ from ..wire.messages import (
 )
 from .making import Maker
 from .members import Creating, Host
-from .roll import SILENT_TURNS, Roll
+from .roll import Roll
 from .system_actor import SystemActor
+from .witness import ENDED, SILENT_TURNS
 
 log = logging.getLogger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
@@ -118,7 +116,7 @@ class Registrar(Roll, SystemActor):
             case HostJoin():
                 self._host_joins(message, sender)
             case Heartbeat():
-                self._heard(self._liveness, message, sender)
+                self._heard(self._witness, message, sender)
             case EndpointLeave(me=WorkerId(incarnation=0)):
                 self._exited(sender, LEFT)
             case EndpointLeave(me=worker):
@@ -157,8 +155,7 @@ class Registrar(Roll, SystemActor):
             raise ProtocolError("a second Open of the same system")
         self._opened = True
         self._settings = message.settings
-        if self._settings.silence is not None:
-            self._liveness = Liveness(SILENT_TURNS)
+        self._witness.count_silence(self._settings.silence)
         self._owner = lives.Watched.of(message.pid)
         capabilities = bases.capabilities_of(self)
         self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
@@ -239,8 +236,7 @@ class Registrar(Roll, SystemActor):
     # ---- watching processes
 
     def _watch(self) -> None:
-        programs = any(member.program and member.process for member in self._members.values())
-        if not self._watching and (self._owner or programs or self._liveness):
+        if not self._watching and (self._owner or not self._witness.idle):
             self._watching = True
             silence = self._settings.silence
             pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
@@ -248,10 +244,10 @@ class Registrar(Roll, SystemActor):
 
     def _check(self) -> None:
         self._bury()
-        for worker, member in list(self._members.items()):
-            if member.program and member.process and not member.process.alive():
-                self._gone(worker, cause="its process has ended")
-        for worker in self._liveness.turn() if self._liveness else ():
+        noticed = self._witness.turn()
+        for worker in noticed.ended:
+            self._gone(worker, cause=ENDED)
+        for worker in noticed.silent:
             self._give_up(worker)
         if self._ending or (self._orphaned() and not self._hosts):
             directory.remove(self._settings.system)
@@ -261,27 +257,22 @@ class Registrar(Roll, SystemActor):
             self._tell_others()  # the messages take a moment
 
     def _give_up(self, worker: WorkerId) -> None:
-        """Find out whether *worker* is dead: it has been silent for too long."""
+        """*worker*, a host or an endpoint, was silent for too long."""
         for place, host in list(self._hosts.items()):
             if host.me == worker:
-                silent = f"it was silent for {self._settings.silence:g} s"
-                self._host_gone(place, silent, "host.given_up")
+                self._host_gone(place, self._witness.silent, "host.given_up")
                 return
         member = self._members.get(worker)
         if member is None:
             return
         afar = self._hosts.get(member.place)
-        runs = afar is None and member.process is not None and member.process.running()
-        if afar is None and not runs:
+        if afar is None:
             self._silent(worker)
-            return
-        if afar is not None:
+        else:  # perhaps it computes: the steward there looks
             self.send(afar.steward, CheckProcess(worker, member.pid))
-        if self._liveness:
-            self._liveness.watch(worker)  # it computes, and will beat again
+            self._witness.expect(worker)
 
     def _silent(self, worker: WorkerId) -> None:
-        silent = f"it was silent for {self._settings.silence:g} s"
         address = self._members[worker].address
-        self._gone(worker, cause=silent, event="endpoint.given_up")
+        self._gone(worker, cause=self._witness.silent, event="endpoint.given_up")
         self.send(address, Died((worker,)))  # in case it comes back

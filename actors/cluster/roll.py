@@ -18,10 +18,8 @@ from collections import Counter, deque
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ...protocol.dead import Dead, Span
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
-from ..base import lives
 from ..hosting import events, processes
 from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
@@ -41,25 +39,22 @@ from ..wire.messages import (
     WorkerInfo,
 )
 from ..wire.settings import Settings
-from .agreement import Agreement
+from .graves import Graves
 from .making import UnfitError, UnmadeError
-from .members import Creating, Gone, Host, RegisteredEndpoint
+from .members import Creating, Host, RegisteredEndpoint
+from .witness import Witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from thespian.actors import ActorAddress
 
-    from ...protocol.liveness import Liveness
 
 log = logging.getLogger(f"{__package__}.registrar")  # of either registrar
 INFO, WARNING = logging.INFO, logging.WARNING
 
 REMEMBERED = 1_000
 """Names and addresses of dead endpoints to keep: a lookup then says "died", not "unknown"."""
-
-SILENT_TURNS = 10
-"""Turns after which a silent endpoint, or host, is given up."""
 
 Key = TypeVar("Key")
 Value = TypeVar("Value")
@@ -82,22 +77,14 @@ class Roll:
         self._numbered: dict[WorkerId, WorkerId] = self.table("numbered")
         """Actors with a number that have not joined, and the creator of each."""
         self._creating: dict[WorkerId, Creating] = self.table("creating")
-        self._dying: dict[WorkerId, Gone] = self.table("dying")
-        """Endpoints that died so recently that some others may not have buried them."""
         self._numbers: dict[str, int] = self.table("numbers")
         """Under ``next`` the number of the last endpoint."""
-        self._buried: dict[str, tuple[Span, ...]] = self.table("buried")
-        """Under ``dead`` the spans of `_dead`."""
-        self._dead = Dead()
-        """All dead endpoints but the dying."""
-        self._buried_at = 0.0
-        """The time when every endpoint will have buried the dying."""
-        self._agreement = Agreement()
+        self._graves = Graves(self.table("dying"), self.table("buried"))
+        self._witness = Witness()
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
         """Of this process and of its parent, the admin; none on the in-process base."""
-        self._liveness: Liveness | None = None
 
     # ---- the shell
 
@@ -135,7 +122,7 @@ class Roll:
         known = self._members.get(me)
         if known is not None and known.address != sender:
             raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
-        if self._is_dead(me):  # the actor, its creator or its host was given up meanwhile
+        if me in self._graves:  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
         created = self._creating.get(me)
@@ -145,7 +132,6 @@ class Roll:
             sender,
             place,
             message.pid,
-            lives.Watched.of(message.pid) if near else None,
             message.program,
             message.host,
             worker=created is not None and created.order.threads is not None,
@@ -153,16 +139,16 @@ class Roll:
         )
         self._creating.pop(me, None)
         self._numbered.pop(me, None)
-        if self._liveness and message.beats:
-            self._liveness.watch(me)
+        pid = message.pid if near else None
+        self._witness.watch(me, pid, program=message.program, beats=message.beats)
         self._watch()
         self._bury()
         joined = Joined(
             me,
             sender,
             self._settings,
-            self._dead.spans,
-            tuple(self._dying),
+            self._graves.spans,
+            tuple(self._graves.dying),
             os.getsid(0),
             self._pids if near else (),
             answered=not near,
@@ -186,8 +172,7 @@ class Roll:
                 log, INFO, "host.joined", "host %s has joined", place, host=place, system=system
             )
         self._hosts[place] = Host(message.me, message.info, sender)
-        if self._liveness:
-            self._liveness.watch(message.me)
+        self._witness.expect(message.me)
         self.send(sender, HostJoined(self._settings))
 
     def _own(self) -> tuple[HostInfo, ...]:
@@ -230,7 +215,7 @@ class Roll:
         parents = (w for w, member in self._members.items() if member.address == creator)
         parent = next(parents, None)
         if parent is None:  # the creator died meanwhile, so the child will never be
-            self._count_dead([child])
+            self._graves.count([child])
         else:
             self._numbered[child] = parent
         return child
@@ -344,9 +329,6 @@ class Roll:
                 return
         self._gone(worker, cause=LEFT)
 
-    def _is_dead(self, worker: WorkerId) -> bool:
-        return worker in self._dying or worker in self._dead
-
     def _gone(self, *workers: WorkerId, cause: str, event: str = "endpoint.died") -> None:
         """Report *workers* as dead to all, so that nobody keeps their numbers.
 
@@ -355,51 +337,43 @@ class Roll:
         """
         gone = set(workers)
         children = [child for child, parent in self._numbered.items() if parent in gone]
-        news = [worker for worker in (*workers, *children) if not self._is_dead(worker)]
+        news = [worker for worker in (*workers, *children) if worker not in self._graves]
         if not news:
             return
         self._bury()
         # First of all: the store may take these changes one after the other.
-        self._dying.update(dict.fromkeys(news, Gone(cause)))
+        self._graves.add(news, cause)
         for worker in news:
-            if self._liveness:
-                self._liveness.forget(worker)
+            self._witness.forget(worker)
             self._numbered.pop(worker, None)
             member = self._members.pop(worker, None)
             if member is not None:
                 self._remembered.append((worker.name, member.address))
                 self._log_end(event, worker, cause, endpoint=worker, host=member.place)
-        # A further death restarts the grace, here and at the others. Theirs starts later.
-        self._buried_at = self.now() + 2 * self._settings.orphan_grace
         self.tell_all(Died(tuple(news), cause))
-        self._agreement.add(news, self._members)
+        self._wait_for_all(news)
         self._agree()
+
+    def _wait_for_all(self, dead: Iterable[WorkerId]) -> None:
+        """Every member has to settle these deaths."""
+        self._graves.wait(dead, self._members, self.now() + 2 * self._settings.orphan_grace)
 
     def _settled(self, by: WorkerId, dead: tuple[WorkerId, ...], address: ActorAddress) -> None:
         """*by*, at *address*, has settled these deaths."""
-        before = self._agreement.settled(by, dead)
+        before = self._graves.settled(by, dead)
         if before:
             self.send(address, AllSettled(before))
         self._agree()
 
     def _agree(self) -> None:
         """Tell all endpoints once they have all settled all deaths."""
-        agreed = self._agreement.reached()
-        for worker in agreed:
-            self._dying[worker] = Gone(self._dying[worker].cause, agreed=True)
+        agreed = self._graves.agree()
         if agreed:
             self.tell_all(AllSettled(agreed))
 
     def _bury(self) -> None:
-        """Move the dying to the dead once every endpoint has buried them."""
-        if self._dying and not self._agreement.waits and self.now() >= self._buried_at:
-            self._count_dead(self._dying)
-            self._dying.clear()
-
-    def _count_dead(self, workers: Iterable[WorkerId]) -> None:
-        for worker in workers:
-            self._dead.add(worker)
-        self._buried["dead"] = self._dead.spans
+        """Have done with the deaths of which every endpoint has."""
+        self._graves.bury(self.now())
 
     def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:
         level = INFO if cause in ORDERLY else WARNING
@@ -411,8 +385,7 @@ class Roll:
     def _host_gone(self, place: str, cause: str, event: str = "host.left") -> None:
         host = self._hosts.pop(place)
         self._log_end(event, f"host {place}", cause, host=place)
-        if self._liveness:
-            self._liveness.forget(host.me)
+        self._witness.forget(host.me)
         for worker, creating in list(self._creating.items()):
             if creating.place == place:
                 self._not_created(worker, f"its host, {place}, is gone")

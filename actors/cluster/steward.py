@@ -15,12 +15,7 @@ import logging
 from datetime import timedelta
 from typing import Any
 
-from thespian.actors import (
-    ActorAddress,
-    ActorExitRequest,
-    ChildActorExited,
-    WakeupMessage,
-)
+from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
 from ...protocol.ids import WorkerId
 from ..base import lives, signals

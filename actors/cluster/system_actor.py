@@ -22,7 +22,7 @@ from ..wire.settings import Settings
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
-    from ...protocol.liveness import Liveness
+    from .witness import Witness
 
 
 class SystemActor(Actor):
@@ -67,9 +67,9 @@ class SystemActor(Actor):
         """Handle one message. May raise any error, which is logged."""
         raise NotImplementedError
 
-    def _heard(self, liveness: Liveness | None, beat: Heartbeat, sender: ActorAddress) -> None:
+    def _heard(self, witness: Witness, beat: Heartbeat, sender: ActorAddress) -> None:
         """Note the *beat* of an endpoint, and answer it if it wants that."""
-        if liveness and not liveness.heard(beat.me):
+        if not witness.heard(beat.me):
             self.send(sender, Died((beat.me,)))  # it was given up, and is back
         elif beat.answer:
             self.send(sender, Heard())

@@ -68,12 +68,7 @@ class Brief:
     # ---- the endpoint, in any thread
 
     def submit(
-        self,
-        pool: Pool,
-        kind: Hashable,
-        job: Callable[..., object],
-        *args: Any,
-        later: Later,
+        self, pool: Pool, kind: Hashable, job: Callable[..., object], *args: Any, later: Later
     ) -> None:
         """Run ``job(*args)`` as a job of *pool*; *later* wakes a thread of it, if need be."""
         with self._order:

@@ -7,14 +7,11 @@ The numbers start at 0 with the endpoint and only grow, except those with a *now
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from ...protocol.messages import Call, Create, Fetch, Invoke, Reply, Tell
-
-if TYPE_CHECKING:
-    pass
 
 _USER = frozenset({Call, Create, Fetch, Invoke, Reply, Tell})
 

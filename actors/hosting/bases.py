@@ -11,11 +11,9 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import secrets
-import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
@@ -23,22 +21,17 @@ from thespian.system.addressManager import CannotPickleAddress
 from thespian.system.messages.admin import PendingActor
 from thespian.system.transport import TransmitIntent
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
-from thespian.system.utilis import thesplog_control
 
 from ...features import knows_peers
 from ...protocol.errors import OverloadedError, SystemDownError
-from ..base import addresses, places, system_base
+from ..base import addresses, system_base
 from ..base.discreet import Discreet
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
 from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
 from ..base.tls import TLS
 from ..base.transport import Transport
-from . import directory
-from .events import JsonFormatter
-
-if TYPE_CHECKING:
-    pass
+from . import logs
 
 OBJECT = "(an object)"
 
@@ -83,14 +76,6 @@ LIFE = "farref life"
 """The capability with a random number of such a system. A host that joins again has its old address
 and a new number: so it is not mistaken for its earlier life."""
 CONVENTION = "Convention Address.IPv4"
-LOG_LEVEL = "FARREF_LOG"
-"""The environment variable for the lowest level at which actors' logs are shown."""
-LOG_FORMAT = "FARREF_LOG_FORMAT"
-"""The environment variable for the format: ``text`` or, for programs, ``json``."""
-FORMATTERS = {
-    "text": {"format": "%(levelname)s %(name)s: %(message)s"},
-    "json": {"()": JsonFormatter},
-}
 TRIES = 3
 """The number of free ports tried: another program may take one before the system's admin listens on
 it."""
@@ -119,14 +104,6 @@ class Reach(Discreet, frozen=True):
     def place(self) -> str:
         """The name of this host in the system."""
         return addresses.place(*self.seen)
-
-
-class NotThespian(logging.Filter):
-    """Lets through records that are not Thespian's own, and Thespian's errors."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Whether to show *record*."""
-        return record.levelno >= logging.ERROR or record.name.split(".")[0] != "Thespian"
 
 
 def default() -> str:
@@ -232,7 +209,7 @@ def _farref(
     made = system_base(
         name,
         capabilities=capabilities,
-        log_defs=_quiet_logging(),
+        log_defs=logs.quiet(),
         mode=mode,
         convention=leader or None,
         routes=routes,
@@ -250,13 +227,13 @@ def _reachable(
     """A stock Thespian system that is a member of a convention."""
     door = {"Admin Port": reach.port, CONVENTION: leader}
     mine = {**capabilities, **door, HOST: reach.place, CLEAR: True}
-    return _open(base, mine, log_definitions=_quiet_logging()), door
+    return _open(base, mine, log_definitions=logs.quiet()), door
 
 
 def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
     mine = {"Admin Port": addresses.free_port("127.0.0.1"), **capabilities}
     try:
-        made = _open(base, mine, log_definitions=_quiet_logging())
+        made = _open(base, mine, log_definitions=logs.quiet())
     except InvalidActorAddress:
         if tries == 1 or "Admin Port" in capabilities:
             raise
@@ -281,8 +258,8 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         if "tls" in more:
             more["tls"] = TLS(*more["tls"])
-        return _open(system_base(_short(name), log_defs=_quiet_logging(), mode="join", **more))
-    return _open(base, found, log_definitions=_quiet_logging())
+        return _open(system_base(_short(name), log_defs=logs.quiet(), mode="join", **more))
+    return _open(base, found, log_definitions=logs.quiet())
 
 
 def capabilities_of(actor: Any) -> dict[str, Any]:
@@ -371,51 +348,5 @@ def _short(name: str) -> str:
 def _open(
     base: Any, capabilities: dict[str, Any] | None = None, log_definitions: Any = None
 ) -> Any:
-    _hush_thespian()
+    logs.hush_thespian()
     return ActorSystem(base, capabilities or None, log_definitions, transientUnique=True)
-
-
-def _hush_thespian() -> None:
-    """Keep Thespian from writing its own log; if the user asked for one, put it in our folder."""
-    ours = directory.folder()
-    places.log_for_thespian(ours)
-    asked = {name for name in os.environ if name.startswith("THESPLOG_")}
-    if os.environ[places.THESPIAN_LOG] == str(places.thespian_log(ours)):
-        asked.remove(places.THESPIAN_LOG)
-    if not asked:
-        thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
-
-
-def _quiet_logging() -> dict[str, Any]:
-    """The logs of the actors go to this program's standard error, from WARNING on.
-
-    ``FARREF_LOG`` names another level. ``FARREF_LOG_FORMAT=json`` makes each record a line of JSON
-    with the attributes of `events`. Thespian's own records are shown from ERROR on, or from that
-    level if it is lower: its warnings are about conditions that farref handles, such as a peer that
-    has gone.
-    """
-    level = os.environ.get(LOG_LEVEL, "").upper() or "WARNING"
-    if level not in logging.getLevelNamesMapping():
-        names = ", ".join(logging.getLevelNamesMapping())
-        raise SystemDownError(f"{LOG_LEVEL}={level} is no logging level; give one of {names}")
-    form = os.environ.get(LOG_FORMAT, "").lower() or "text"
-    if form not in FORMATTERS:
-        raise SystemDownError(
-            f"{LOG_FORMAT}={form} is no log format; give one of {', '.join(FORMATTERS)}"
-        )
-    return {
-        "version": 1,
-        "disable_existing_loggers": False,
-        "formatters": {"farref": FORMATTERS[form]},
-        "handlers": {
-            "stderr": {
-                "class": "logging.StreamHandler",
-                "level": level,
-                "filters": [] if LOG_LEVEL in os.environ else ["thespian"],
-                "formatter": "farref",
-                "stream": sys.stderr,
-            }
-        },
-        "filters": {"thespian": {"()": NotThespian}},
-        "root": {"handlers": ["stderr"], "level": level},
-    }

@@ -27,12 +27,7 @@ PREFIX = "farref_"
 
 
 def tell(
-    log: logging.Logger,
-    level: int,
-    event: str,
-    text: str,
-    *args: object,
-    **about: WorkerId | str,
+    log: logging.Logger, level: int, event: str, text: str, *args: object, **about: WorkerId | str
 ) -> None:
     """Log *text* with *args*; *about*, without empty values, becomes the record's attributes."""
     extra = {"event": event}

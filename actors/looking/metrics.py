@@ -8,6 +8,7 @@ endpoint's name as `farref refs` writes it.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -30,8 +31,8 @@ class Metric:
     name: str
     """Without ``farref_`` and ``_total``."""
     help: str
-    read: Callable[[Counters], float | dict[str, int]]
-    """Its value, or its values by *label*."""
+    read: Callable[[Counters], float | dict[str, int]] | None = None
+    """Its value, or its values by *label*; by default the counter with its name."""
     label: str = ""
     grows: bool = False
     """It is a counter, not a gauge."""
@@ -44,80 +45,52 @@ class Metric:
 
     def samples(self, counters: Counters) -> Iterator[tuple[dict[str, str], float]]:
         """Its values, each with its own labels."""
-        value = self.read(counters)
+        value = self.read(counters) if self.read else getattr(counters, self.name)
         if isinstance(value, dict):
             yield from (({self.label: key}, each) for key, each in sorted(value.items()))
         else:
             yield {}, value
 
 
-ROLES = ("owner", "alias", "user", "borrower")
-
-
-def _references(counters: Counters) -> dict[str, int]:
-    return dict.fromkeys(ROLES, 0) | counters.references
-
-
+ROLES = dict.fromkeys(("owner", "alias", "user", "borrower"), 0)
+_total = partial(Metric, grows=True)
 METRICS = (
-    Metric("references", "References that exist now.", _references, "role"),
+    Metric(
+        "references", "References that exist now.", lambda c: ROLES | c.references, label="role"
+    ),
     Metric("loans_given", "Loans in its calls that are not answered now.", lambda c: c.lent),
     Metric("loans_taken", "Loans in the calls that wait or run here now.", lambda c: c.borrowed),
     Metric("calls_in_flight", "Requests that wait for an answer now.", lambda c: c.in_flight),
-    Metric("requests_served", "Requests that it began to serve.", lambda c: c.served, grows=True),
-    Metric("request_errors", "Requests that raised exceptions.", lambda c: c.errors, grows=True),
+    _total("requests_served", "Requests that it began to serve.", lambda c: c.served),
+    _total("request_errors", "Requests that raised exceptions.", lambda c: c.errors),
     Metric("pool_queue", "Requests that wait for a thread now.", lambda c: c.waiting),
     Metric("inbox_messages", "Messages that wait for the user's code now.", lambda c: c.inbox),
     Metric("backlog_messages", "Messages sent and not acknowledged now.", lambda c: c.backlog),
-    Metric("timers", "Wakeups that were asked for and have not come.", lambda c: c.timers),
-    Metric(
-        "messages_sent",
-        "Messages sent, by kind.",
-        lambda c: {**c.control, **c.user},
-        "kind",
-        grows=True,
+    Metric("timers", "Wakeups that were asked for and have not come."),
+    _total(
+        "messages_sent", "Messages sent, by kind.", lambda c: {**c.control, **c.user}, label="kind"
     ),
-    Metric(
-        "messages_received",
-        "Messages received, without repeated ones.",
-        lambda c: c.messages_received,
-        grows=True,
-    ),
-    Metric(
+    _total("messages_received", "Messages received, without repeated ones."),
+    _total(
         "payload_sent_bytes",
         "Bytes of the program's values sent, pickled.",
         lambda c: c.payload_bytes,
-        grows=True,
         unit="By",
     ),
-    Metric("searches", "Searches for garbage in rings.", lambda c: c.searches, grows=True),
-    Metric("collected", "Objects found to be such garbage.", lambda c: c.collected, grows=True),
+    _total("searches", "Searches for garbage in rings."),
+    _total("collected", "Objects found to be such garbage."),
     Metric(
         "search_pause_seconds",
         "The longest time for which such a search has held up messages, or all threads.",
         lambda c: c.pause,
         unit="s",
     ),
-    Metric("packets_sent", "Packets sent.", lambda c: c.packets_sent, grows=True),
-    Metric("packets_received", "Packets received.", lambda c: c.packets_received, grows=True),
-    Metric(
-        "retransmissions",
-        "Messages sent again, because no acknowledgement came in time.",
-        lambda c: c.retransmissions,
-        grows=True,
-    ),
-    Metric(
-        "duplicates",
-        "Messages that came a second time, and were dropped.",
-        lambda c: c.duplicates,
-        grows=True,
-    ),
-    Metric(
-        "refused",
-        "Messages that were malformed, or came from a stranger.",
-        lambda c: c.refused,
-        grows=True,
-    ),
-    Metric("deaths", "Endpoints that died without leaving.", lambda c: c.deaths, grows=True),
+    _total("packets_sent", "Packets sent."),
+    _total("packets_received", "Packets received."),
+    _total("retransmissions", "Messages sent again, because no acknowledgement came in time."),
+    _total("duplicates", "Messages that came a second time, and were dropped."),
+    _total("refused", "Messages that were malformed, or came from a stranger."),
+    _total("deaths", "Endpoints that died without leaving."),
 )
 
 

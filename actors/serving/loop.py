@@ -56,10 +56,7 @@ class Loop(Internal):
         self._loop = asyncio.new_event_loop()
         self._loop.set_task_factory(make_task)
         self._thread = threading.Thread(
-            target=self._run,
-            args=(self._loop, core),
-            name=f"farref loop {core.me}",
-            daemon=True,
+            target=self._run, args=(self._loop, core), name=f"farref loop {core.me}", daemon=True
         )
         self._thread.start()
 

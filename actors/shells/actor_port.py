@@ -16,13 +16,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import (
-    Actor,
-    ActorAddress,
-    ActorExitRequest,
-    ThespianWatch,
-    WakeupMessage,
-)
+from thespian.actors import Actor, ActorAddress, ActorExitRequest, ThespianWatch, WakeupMessage
 
 from ..base.bell import Bell
 from ..base.framing import Raw

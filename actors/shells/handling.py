@@ -12,13 +12,7 @@ import threading
 import types
 from typing import TYPE_CHECKING, Any
 
-from thespian.actors import (
-    Actor,
-    ActorAddress,
-    ActorSystemMessage,
-    PoisonMessage,
-    WakeupMessage,
-)
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage, WakeupMessage
 
 from ...protocol.errors import NoHandlerError
 from ...serialization.failures import Failure, details_of, text_of
@@ -118,11 +112,7 @@ class Handlers:
         return None
 
     async def _finish(
-        self,
-        handler: Box,
-        message: Any,
-        sender: ActorAddress,
-        descriptors: tuple[Descriptor, ...],
+        self, handler: Box, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
     ) -> None:
         endpoint = self.endpoint
         try:

@@ -16,7 +16,7 @@ import secrets
 import sys
 import time
 from multiprocessing.util import Finalize
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from thespian.actors import (
     Actor,
@@ -60,9 +60,6 @@ from .endpoint import Endpoint
 from .handling import Handlers
 from .plain import refuse_references
 from .ports import Alarm
-
-if TYPE_CHECKING:
-    pass
 
 log = logging.getLogger(__name__)
 

@@ -7,9 +7,7 @@ call wakes no thread (see `base.lead`). Any thread sends.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,8 +21,8 @@ from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
 from ..wire.parcels import unpack
-from .ports import Alarm, SelfRunning
-from .receiving import Receiver
+from .ports import Alarm
+from .receiving import OutsidePort
 
 if TYPE_CHECKING:
     import concurrent.futures
@@ -37,25 +35,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class OwnPort(Receiver, SelfRunning):
+class OwnPort(OutsidePort):
     """The port of a program on our own base."""
 
     def __init__(self, asys: Any) -> None:
-        super().__init__()
-        self._main = asys._systemBase
-        self._context = asys.private()
-        self._base = self._context.__enter__()._systemBase
+        super().__init__(asys)
         self._transport = self._base.transport
         self._loop = self._transport.loop
         self.send_raw = self._transport.send_raw
         self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
-        self._stopping = False
-        self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
-
-    def start(self) -> None:
-        """Begin to receive."""
-        self._thread.start()
 
     def serve(self, endpoint: Endpoint) -> None:
         self._loop.work(endpoint.core.brief)
@@ -72,11 +61,6 @@ class OwnPort(Receiver, SelfRunning):
             self._base._run_transport(0.2, txonly=True)
             self._context.__exit__(None, None, None)
 
-    def end(self) -> None:
-        """Stop listening. The actors are other processes and end themselves."""
-        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
-            self._main.transport.close()
-
     def post(self, address: ActorAddress, message: object) -> None:
         """Send. What the kernel does not take at once is written by the thread that runs."""
         if not self._transport.closed:
@@ -90,7 +74,8 @@ class OwnPort(Receiver, SelfRunning):
         if not isinstance(future, Future):
             return False
         future.leader = self._loop.lead_of
-        return self._loop.lead(partial(is_over, future), timeout)
+        led: bool = self._loop.lead(partial(is_over, future), timeout)
+        return led
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
@@ -102,9 +87,6 @@ class OwnPort(Receiver, SelfRunning):
                 return super().wait(future, timeout)
         with self._loop.beside():
             return super().wait(future, max(0.0, end - time.monotonic()))
-
-    def given_up(self) -> None:
-        """Do nothing: the program learns it from its next error."""
 
     def holds_back(self, address: ActorAddress) -> bool:
         return bases.holds_back(self._transport, address)

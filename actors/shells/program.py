@@ -29,8 +29,7 @@ from ..base.bell import Bell
 from ..hosting import bases, simple
 from ..wire.messages import Envelope
 from .own_port import OwnPort
-from .ports import SelfRunning
-from .receiving import Receiver
+from .receiving import OutsidePort, Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,22 +41,13 @@ IDLE = 1.0
 """The longest sleep of the pump, in seconds."""
 
 
-class PumpPort(Receiver, SelfRunning):
+class PumpPort(OutsidePort):
     """The port of a program on one of Thespian's multi-process bases."""
 
     def __init__(self, asys: Any) -> None:
-        super().__init__()
-        self._main = asys._systemBase
-        self._context = asys.private()
-        self._base = self._context.__enter__()._systemBase
+        super().__init__(asys)
         self._bell = Bell()
         self._left: deque[tuple[ActorAddress, object]] = deque()
-        self._stopping = False
-        self._thread = threading.Thread(target=self._pump, name="farref pump", daemon=True)
-
-    def start(self) -> None:
-        """Begin to receive."""
-        self._thread.start()
 
     def stop(self) -> None:
         """Send the remaining messages, then receive no more."""
@@ -65,11 +55,6 @@ class PumpPort(Receiver, SelfRunning):
         self._bell.ring()
         self._thread.join(5)
         self._context.__exit__(None, None, None)
-
-    def end(self) -> None:
-        """Stop listening. The actors are other processes and end themselves."""
-        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
-            self._main.transport.close()
 
     def post(self, address: ActorAddress, message: object) -> None:
         if not isinstance(message, Envelope):
@@ -80,16 +65,10 @@ class PumpPort(Receiver, SelfRunning):
     def wake(self) -> None:
         self._bell.ring()
 
-    def given_up(self) -> None:
-        """Do nothing: the program learns it from its next error."""
-
-    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - the base cannot tell
-        return False
-
     def largest(self) -> int:
         return bases.largest(self._base.transport)
 
-    def _pump(self) -> None:
+    def _run(self) -> None:
         due = time.monotonic()
         while not self._stopping:
             try:
@@ -130,13 +109,6 @@ class PumpPort(Receiver, SelfRunning):
         while self._left:
             address, message = self._left.popleft()
             self._base._tx_to_actor(address, message)
-
-
-def port_of(asys: Any) -> OwnPort | PumpPort | CallInPort:
-    """The port that fits the base of *asys*."""
-    if isinstance(asys._systemBase, SimpleBase):
-        return CallInPort(asys)
-    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)
 
 
 class CallInPort(Receiver):
@@ -198,12 +170,6 @@ class CallInPort(Receiver):
             raise queue.Empty
         return got[0]
 
-    def given_up(self) -> None:
-        """Do nothing: the program learns it from its next error."""
-
-    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - nothing is in between
-        return False
-
     def largest(self) -> int:
         """No limit of a transport: nothing is copied."""
         return bases.largest(None)
@@ -236,3 +202,13 @@ class CallInPort(Receiver):
                     self.endpoint.tick()
         finally:
             self._pumping.release()
+
+
+ProgramPort = OwnPort | PumpPort | CallInPort
+
+
+def port_of(asys: Any) -> ProgramPort:
+    """The port that fits the base of *asys*."""
+    if isinstance(asys._systemBase, SimpleBase):
+        return CallInPort(asys)
+    return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
+import threading
 from typing import TYPE_CHECKING, Any
 
 from ..core import port
 from ..hosting import versions
 from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, LeaveSystem, Serving, check_wire
 from .inbox import ProgramInbox
+from .ports import SelfRunning
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
 
     from .endpoint import Endpoint
 
@@ -40,6 +45,12 @@ class Receiver(port.Port):
 
     def timers(self) -> int:
         return 0
+
+    def given_up(self) -> None:
+        """Do nothing: the program learns it from its next error."""
+
+    def holds_back(self, address: ActorAddress) -> bool:  # noqa: ARG002 - most bases cannot tell
+        return False
 
     def begin(self, message: Any, again: Callable[[], object]) -> None:
         """Take *message* while there is no endpoint, or keep *again* to take it later.
@@ -83,3 +94,28 @@ class Receiver(port.Port):
             endpoint.take(message)
         elif not isinstance(message, TO_SHELLS):
             self.inbox.put(message)
+
+
+class OutsidePort(Receiver, SelfRunning):
+    """The common part where the actors are other processes: a background thread receives."""
+
+    def __init__(self, asys: Any) -> None:
+        super().__init__()
+        self._main = asys._systemBase
+        self._context = asys.private()
+        self._base = self._context.__enter__()._systemBase
+        self._stopping = False
+        self._thread = threading.Thread(target=self._run, name="farref pump", daemon=True)
+
+    def start(self) -> None:
+        """Begin to receive."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop listening. The actors are other processes and end themselves."""
+        with contextlib.suppress(Exception):  # Thespian's shutdown may have closed it
+            self._main.transport.close()
+
+    def _run(self) -> None:
+        """Receive until the port stops."""
+        raise NotImplementedError

@@ -232,7 +232,11 @@ class PackerWithSpans(Packer):
 
 
 class CallsWithSpans(Calls):
-    """Makes a span for each request of one endpoint."""
+    """Makes a span for each request of one endpoint.
+
+    *waits* is without effect here: the span's block ends when the request has left, and then the
+    thread waits as for any future.
+    """
 
     future = FutureWithSpan
 
@@ -247,13 +251,25 @@ class CallsWithSpans(Calls):
             return super().remote_method(rref, what)
 
     def call(
-        self, to: WorkerInfo, what: Invocation, timeout: float | None, chain: Chain
+        self,
+        to: WorkerInfo,
+        what: Invocation,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        waits: bool = False,  # noqa: ARG002 - see above
     ) -> Future[Any]:
         with self._span(method_of(what[0]), "call", to):
             return super().call(to, what, timeout, chain)
 
     def invoke(
-        self, rref: RRefId, what: Invocation, timeout: float | None, chain: Chain
+        self,
+        rref: RRefId,
+        what: Invocation,
+        timeout: float | None,
+        chain: Chain,
+        *,
+        waits: bool = False,  # noqa: ARG002 - see above
     ) -> Future[Any]:
         with self._span(method_of(what[0]), "invoke", self._owner(rref), rref):
             return super().invoke(rref, what, timeout, chain)
@@ -267,6 +283,7 @@ class CallsWithSpans(Calls):
         copy: bool = True,
         direct: bool = False,
         follow: bool = True,
+        waits: bool = False,  # noqa: ARG002 - see above
     ) -> Future[Any]:
         """No span for a wait for the value, which is a fetch without *copy*."""
         ask = super().fetch

@@ -37,7 +37,8 @@ if TYPE_CHECKING:
 _put = msgspec.structs.force_setattr
 _new = tuple.__new__
 """Makes a row without the Python function in between that a named tuple has."""
-_NO_MORE, _NOR_THIS = [[], [], []], [False, None, []]
+_NO_MORE: list[object] = [[], [], []]
+_NOR_THIS: list[object] = [False, None, []]
 """The fields of a payload that only bytes and a tag make: all others are empty."""
 SMALL = 1 << 17
 """A payload of at most this many bytes gets no place of its own in the message: copying it a few

@@ -158,7 +158,7 @@ class Driver(Actor):
                 self.send(child, ActorExitRequest())
 
 
-class Raw(Peer):
+class RawPeer(Peer):
     """A driver and two partners, on one base."""
 
     WORKS: tuple[str, ...] = (
@@ -207,7 +207,7 @@ class Raw(Peer):
         return seconds
 
 
-class Least(Raw):
+class Least(RawPeer):
     """The least possible call."""
 
     WORKS = ("call",)

@@ -34,11 +34,7 @@ from typing import NamedTuple, assert_never
 import msgspec
 from msgspec.structs import replace
 
-from ..errors import (
-    RendezvousClosedError,
-    RendezvousGracefulExitError,
-    RendezvousStateError,
-)
+from ..errors import RendezvousClosedError, RendezvousGracefulExitError, RendezvousStateError
 from ..ids import WorkerId
 from .commands import Beat, Close, Command, Finish, Join, Leave
 from .limits import RoundLimits
@@ -249,11 +245,7 @@ class State(msgspec.Struct, frozen=True):
         state = self
         if state.complete and not state.participants:  # exclusivity: not a moment sooner
             state = replace(
-                state,
-                round=state.round + 1,
-                complete=False,
-                participants=state.waiting,
-                waiting={},
+                state, round=state.round + 1, complete=False, participants=state.waiting, waiting={}
             )
         state = state._filled()
         if len(state.participants) >= state.limits.max_nodes and not state.complete:

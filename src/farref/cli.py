@@ -44,15 +44,8 @@ def main(
     """Remote references for Thespian actors."""
 
 
-app.command()(demo)
-app.command()(down)
-app.command()(gc)
-app.command()(join)
-app.command()(key)
-app.command()(metrics)
-app.command()(ps)
-app.command()(refs)
-app.command()(rendezvous)
+for _command in (demo, down, gc, join, key, metrics, ps, refs, rendezvous):
+    app.command()(_command)
 # Behind the program's name, options are the program's.
 app.command(context_settings={"allow_interspersed_args": False})(run)
 app.command()(trace)

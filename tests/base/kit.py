@@ -147,7 +147,7 @@ class Stuck(Actor):
             time.sleep(3600)
 
 
-class Collector(Actor):
+class Hoarder(Actor):
     """Keeps its messages until asked for them; counts the handlers that returned."""
 
     def __init__(self) -> None:
@@ -177,7 +177,7 @@ class Collector(Actor):
                 time.sleep(self.delay)
 
 
-class Sender(Actor):
+class Flooder(Actor):
     """Sends numbers to another actor: ``(target, count, size)``, then answers ``"sent"``."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:

@@ -31,13 +31,13 @@ from farref.actors.base.timers import Timers
 
 from .kit import (
     PATIENCE,
-    Collector,
     Duelist,
     Echo,
+    Flooder,
     Fragile,
+    Hoarder,
     Introducer,
     Parent,
-    Sender,
     Sizer,
     Waker,
     Watcher,
@@ -112,9 +112,9 @@ def test_watches(system: ActorSystem) -> None:
 
 
 def test_dead_letters_come_in_order(system: ActorSystem) -> None:
-    handler = system.createActor(Collector)
+    handler = system.createActor(Hoarder)
     assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
-    victim = system.createActor(Collector)
+    victim = system.createActor(Hoarder)
     system.tell(victim, ("die at", 0))
     for number in range(1, 200):
         system.tell(victim, number)
@@ -124,10 +124,10 @@ def test_dead_letters_come_in_order(system: ActorSystem) -> None:
 
 
 def test_what_was_handled_and_acknowledged_is_no_dead_letter(system: ActorSystem) -> None:
-    handler = system.createActor(Collector)
+    handler = system.createActor(Hoarder)
     assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
-    victim = system.createActor(Collector)
-    sender = system.createActor(Sender)
+    victim = system.createActor(Hoarder)
+    sender = system.createActor(Flooder)
     assert system.ask(sender, (victim, 1000, ""), PATIENCE) == "sent"
     eventually(lambda: len(system.ask(victim, "report", PATIENCE)) == 1000)
     pid = system.ask(victim, "pid", PATIENCE)
@@ -146,7 +146,7 @@ def test_order_when_both_flood_each_other(system: ActorSystem) -> None:
 
 
 def test_a_message_that_waits_for_an_address_keeps_its_place(system: ActorSystem) -> None:
-    collector = system.createActor(Collector)
+    collector = system.createActor(Hoarder)
     introducer = system.createActor(Introducer)
     system.ask(introducer, collector, PATIENCE)
     eventually(lambda: len(system.ask(collector, "report", PATIENCE)) >= 6)
@@ -170,7 +170,7 @@ def test_a_message_that_cannot_be_pickled_is_an_error_of_the_sender(system: Acto
 
 
 def test_a_handler_that_raises_poisons(system: ActorSystem) -> None:
-    sender = system.createActor(Sender)
+    sender = system.createActor(Flooder)
     answer = system.ask(sender, (1, 2), PATIENCE)  # not three values
     assert isinstance(answer, PoisonMessage)
 

@@ -12,7 +12,7 @@ from thespian.actors import ActorSystem, PoisonMessage
 from farref.actors.base import Limits, PeerStalled
 
 from ..stopping import stop
-from .kit import PATIENCE, Collector, Duelist, Echo, Sender, eventually, running
+from .kit import PATIENCE, Duelist, Echo, Flooder, Hoarder, eventually, running
 
 pytestmark = pytest.mark.processes
 
@@ -35,9 +35,9 @@ def test_two_that_flood_each_other_from_their_handlers_both_finish() -> None:
 
 def test_a_sender_waits_for_a_slow_receiver_and_nothing_is_lost() -> None:
     with running(limits=SMALL) as system:
-        slow = system.createActor(Collector)
+        slow = system.createActor(Hoarder)
         system.tell(slow, ("delay", 0.001))
-        sender = system.createActor(Sender)
+        sender = system.createActor(Flooder)
         assert system.ask(sender, (slow, 1_500, "x" * 1_000), 2 * PATIENCE) == "sent"
         eventually(lambda: len(system.ask(slow, "report", PATIENCE)) == 1_500)
         got = system.ask(slow, "report", PATIENCE)
@@ -51,7 +51,7 @@ def test_a_stopped_receiver_stalls_its_sender_with_an_error() -> None:
         pid = system.ask(victim, "pid", PATIENCE)
         stop(pid)
         try:
-            sender = system.createActor(Sender)
+            sender = system.createActor(Flooder)
             # The handler is run again after the error, stalls again, and is poisoned.
             answer = system.ask(sender, (victim, 10_000, "x" * 10_000), PATIENCE)
             assert isinstance(answer, PoisonMessage)
@@ -84,8 +84,8 @@ def test_a_large_message_does_not_stall_small_ones() -> None:
 
 def test_a_flood_does_not_starve_another_peer() -> None:
     with running() as system:
-        target = system.createActor(Collector)
-        flooder = system.createActor(Sender)
+        target = system.createActor(Hoarder)
+        flooder = system.createActor(Flooder)
         with system.private() as flooding, system.private() as polite:
 
             def come() -> int:
@@ -104,7 +104,7 @@ def test_a_flood_does_not_starve_another_peer() -> None:
 def test_many_more_messages_than_the_limits_to_one_that_never_listens(
     shared_system: ActorSystem,
 ) -> None:
-    echo = shared_system.createActor(Collector)
+    echo = shared_system.createActor(Hoarder)
     for number in range(20_000):
         shared_system.tell(echo, number)
     got = shared_system.ask(echo, "report", PATIENCE)

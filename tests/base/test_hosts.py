@@ -12,11 +12,11 @@ from thespian.actors import ActorExitRequest, ActorSystem
 from .kit import (
     KEY,
     PATIENCE,
-    Collector,
     Duelist,
     Echo,
+    Flooder,
+    Hoarder,
     OnHostB,
-    Sender,
     eventually,
     free_port,
     running,
@@ -80,10 +80,10 @@ def test_order_across_hosts_in_both_directions(hosts: tuple[ActorSystem, ActorSy
 def test_dead_letters_across_hosts(hosts: tuple[ActorSystem, ActorSystem]) -> None:
     a, b = hosts
     with a.private() as here, b.private() as there:
-        handler = here.createActor(Collector)
+        handler = here.createActor(Hoarder)
         assert here.ask(handler, "collect dead letters", PATIENCE) == "ok"
         victim = there.createActor(Echo)
-        sender = here.createActor(Sender)
+        sender = here.createActor(Flooder)
         assert there.ask(victim, "there", PATIENCE) == "there"
         there.tell(victim, ActorExitRequest())
         eventually(lambda: there.ask(victim, "gone?", 0.5) is None)

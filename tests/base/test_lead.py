@@ -27,7 +27,7 @@ A_WHILE = 0.05
 """Seconds: many times as long as the resident leaves the lead to others."""
 
 
-class Endpoint:
+class Residence:
     """A transport with a resident; it records the messages and threads of its handler."""
 
     def __init__(self, system: ActorSystem, context: Any) -> None:
@@ -66,16 +66,16 @@ class Endpoint:
 
 
 @pytest.fixture
-def here() -> Iterator[Endpoint]:
+def here() -> Iterator[Residence]:
     with running() as system, system.private() as context:
-        endpoint = Endpoint(system, context)
+        endpoint = Residence(system, context)
         yield endpoint
         endpoint.transport.abort_run()
         endpoint.resident.join(PATIENCE)
         assert not endpoint.resident.is_alive()
 
 
-def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
+def while_led(here: Residence, work: Callable[[], object]) -> threading.Thread:
     """Have another thread do *work*, once the calling one leads."""
     guest = threading.get_ident()
 
@@ -88,7 +88,7 @@ def while_led(here: Endpoint, work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
+def test_a_guest_is_given_what_it_waits_for(here: Residence) -> None:
     here.tell("before")
     assert here.by("before") == here.resident.ident
     telling = while_led(here, lambda: here.tell("for the guest"))
@@ -99,13 +99,13 @@ def test_a_guest_is_given_what_it_waits_for(here: Endpoint) -> None:
     assert here.by("after") == here.resident.ident
 
 
-def test_a_guest_that_waits_in_vain(here: Endpoint) -> None:
+def test_a_guest_that_waits_in_vain(here: Residence) -> None:
     assert not here.loop.lead(lambda: False, A_WHILE)
     here.tell("after")
     assert here.by("after") == here.resident.ident
 
 
-def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
+def test_a_guest_looks_when_it_is_told_to(here: Residence) -> None:
     done = threading.Event()
 
     def finish() -> None:
@@ -117,7 +117,7 @@ def test_a_guest_looks_when_it_is_told_to(here: Endpoint) -> None:
     finishing.join()
 
 
-def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Endpoint) -> None:
+def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Residence) -> None:
     by: list[int] = []
     here.loop.nudge()  # before anybody takes turns: it counts, too
     here.loop.take_turns(lambda: by.append(threading.get_ident()))
@@ -131,7 +131,7 @@ def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Endpoint) -> Non
 
 
 def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_sleep(
-    here: Endpoint,
+    here: Residence,
 ) -> None:
     """A finalizer may run anywhere in it."""
     by: list[int] = []
@@ -151,7 +151,7 @@ def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_slee
     assert time.monotonic() < end, "it slept until its wait was over"
 
 
-def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
+def test_a_second_guest_waits_beside_the_first(here: Residence) -> None:
     first, second = threading.Event(), threading.Event()
     results: list[bool] = []
     here.handle = lambda message: (first if message == 1 else second).set()
@@ -174,7 +174,7 @@ def test_a_second_guest_waits_beside_the_first(here: Endpoint) -> None:
         assert not here.loop.lead(first.is_set, PATIENCE)  # it would leave the other alone
 
 
-def test_many_threads_wait_at_once(here: Endpoint) -> None:
+def test_many_threads_wait_at_once(here: Residence) -> None:
     """Each waiting thread gets its message: the lead passes from thread to thread."""
     came: dict[Any, threading.Event] = {
         (n, k): threading.Event() for n in range(6) for k in range(99)
@@ -200,7 +200,7 @@ def test_many_threads_wait_at_once(here: Endpoint) -> None:
     assert not any(each.is_alive() for each in threads)
 
 
-def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
+def test_the_end_comes_while_a_guest_leads(here: Residence) -> None:
     telling = while_led(here, lambda: here.tell("the end"))
     assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
@@ -210,7 +210,7 @@ def test_the_end_comes_while_a_guest_leads(here: Endpoint) -> None:
     assert not here.loop.lead(lambda: True, PATIENCE)  # no resident is left to lead for
 
 
-def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
+def test_the_run_is_aborted_while_a_guest_leads(here: Residence) -> None:
     aborting = while_led(here, here.transport.abort_run)
     assert not here.loop.lead(lambda: False, PATIENCE)
     aborting.join()
@@ -218,7 +218,7 @@ def test_the_run_is_aborted_while_a_guest_leads(here: Endpoint) -> None:
     assert not here.resident.is_alive()
 
 
-def test_what_a_handler_raises_is_the_residents(here: Endpoint) -> None:
+def test_what_a_handler_raises_is_the_residents(here: Residence) -> None:
     def fail(_: object) -> None:
         raise ValueError("a handler of ours")
 
@@ -230,7 +230,7 @@ def test_what_a_handler_raises_is_the_residents(here: Endpoint) -> None:
     assert [str(each) for each in here.returned] == ["a handler of ours"]
 
 
-def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
+def test_an_interrupt_of_a_guest_is_its_own(here: Residence) -> None:
     def interrupt(message: object) -> None:
         if message == "interrupt":
             raise KeyboardInterrupt
@@ -244,7 +244,7 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Endpoint) -> None:
     assert here.by("after") == here.resident.ident
 
 
-def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None:
+def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Residence) -> None:
     """A handler without room on its stack fails, and loses its message."""
 
     def dive(levels: int) -> bool:
@@ -256,7 +256,7 @@ def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Endpoint) -> None
 
 
 def test_what_a_finalizer_sends_just_before_the_sleep(
-    here: Endpoint, monkeypatch: pytest.MonkeyPatch
+    here: Residence, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
@@ -335,7 +335,7 @@ def stuck() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+def jobs(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may wake late
     made = Jobs()
     here.handle = lambda message: made.offered.append(message) if callable(message) else None
@@ -343,7 +343,7 @@ def jobs(here: Endpoint, monkeypatch: pytest.MonkeyPatch) -> Jobs:
     return made
 
 
-class Brief:
+class ShortWork:
     """A message that leaves short work."""
 
     def __call__(self) -> None: ...
@@ -359,11 +359,11 @@ class Long:
 
 
 def test_the_aide_receives_and_does_the_work(
-    here: Endpoint, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lead, "PATIENCE", PATIENCE)  # however late it wakes
     for count in range(1, 20):
-        here.tell(Brief())
+        here.tell(ShortWork())
         eventually(lambda: len(jobs.done) == count)  # noqa: B023 (asked in this turn only)
     assert len(set(jobs.done)) == 1
     assert jobs.done[0] not in {here.resident.ident, threading.get_ident()}
@@ -372,21 +372,21 @@ def test_the_aide_receives_and_does_the_work(
 
 
 def test_the_resident_leads_a_process_at_rest(
-    here: Endpoint, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lead, "PATIENCE", 0.01)
     monkeypatch.setattr(lead, "NAP", 0.05)
-    here.tell(Brief())
+    here.tell(ShortWork())
     eventually(lambda: len(jobs.done) == 1)
     eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
     here.tell("after")
     assert here.by("after") == here.resident.ident
-    here.tell(Brief())  # the aide can be called again
+    here.tell(ShortWork())  # the aide can be called again
     eventually(lambda: len(jobs.done) == 2)
     assert len(set(jobs.done)) == 1
 
 
-def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
+def test_long_work_holds_up_no_message(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         here.tell(Long())
@@ -394,26 +394,26 @@ def test_long_work_holds_up_no_message(here: Endpoint, jobs: Jobs) -> None:
         for number in range(5):
             here.tell(number)
             assert here.by(number) == here.resident.ident
-        here.tell(Brief())  # other threads do this one
+        here.tell(ShortWork())  # other threads do this one
         eventually(lambda: jobs.dispersed == 1)
         assert not jobs.done
     eventually(lambda: len(jobs.done) == 1)
 
     def free_again() -> bool:
-        here.tell(Brief())  # other threads do it if the aide wakes late
+        here.tell(ShortWork())  # other threads do it if the aide wakes late
         return len(jobs.done) > 1
 
     eventually(free_again)
 
 
-def test_work_that_came_with_long_work_is_done_by_others(here: Endpoint, jobs: Jobs) -> None:
+def test_work_that_came_with_long_work_is_done_by_others(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         both = threading.Event()
 
         def leave(message: Any) -> None:
             jobs.offered.append(message)
-            jobs.offered.append(Brief())
+            jobs.offered.append(ShortWork())
             both.set()
 
         here.handle = leave
@@ -422,22 +422,22 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Endpoint, jobs: J
         assert not jobs.done
 
 
-def test_work_while_a_guest_leads_is_done_by_others(here: Endpoint, jobs: Jobs) -> None:
-    telling = while_led(here, lambda: here.tell(Brief()))
+def test_work_while_a_guest_leads_is_done_by_others(here: Residence, jobs: Jobs) -> None:
+    telling = while_led(here, lambda: here.tell(ShortWork()))
     assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
     telling.join()
 
 
-def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Endpoint, jobs: Jobs) -> None:
+def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Residence, jobs: Jobs) -> None:
     for turn in range(5):
-        here.tell(Brief())  # other threads do it if the aide wakes late
+        here.tell(ShortWork())  # other threads do it if the aide wakes late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         here.tell(turn)
         assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
 
 
-def test_the_end_comes_while_work_goes_on(here: Endpoint, jobs: Jobs) -> None:
+def test_the_end_comes_while_work_goes_on(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         here.tell(Long())
@@ -447,7 +447,7 @@ def test_the_end_comes_while_work_goes_on(here: Endpoint, jobs: Jobs) -> None:
         assert not here.resident.is_alive()
 
 
-def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
+def test_the_aide_waits_within_work(here: Residence, jobs: Jobs) -> None:
     """A function waits for a message, and another message brings new work before that."""
     inner: list[bool] = []
 
@@ -459,7 +459,7 @@ def test_the_aide_waits_within_work(here: Endpoint, jobs: Jobs) -> None:
     here.handle = lambda message: (
         jobs.offered.append(waiting)
         if message == "wait"
-        else jobs.offered.append(Brief())
+        else jobs.offered.append(ShortWork())
         if message == "work"
         else None
     )

@@ -168,9 +168,9 @@ def test_a_wakeup_asked_for_by_a_thread_comes_to_the_main_thread(system: ActorSy
 def test_dead_letters_of_a_teller_without_listener(system: ActorSystem) -> None:
     from thespian.actors import ActorExitRequest
 
-    from .kit import Collector, eventually
+    from .kit import Hoarder, eventually
 
-    handler = system.createActor(Collector)
+    handler = system.createActor(Hoarder)
     assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
     victim = system.createActor(Echo)
     system.tell(victim, ActorExitRequest())

@@ -259,7 +259,7 @@ def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyP
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
-    part = growth.Part("references held", "references", dropping=1e-5)
+    part = growth.Growth("references held", "references", dropping=1e-5)
     part.step(1_000, {"a share": 2e-4}, {"at the owner": 1_500.0})
     lines = page.scale({"machine": machine(), "parts": [asdict(part)]}).splitlines()
     assert "| references held | a share | bytes: at the owner |" in lines

@@ -32,18 +32,18 @@ FARREF = [sys.executable, "-m", "farref"]
 
 
 @dataclass(frozen=True)
-class Run:
+class Finished:
     returncode: int
     stdout: str
     stderr: str
 
 
-def farref(*arguments: str) -> Run:
+def farref(*arguments: str) -> Finished:
     """Run the command in this process; every exception except an exit is raised."""
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "100"}, prog_name="farref")
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
-    return Run(result.exit_code, result.stdout, result.stderr)
+    return Finished(result.exit_code, result.stdout, result.stderr)
 
 
 def piped(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:

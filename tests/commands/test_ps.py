@@ -19,7 +19,7 @@ from farref.actors.hosting import directory
 
 from ..actors.scripts import started
 from ..base.kit import free_port
-from .test_cli import FARREF, Run, piped
+from .test_cli import FARREF, Finished, piped
 from .test_cli import farref as run
 
 if TYPE_CHECKING:
@@ -47,12 +47,12 @@ def listed() -> list[dict[str, object]]:
 
 
 def test_without_a_system_there_is_nothing_to_list_or_end(own_folder: Path) -> None:
-    assert run("ps") == Run(0, "no system of yours runs on this machine\n", "")
+    assert run("ps") == Finished(0, "no system of yours runs on this machine\n", "")
     assert listed() == []
-    assert run("down") == Run(1, "", "farref down: name one of your running systems: none\n")
+    assert run("down") == Finished(1, "", "farref down: name one of your running systems: none\n")
     nothing = "farref down: no system named 'x' runs; your running systems: none\n"
-    assert run("down", "x") == Run(1, "", nothing)
-    assert run("down", "--all") == Run(0, "", "")
+    assert run("down", "x") == Finished(1, "", nothing)
+    assert run("down", "--all") == Finished(0, "", "")
     assert run("down", "x", "--all").returncode == 2
 
 
@@ -81,7 +81,7 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
             assert "\x1b[3" not in table
             assert f"127.0.0.3 joined 127.0.0.2:{port}" in table
 
-            assert run("down", "mine") == Run(0, "mine has ended\n", "")
+            assert run("down", "mine") == Finished(0, "mine has ended\n", "")
             out, err = program.communicate(timeout=30)
             assert (program.returncode, err) == (0, "")
             assert out == "FarrefError\n"
@@ -114,9 +114,9 @@ def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Pat
 
 QUICK = """
 import sys
-from farref.actors.api import system
+from farref.actors.api import stay
 
-system.START_PATIENCE = 0.5
+stay.START_PATIENCE = 0.5
 from farref.cli import app
 app()
 """

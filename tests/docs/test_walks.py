@@ -1,14 +1,17 @@
-"""CONTRIBUTING's two walks through the code: every hop of theirs comes, in their order."""
+"""CONTRIBUTING's walks through the code: every hop of theirs comes, in their order."""
 
 from __future__ import annotations
 
 import re
 import sys
 import threading
+import time
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from thespian.actors import ActorExitRequest
 
 import farref
 from farref import System
@@ -47,6 +50,24 @@ def fork() -> None:
     kept.clear()
 
 
+class Thing:
+    freed = threading.Event()
+
+    def __init__(self) -> None:
+        weakref.finalize(self, self.freed.set)
+
+
+def death() -> None:
+    farref.rpc_sync("C", keep, (farref.remote("B", Thing),))
+    (system,) = System.running()
+    system.tell("C", ActorExitRequest())
+    end = time.monotonic() + 20
+    while not Thing.freed.is_set():
+        system.workers()  # the actors run during such calls
+        assert time.monotonic() < end
+    kept.clear()
+
+
 @pytest.fixture
 def calls() -> Iterator[list[tuple[str, str]]]:
     """Every function of farref that any thread calls; all endpoints are in this process."""
@@ -59,7 +80,7 @@ def calls() -> Iterator[list[tuple[str, str]]]:
 
     threading.setprofile(note)
     try:
-        with System("simpleSystemBase", sharing="fork", timeout=30) as system:
+        with System("simpleSystemBase", sharing="fork", timeout=30, orphan_grace=0.1) as system:
             system.worker("B"), system.worker("C")
             sys.setprofile(note)
             yield seen
@@ -69,12 +90,12 @@ def calls() -> Iterator[list[tuple[str, str]]]:
         threading.setprofile(None)
 
 
-@pytest.mark.parametrize(("number", "work"), [(0, call), (1, fork)], ids=["call", "fork"])
+@pytest.mark.parametrize(("number", "work"), list(enumerate((call, fork, death))))
 def test_every_hop_of_a_walk_comes_in_its_order(
     number: int, work: Any, calls: list[tuple[str, str]]
 ) -> None:
     hops = walks()[number]
-    assert len(walks()) == 2
+    assert len(walks()) == 3
     calls.clear()
     work()
     later = iter(list(calls))

@@ -89,7 +89,7 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         for use in uses:
             with pytest.raises(SystemDownError, match=str(killed)):
                 use()
-        session = system._session
+        session = system._stay.session
         if victim == "the registrar":  # the admin and the framework's logger are left
             assert until(system, lambda: len(processes.members(session)) <= 2)
             if not BASES[base].own:  # on ours the workers end with their parent, at once

@@ -47,7 +47,7 @@ class Counter(RefActor):
         self.send(sender, self.got)
 
 
-class Tally:
+class Adder:
     """An object behind a reference: methods run one at a time, in the order of each caller."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
 
 
 def test_each_message_takes_effect_once_and_in_order(system: System) -> None:
-    actor, ref, tally = system.create(Counter), RRef([1]), farref.remote("B", Tally)
+    actor, ref, tally = system.create(Counter), RRef([1]), farref.remote("B", Adder)
     for number in range(40):
         system.tell(actor, (number, ref))
     adding = [tally.rpc_async().add("program", number) for number in range(40)]
@@ -131,7 +131,7 @@ def test_each_message_takes_effect_once_and_in_order(system: System) -> None:
         assert [number for who, number in added if who == name] == list(range(40))
 
 
-def add_many(tally: RRef[Tally], number: int) -> None:
+def add_many(tally: RRef[Adder], number: int) -> None:
     for future in [tally.rpc_async().add("D", n) for n in range(number)]:
         future.result()
 

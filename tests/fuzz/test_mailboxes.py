@@ -53,7 +53,7 @@ from ..bases import LINKS
 from ..hosts.test_ways_in import JOINED
 from .cases import JUNK, cases, damaged
 from .test_packets import as_bytes
-from .test_protocol import Maker
+from .test_protocol import MessageMaker
 from .wrong import wrong
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
     }
 
 
-def packet(rng: random.Random, make: Maker, other: Other) -> bytes:
+def packet(rng: random.Random, make: MessageMaker, other: Other) -> bytes:
     """A packet as it travels: right, with a wrong field, or with damaged bytes."""
     first = rng.choice((0, 0, 0, 0, 1, WINDOW - 1, WINDOW, 10**9, 1 << 63))
     expects = rng.choice((0, 0, 0, 0, 1, 10**9))
@@ -132,7 +132,7 @@ class Hostile:
 
     def message(self, rng: random.Random, number: int) -> Any:
         evil = self.stranger(number)
-        make = Maker(rng, ids(evil, self.to.id))
+        make = MessageMaker(rng, ids(evil, self.to.id))
         me = WorkerInfo(evil, self.lair)
         pool = [evil, me, *make.ids[RRefId]]
         envelope = Envelope(

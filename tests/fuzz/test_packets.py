@@ -19,7 +19,7 @@ from farref.protocol.messages import KINDS, Cargo, Message, Tell, check_message
 from farref.protocol.packets import Malformed, decode, encode
 
 from .cases import ONLY, cases, damaged
-from .test_protocol import Maker
+from .test_protocol import MessageMaker
 from .wrong import wrong
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def bare(message: Message) -> Message:
     return msgspec.structs.replace(message, cargo=without)
 
 
-def messages(make: Maker) -> tuple[Message, ...]:
+def messages(make: MessageMaker) -> tuple[Message, ...]:
     return tuple(make.message() for _ in range(make.rng.randint(1, 5)))
 
 
@@ -71,7 +71,7 @@ def test_packets() -> None:
     kinds: set[type] = set()
     for case in cases("packets"):
         with case as rng:
-            right = messages(Maker(rng, IDS))
+            right = messages(MessageMaker(rng, IDS))
             kinds.update(map(type, right))
             there = Packet(rng.choice(NUMBERS), right, rng.choice(NUMBERS))
             assert decode(*encode(there)) == there
@@ -93,7 +93,7 @@ def test_packets() -> None:
 
 
 def test_a_wrong_message_takes_no_other_with_it() -> None:
-    make = Maker(random.Random(1), IDS)
+    make = MessageMaker(random.Random(1), IDS)
     for _ in range(200):
         before, after = messages(make), messages(make)
         told = Tell(cargo=Cargo(payload=b"mine"))
@@ -109,7 +109,7 @@ def test_a_wrong_message_takes_no_other_with_it() -> None:
 
 def test_a_longer_row_is_of_another_version() -> None:
     """Otherwise its extra fields would be dropped silently."""
-    make = Maker(random.Random(2), IDS)
+    make = MessageMaker(random.Random(2), IDS)
     for _ in range(200):
         (right,) = messages(make)[:1]
         rows: Any = msgspec.msgpack.decode(encode(Packet(0, (right,), 0))[0])

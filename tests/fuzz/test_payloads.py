@@ -15,7 +15,7 @@ from farref.protocol.errors import SerializationError
 from farref.serialization.failures import Failure
 from farref.serialization.payload import Payload
 
-from ..serialization.endpoint import Address, Endpoint, Handle
+from ..serialization.endpoint import TinyAddress, TinyEndpoint, TinyHandle
 from .cases import cases, damaged
 
 
@@ -29,14 +29,14 @@ class Buffer:
         return Buffer, (pickle.PickleBuffer(self.data),)
 
 
-def value(rng: random.Random, handles: list[Handle]) -> Any:
+def value(rng: random.Random, handles: list[TinyHandle]) -> Any:
     parts = [
         *handles,
         [1, 2.5, "text", (None, True)],
         {"a": handles[0], "b": {"c": handles}},
         bytes(50),
         Buffer(bytearray(5000)),
-        Address(),
+        TinyAddress(),
     ]
     return rng.sample(parts, rng.randint(1, len(parts)))
 
@@ -66,7 +66,7 @@ def test_payloads(little_memory: None) -> None:
     failed = 0
     for case in cases("payloads"):
         with case as rng:
-            owner, user = Endpoint("owner"), Endpoint("user")
+            owner, user = TinyEndpoint("owner"), TinyEndpoint("user")
             handles = [owner.own() for _ in range(3)]
             payload, descriptors = owner.pack(value(rng, handles), user)
             if rng.random() < 0.3:
@@ -89,7 +89,7 @@ def test_payloads(little_memory: None) -> None:
 )
 def test_a_number_of_no_descriptor(number: Any) -> None:
     """A negative number does not mean the last descriptor, as it would in Python."""
-    owner, user = Endpoint("owner"), Endpoint("user")
+    owner, user = TinyEndpoint("owner"), TinyEndpoint("user")
     payload, descriptors = owner.pack([owner.own(), owner.own()], user)
 
     class Forger(pickle.Pickler):

@@ -109,7 +109,7 @@ def ids_in(context: Context) -> dict[type, list[Any]]:
     }
 
 
-class Maker:
+class MessageMaker:
     """Draws messages with ids of the state."""
 
     def __init__(self, rng: random.Random, ids: dict[type, list[Any]]) -> None:
@@ -266,7 +266,7 @@ def test_protocol(sharing: Sharing) -> None:
     refused = taken = 0
     for case in cases(f"protocol {sharing}"):
         with case as rng:
-            make = Maker(rng, ids)
+            make = MessageMaker(rng, ids)
             message: Any = make.message()
             sender = rng.choice(SENDERS)
             if rng.random() < 0.75:

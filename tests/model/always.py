@@ -37,11 +37,11 @@ from farref.protocol.messages import Report as MessageReport
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
 
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .facts import Facts
 from .reach import reached, references_in, requested
-from .steps import Act, Deliver, Notice
-from .world import Envelope, Taken
+from .steps import Act, Arrival, Notice
+from .world import InFlight, Taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +49,10 @@ class View:
     """A state of the world, prepared for the properties."""
 
     living: dict[WorkerId, Facts]
-    flying: list[Envelope]
+    flying: list[InFlight]
     deaths: bool = False
 
-    def descriptors(self) -> Iterator[tuple[Envelope, Descriptor]]:
+    def descriptors(self) -> Iterator[tuple[InFlight, Descriptor]]:
         """The references on their way to an endpoint that will accept them."""
         for envelope in self.flying:
             receiver = self.living.get(envelope.to)
@@ -75,7 +75,7 @@ def deletes_in(message: Message) -> tuple[Delete, ...]:
 # ---- one endpoint
 
 
-def counts_are_right(endpoint: Endpoint) -> str | None:
+def counts_are_right(endpoint: ScriptedEndpoint) -> str | None:
     """The machines' counts of handles and messages agree with the shell's own books."""
     entries: list[Owner | User] = [
         *endpoint.context.owners.values(),
@@ -88,7 +88,7 @@ def counts_are_right(endpoint: Endpoint) -> str | None:
     return None
 
 
-def one_request_runs(endpoint: Endpoint) -> str | None:
+def one_request_runs(endpoint: ScriptedEndpoint) -> str | None:
     """At most one request has the turn on an object that is serial."""
     running = Counter(task.occupies for task in endpoint.tasks if task.occupies is not None)
     for rref, number in running.items():
@@ -100,7 +100,7 @@ def one_request_runs(endpoint: Endpoint) -> str | None:
     return None
 
 
-def who_has_begun_is_known(endpoint: Endpoint) -> str | None:
+def who_has_begun_is_known(endpoint: ScriptedEndpoint) -> str | None:
     """An object knows the requests that have begun on it, and is there as long as they last."""
     aside: dict[RRefId, set[CallId]] = {}
     running: dict[RRefId, CallId] = {}
@@ -122,13 +122,13 @@ def who_has_begun_is_known(endpoint: Endpoint) -> str | None:
     return None
 
 
-def one_role(endpoint: Endpoint) -> str | None:
+def one_role(endpoint: ScriptedEndpoint) -> str | None:
     """An endpoint is the owner of an object or a user of it."""
     both = endpoint.context.owners.keys() & endpoint.context.users.keys()
     return f"{endpoint.me} owns and uses {both}" if both else None
 
 
-def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
+def nothing_idle_is_kept(endpoint: ScriptedEndpoint) -> str | None:
     """An entry that nothing uses is gone."""
     context = endpoint.context
     idle = [owner.rref for owner in context.owners.values() if owner.unused]
@@ -136,7 +136,7 @@ def nothing_idle_is_kept(endpoint: Endpoint) -> str | None:
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 
-def names_are_right(endpoint: Endpoint) -> str | None:
+def names_are_right(endpoint: ScriptedEndpoint) -> str | None:
     """Each name counts its own handles, and exists while it has any, or holds requests."""
     named, context = endpoint.named(), endpoint.context
     for rref, name in context.state.names.items():
@@ -149,7 +149,7 @@ def names_are_right(endpoint: Endpoint) -> str | None:
     return None
 
 
-def notices_end_reports(endpoint: Endpoint) -> str | None:
+def notices_end_reports(endpoint: ScriptedEndpoint) -> str | None:
     """By borrowing, a loan that the owner has notified of is no longer awaited."""
     for user in endpoint.context.users.values():
         if isinstance(user, BorrowingUser) and {*user.reported} & {*user.known}:
@@ -157,7 +157,7 @@ def notices_end_reports(endpoint: Endpoint) -> str | None:
     return None
 
 
-ALWAYS_HERE: dict[str, Callable[[Endpoint], str | None]] = {
+ALWAYS_HERE: dict[str, Callable[[ScriptedEndpoint], str | None]] = {
     "counts are right": counts_are_right,
     "one request runs per object": one_request_runs,
     "who has begun is known": who_has_begun_is_known,
@@ -260,7 +260,7 @@ def the_counted_report_nothing(taken: Taken) -> str | None:
 
 def tables_are_of_borrowers(taken: Taken) -> str | None:
     """By borrowing, an endpoint that returns a loan does not get into a table by it."""
-    if isinstance(taken.step, Deliver) and isinstance(taken.step.message, Reply | Returned):
+    if isinstance(taken.step, Arrival) and isinstance(taken.step.message, Reply | Returned):
         for report in taken.step.message.loans:
             user = taken.after.context.users.get(report.rref)
             table = user.borrowers if isinstance(user, BorrowingUser) else {}
@@ -284,7 +284,7 @@ def delete_is_earned(taken: Taken) -> str | None:
 def a_notice_is_answered_for(taken: Taken) -> str | None:
     """The owner notifies only of unpacked loans; otherwise the denial would come too early."""
     match taken.step:
-        case Deliver(sender=sender, message=NotifyRefRemoved(loans=loans)):
+        case Arrival(sender=sender, message=NotifyRefRemoved(loans=loans)):
             early = {fork for _, fork in loans} - taken.before.borrowed
             if early and sender not in taken.before.context.dead:
                 return f"{taken.before.me} is notified of {early}, which it has not got yet"

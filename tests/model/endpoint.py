@@ -48,7 +48,7 @@ from farref.world.shell import Shell
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, freeze
-from .steps import Act, Answer, Bury, Deliver, Forget, Judge, Notice, Search, Step, Suspect
+from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
 
@@ -71,7 +71,7 @@ def hands_over(message: Message) -> bool:
     return isinstance(message, Reply | Returned) and any(it.borrowers for it in message.loans)
 
 
-class Endpoint(Shell):
+class ScriptedEndpoint(Shell):
     """The endpoint *me*, running *script*; it shares by *sharing* in calls."""
 
     def __init__(
@@ -142,9 +142,9 @@ class Endpoint(Shell):
         self.serial = 0
         self._out: list[Send] = []
 
-    def clone(self) -> Endpoint:
+    def clone(self) -> ScriptedEndpoint:
         """A copy to try a step on."""
-        copy = object.__new__(Endpoint)
+        copy = object.__new__(ScriptedEndpoint)
         copy.__dict__ = clone(vars(self))
         return copy
 
@@ -223,7 +223,7 @@ class Endpoint(Shell):
     def take(self, step: Step) -> list[Send]:
         """Take *step*; return its messages."""
         match step:
-            case Deliver(sender=sender, message=message):
+            case Arrival(sender=sender, message=message):
                 self._note(message)
                 self.obey(self.context.receive(sender, message))
             case Act(task=task) if task is not None:
@@ -321,7 +321,7 @@ class Endpoint(Shell):
                 needed = (name,)
             case do.Revoke(call=call):
                 return call in self.calls
-            case do.Abandon() | do.Settle():
+            case do.Abandon() | do.Rest():
                 needed = ()
             case action:
                 assert_never(action)
@@ -433,7 +433,7 @@ class Endpoint(Shell):
     @property
     def settles(self) -> bool:
         """Whether the script is to wait until nothing else happens."""
-        return bool(self.script) and isinstance(self.script[0], do.Settle)
+        return bool(self.script) and isinstance(self.script[0], do.Rest)
 
     def awaited(self, run: CallId) -> tuple[CallId | None, int, str]:
         """The call that the task of the request *run* is blocked in."""
@@ -658,7 +658,7 @@ class Endpoint(Shell):
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
-            case do.Wait() | do.Await() | do.Need() | do.Settle():
+            case do.Wait() | do.Await() | do.Need() | do.Rest():
                 pass
             case do.Take(name=name):
                 self._bind(task, name, self.variables.pop(name))

@@ -58,7 +58,7 @@ class Model(Protocol[StateT]):
 
 
 @dataclass
-class Report:
+class Exploration:
     """The findings of an exploration."""
 
     name: str
@@ -91,7 +91,7 @@ class TooManyStatesError(Exception):
     """A program is larger than its author thought; make it smaller, or mark it slow."""
 
 
-def explore(model: Model[StateT], *, limit: int = 400_000, progress: bool = False) -> Report:
+def explore(model: Model[StateT], *, limit: int = 400_000, progress: bool = False) -> Exploration:
     """Visit every state of *model*, until the first mistake."""
     with _no_collections():
         return _explore(model, limit, progress=progress)
@@ -109,15 +109,15 @@ def _no_collections() -> Iterator[None]:
             gc.enable()
 
 
-def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Report:
+def _explore(model: Model[StateT], limit: int, *, progress: bool) -> Exploration:
     start = model.start()
     came: dict[StateT, tuple[StateT, Any] | None] = {start: None}
     before: defaultdict[StateT, list[StateT]] = defaultdict(list)
     ends: list[StateT] = []
-    report = Report(model.name)
+    report = Exploration(model.name)
     queue = deque([(0, start)])
 
-    def stop(mistake: Mistake, state: StateT) -> Report:
+    def stop(mistake: Mistake, state: StateT) -> Exploration:
         report.mistake = mistake
         report.trace = _trace(model, came, state)
         report.states = len(came)

@@ -15,7 +15,7 @@ from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.lending import LendingOwner
 from farref.protocol.loans import loans_among
 
-from .endpoint import Endpoint, workers
+from .endpoint import ScriptedEndpoint, workers
 from .reach import edges_of, roots_of
 
 
@@ -85,7 +85,7 @@ class Facts:
         return forks.union(self.confirmed, self.unconfirmed.values(), self.loans, self.reported)
 
 
-def facts(endpoint: Endpoint, *, searches: bool = False) -> Facts:
+def facts(endpoint: ScriptedEndpoint, *, searches: bool = False) -> Facts:
     """Read *endpoint*; *searches*: somebody searches for garbage in cycles."""
     owners = endpoint.context.owners.values()
     users = [user for user in endpoint.context.users.values() if not user.lost]

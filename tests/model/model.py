@@ -9,7 +9,7 @@ from farref.protocol.messages import Probe
 
 from . import rings
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
@@ -17,8 +17,8 @@ from .reach import unreachable
 from .rest import EVENTUALLY
 from .show import step_line
 from .state import freeze
-from .steps import Deliver
-from .world import DEAD, Crash, Move, Program, State, Taken, World
+from .steps import Arrival
+from .world import DEAD, Crash, Move, Program, Taken, World, WorldState
 
 
 class ProgramModel:
@@ -30,7 +30,7 @@ class ProgramModel:
         self._facts = cache(self._read)
         self._distinct: dict[object, Facts] = {}
         self._judged: set[object] = set()
-        self._sound: set[Endpoint] = set()
+        self._sound: set[ScriptedEndpoint] = set()
         claims = set(program.reaches)
         self._unseen_steps = {name: NEVER_STEP[name] for name in claims & NEVER_STEP.keys()}
         self._unseen_states = {name: NEVER_STATE[name] for name in claims - NEVER_STEP.keys()}
@@ -40,17 +40,17 @@ class ProgramModel:
         """The name of the program."""
         return self.program.name
 
-    def start(self) -> State:
+    def start(self) -> WorldState:
         """The world before any move."""
         return self.world.start()
 
-    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+    def moves(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """Every possible next move."""
         if self.program.victims is None:
             return self.world.moves(state)
         return ((move, self._in_rings(state, move, it)) for move, it in self.world.moves(state))
 
-    def _in_rings(self, state: State, move: Move, after: State) -> State:
+    def _in_rings(self, state: WorldState, move: Move, after: WorldState) -> WorldState:
         """*after*, with a note where a second lap begins: whether the ring existed then.
 
         To refuse a request is wrong if it did not.
@@ -63,12 +63,14 @@ class ProgramModel:
             if isinstance(message, Probe) and message.before and len(message.path) == 1:
                 there = rings.is_there(world.living(after), message.before)
 
-                def began(endpoint: Endpoint, lap: Probe = message, there: bool = there) -> None:
+                def began(
+                    endpoint: ScriptedEndpoint, lap: Probe = message, there: bool = there
+                ) -> None:
                     endpoint.laps.setdefault(lap.before, there)
 
                 after = world.note(after, place, began)
         old, new = (world.endpoints[it.endpoints[place]] for it in (state, after))
-        if new.victims - old.victims and isinstance(move.step, Deliver):
+        if new.victims - old.victims and isinstance(move.step, Arrival):
             probe = move.step.message
             if isinstance(probe, Probe) and not old.laps.get(probe.before, False):
                 wrong = Mistake("who is refused waits in a ring", f"{probe.path} is none")
@@ -79,7 +81,7 @@ class ProgramModel:
         """Deaths are optional."""
         return isinstance(move.step, Crash)
 
-    def judge(self, state: State) -> Mistake | None:
+    def judge(self, state: WorldState) -> Mistake | None:
         """The first broken `always` property, if any."""
         for number in state.endpoints:
             if number in self.world.broken:
@@ -102,7 +104,7 @@ class ProgramModel:
         self._judged.add(looks)
         return None
 
-    def judge_end(self, state: State) -> Mistake | None:
+    def judge_end(self, state: WorldState) -> Mistake | None:
         """The first broken `eventually` property, if any."""
         living = {endpoint.me: endpoint for endpoint in self.world.living(state)}
         deaths = len(living) < len(state.endpoints)
@@ -123,7 +125,7 @@ class ProgramModel:
                 return Mistake(name, reason)
         return None
 
-    def show(self, before: State, move: Move, after: State) -> str:
+    def show(self, before: WorldState, move: Move, after: WorldState) -> str:
         """One line, and one more for each message sent."""
         number = before.endpoints[move.place]
         sent = list(after.flying)

@@ -33,8 +33,8 @@ from farref.protocol.user import User
 
 from . import script as do
 from .always import View, deletes_in
-from .endpoint import Endpoint
-from .steps import Act, Bury, Deliver, Notice
+from .endpoint import ScriptedEndpoint
+from .steps import Act, Arrival, Bury, Notice
 from .task import Stage, Task
 from .world import Taken
 
@@ -55,7 +55,7 @@ def claim(table: dict[str, Happens[Seen]], claim: str) -> Callable[[Happens[Seen
 def delivered(taken: Taken) -> Message | None:
     """The delivered message, if its sender is not known to be dead."""
     match taken.step:
-        case Deliver(sender=sender, message=message) if sender not in taken.before.context.dead:
+        case Arrival(sender=sender, message=message) if sender not in taken.before.context.dead:
             return message
         case _:
             return None
@@ -327,7 +327,7 @@ def _(taken: Taken) -> bool:
             return False
 
 
-def _queued(endpoint: Endpoint, call: object) -> bool:
+def _queued(endpoint: ScriptedEndpoint, call: object) -> bool:
     queues = (owner.queue for owner in endpoint.context.owners.values())
     return any(getattr(request, "call", None) == call for queue in queues for _, request in queue)
 
@@ -347,7 +347,7 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "the dead do not speak")
 def _(taken: Taken) -> bool:
     match taken.step:
-        case Deliver(sender=sender):
+        case Arrival(sender=sender):
             return sender in taken.before.context.dead
         case _:
             return False

@@ -22,7 +22,7 @@ from farref.protocol.messages import (
 from farref.protocol.user import User
 
 from .always import View, deletes_in
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .never import NEVER_STATE, NEVER_STEP, arriving, claim, delivered
 from .steps import Act, Notice
 from .world import Taken
@@ -30,7 +30,7 @@ from .world import Taken
 __all__ = ["NEVER_STATE", "NEVER_STEP"]
 
 
-def loans_of(endpoint: Endpoint, rref: RRefId) -> set[ForkId]:
+def loans_of(endpoint: ScriptedEndpoint, rref: RRefId) -> set[ForkId]:
     """The loans of *rref* for calls that run at *endpoint*."""
     serving = endpoint.context.state.serving.values()
     return {it.fork for each in serving for it in loans_among(each) if it.rref == rref}

@@ -21,11 +21,11 @@ from farref.protocol.messages import (
     Tell,
 )
 
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .task import Task
 
 
-def unreachable(endpoints: Iterable[Endpoint], flying: Iterable[Message]) -> set[RRefId]:
+def unreachable(endpoints: Iterable[ScriptedEndpoint], flying: Iterable[Message]) -> set[RRefId]:
     """The objects of *endpoints* that nothing reaches; *flying* are messages on their way."""
     endpoints = list(endpoints)
     roots = {rref for endpoint in endpoints for rref in roots_of(endpoint)}
@@ -49,7 +49,7 @@ def reached(roots: Iterable[RRefId], edges: Mapping[RRefId, Iterable[RRefId]]) -
     return found
 
 
-def roots_of(endpoint: Endpoint) -> Iterator[RRefId]:
+def roots_of(endpoint: ScriptedEndpoint) -> Iterator[RRefId]:
     """The objects that code of *endpoint*, or a request of its, can reach at once."""
     where = endpoint.context.whereabouts
     yield from map(where, endpoint.variables.values())
@@ -82,7 +82,7 @@ def _occupied(task: Task) -> Iterator[RRefId]:
                 yield task.target
 
 
-def edges_of(endpoint: Endpoint) -> dict[RRefId, frozenset[RRefId]]:
+def edges_of(endpoint: ScriptedEndpoint) -> dict[RRefId, frozenset[RRefId]]:
     """The objects that each object of *endpoint* leads to."""
     where = endpoint.context.whereabouts
     edges = {rref: frozenset(map(where, inside)) for rref, inside in endpoint.inside.items()}

@@ -9,9 +9,9 @@ from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.lending import LendingOwner, LendingUser
 from farref.protocol.user import User
 
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 
-Living = dict[WorkerId, Endpoint]
+Living = dict[WorkerId, ScriptedEndpoint]
 
 
 def scripts_ended(living: Living, *, deaths: bool) -> str | None:

@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from farref.protocol.ids import CallId, RRefId
 from farref.protocol.messages import Create, Hop
 
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .task import Stage
 
 
-def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
+def is_there(endpoints: Iterable[ScriptedEndpoint], path: tuple[Hop, ...]) -> bool:
     """Whether each wait of *path* lasts and leads to the next one, the last to the first."""
     living = {endpoint.me: endpoint for endpoint in endpoints}
     for hop, following in zip(path, (*path[1:], path[0]), strict=True):
@@ -29,7 +29,7 @@ def is_there(endpoints: Iterable[Endpoint], path: tuple[Hop, ...]) -> bool:
     return True
 
 
-def _needs(endpoints: Iterable[Endpoint], call: CallId) -> CallId:
+def _needs(endpoints: Iterable[ScriptedEndpoint], call: CallId) -> CallId:
     """The request that has to end before *call* goes on; *call* itself, if it runs."""
     for endpoint in endpoints:
         for relayed, waiting in endpoint.context.waiting.items():
@@ -42,7 +42,7 @@ def _needs(endpoints: Iterable[Endpoint], call: CallId) -> CallId:
     return call
 
 
-def _blocks(endpoint: Endpoint, rref: RRefId) -> CallId | None:
+def _blocks(endpoint: ScriptedEndpoint, rref: RRefId) -> CallId | None:
     """The obstacle of the queue on *rref*: a task, or the open question about an alias's target."""
     for task in endpoint.tasks:
         if task.stage is Stage.IN_LINE and getattr(task.message, "rref", None) == rref:

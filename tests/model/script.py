@@ -177,7 +177,7 @@ class Shut:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Rest:
     """Go on when nothing else happens; no endpoint searches for garbage before."""
 
 
@@ -213,7 +213,7 @@ Action = (
     | Pull
     | Open
     | Shut
-    | Settle
+    | Rest
     | Pickle
     | Abandon
 )

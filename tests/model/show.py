@@ -8,11 +8,11 @@ from typing import assert_never
 from farref.protocol.ids import WorkerId
 from farref.tracetest.show import message_text
 
-from .endpoint import Endpoint
+from .endpoint import ScriptedEndpoint
 from .script import Action, Script
-from .steps import Act, Answer, Bury, Deliver, Forget, Judge, Notice, Search, Step, Suspect
+from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task
-from .world import Crash, Envelope
+from .world import Crash, InFlight
 
 
 def action_line(action: Action) -> str:
@@ -34,11 +34,11 @@ def _script(script: Script) -> str:
 
 
 def step_line(
-    who: WorkerId, endpoint: Endpoint | None, step: Step | Crash, sent: list[Envelope]
+    who: WorkerId, endpoint: ScriptedEndpoint | None, step: Step | Crash, sent: list[InFlight]
 ) -> str:
     """*step* of *who*, in its state *endpoint* before the step, and the messages sent."""
     match step:
-        case Deliver(sender=sender, message=message):
+        case Arrival(sender=sender, message=message):
             what = f"gets {message_text(message)} from {sender}"
         case Act(task=task) if task is not None:
             what = _task(task)

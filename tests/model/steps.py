@@ -11,7 +11,7 @@ from .task import Task
 
 
 @dataclass(frozen=True, slots=True)
-class Deliver:
+class Arrival:
     """A message arrives."""
 
     sender: WorkerId
@@ -85,4 +85,4 @@ class Judge:
     start: RRefId
 
 
-Step = Deliver | Act | Notice | Bury | Suspect | Search | Forget | Answer | Judge
+Step = Arrival | Act | Notice | Bury | Suspect | Search | Forget | Answer | Judge

@@ -98,7 +98,7 @@ copyreg.pickle(Noted, lambda table: (_noted, (table._name, table._ledger, dict(t
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Passing:
+class Takeover:
     """A program. The numbers say how often each thing may happen."""
 
     name: str
@@ -134,7 +134,7 @@ class Passing:
 
 
 @dataclass(slots=True)
-class Store:
+class ModelStore:
     """The store, as etcd would be."""
 
     revision: int = 0
@@ -234,9 +234,9 @@ class Place:
 class World:
     """The whole world; compared by everything in it."""
 
-    def __init__(self, program: Passing) -> None:
+    def __init__(self, program: Takeover) -> None:
         self.program = program.name
-        self.store = Store()
+        self.store = ModelStore()
         self.places = [
             Place(
                 Desk(WorkerId(f"h{n}", 1_000 + n), HostInfo(f"h{n}", {})),
@@ -322,7 +322,7 @@ class Move(NamedTuple):
 class PassingModel:
     """The model of *program*, for `explore`."""
 
-    def __init__(self, program: Passing) -> None:
+    def __init__(self, program: Takeover) -> None:
         self.program = program
         self._seen: set[str] = set()
         self._speaking: set[int] = set()
@@ -442,7 +442,7 @@ class PassingModel:
                         yield Move("gives up", (number, other))
                     elif other in world.wrong and other != number:
                         yield Move("gives up a living host", (number, other), optional=True)
-            if place.elected._dying and not place.elected._agreement.waits:
+            if place.elected._graves.dying and place.elected._graves.agreed:
                 yield Move("buries", (number,), optional=True)
 
     def _do(self, world: World, move: Move) -> None:
@@ -604,7 +604,7 @@ class PassingModel:
                     facts, mine = dict(world.store.facts), ActorAddress(Address(f"h{number}"))
                     place.elected = Elected(place.ledger, SETTINGS, facts, mine)
                     place.elected._numbers.setdefault("next", 0)
-                    place.elected._liveness = None
+                    place.elected._witness.count_silence(None)
                     self._speak(world, number)
                     self._meet(world, number, term, number)
                     early, place.early = place.early, []
@@ -834,7 +834,7 @@ class PassingModel:
         for end in ends:
             if end.me is None:
                 return Mistake("everybody joins at last", end.name)
-            if elected._is_dead(end.me):
+            if end.me in elected._graves:
                 return Mistake("who counts as dead ends", str(end.me))
             missed = world.dead - end.known - end.before
             if missed:

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from .explorer import Report, explore
+from .explorer import Exploration, explore
 from .wire import LINKS, NEVER_WIRE, Link, WireModel, small_numbers
 
 QUICK = [link for link in LINKS if not link.slow]
@@ -14,7 +14,7 @@ SLOW = [link for link in LINKS if link.slow]
 
 
 @cache
-def report(link: Link) -> Report:
+def report(link: Link) -> Exploration:
     with small_numbers(link):
         limit = 2_500_000 if link.slow else 150_000
         return explore(WireModel(link), limit=limit, progress=True)

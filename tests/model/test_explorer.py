@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .explorer import Mistake, Report, TooManyStatesError, explore
+from .explorer import Exploration, Mistake, TooManyStatesError, explore
 from .model import ProgramModel
 from .never_lent import NEVER_STATE, NEVER_STEP
 from .programs import BY_FILE, PROGRAMS
@@ -32,7 +32,7 @@ def quick(programs: Iterable[Program]) -> list[Program]:
 
 
 @cache
-def report(program: Program) -> Report:
+def report(program: Program) -> Exploration:
     limit = 2_500_000 if program.slow else 150_000
     return explore(ProgramModel(program), limit=limit, progress=program.victims is not None)
 

@@ -57,8 +57,8 @@ from .script import (
     Script,
 )
 from .state import clone, freeze
-from .steps import Deliver
-from .world import Crash, Move, Program, State
+from .steps import Arrival
+from .world import Crash, Move, Program, WorldState
 
 QUICK = settings(
     max_examples=50,
@@ -191,13 +191,13 @@ ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
 SCHEDULES = st.lists(st.integers(0, 97), max_size=250)
 
 
-class Run:
+class RandomRun:
     """One way through *program*."""
 
     def __init__(self, program: Program) -> None:
         self.model = ProgramModel(program)
         self.state = self.model.start()
-        self.trace: list[tuple[State, Move, State]] = []
+        self.trace: list[tuple[WorldState, Move, WorldState]] = []
 
     def step(self, choose: Callable[[int], int]) -> bool:
         """Take the chosen move; False if there is none."""
@@ -236,7 +236,7 @@ class Run:
 
 
 def run(program: Program, schedule: list[int]) -> None:
-    it = Run(program)
+    it = RandomRun(program)
     for choice in schedule:
         if not it.step(partial(mod, choice)):
             break
@@ -337,7 +337,7 @@ MESSAGES: st.SearchStrategy[Message] = st.one_of(*map(messages_of, KINDS))
 def test_what_is_refused_changes_nothing(
     program: Program, schedule: list[int], wrong: list[tuple[object, Message]]
 ) -> None:
-    it = Run(program)
+    it = RandomRun(program)
     for choice in schedule:
         if not it.step(partial(mod, choice)):
             break
@@ -355,12 +355,12 @@ def test_what_is_refused_changes_nothing(
 @given(ANY_SHARING, SCHEDULES)
 def test_what_comes_twice_is_refused_or_harmless(program: Program, schedule: list[int]) -> None:
     """The machines assume at most once; even so, a repetition never takes half an effect."""
-    it = Run(program)
+    it = RandomRun(program)
     for choice in schedule:
         if not it.step(partial(mod, choice)):
             break
     for _, move, after in it.trace:
-        if isinstance(move.step, Deliver):
+        if isinstance(move.step, Arrival):
             context = clone(it.model.world.endpoints[after.endpoints[move.place]].context)
             before = freeze(context)
             try:

@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from .explorer import Report, explore
+from .explorer import Exploration, explore
 from .meeting import Meeting, MeetingModel
 from .meetings import MEETINGS, NEVER_MET
 
@@ -15,7 +15,7 @@ SLOW = [program for program in MEETINGS if program.slow]
 
 
 @cache
-def report(program: Meeting) -> Report:
+def report(program: Meeting) -> Exploration:
     return explore(MeetingModel(program), limit=2_000_000 if program.slow else 40_000)
 
 

@@ -6,8 +6,8 @@ from functools import cache
 
 import pytest
 
-from .explorer import Report, explore
-from .succession import NEVER, Passing, PassingModel
+from .explorer import Exploration, explore
+from .succession import NEVER, PassingModel, Takeover
 from .successions import SUCCESSIONS
 
 QUICK = [program for program in SUCCESSIONS if not program.slow]
@@ -15,11 +15,11 @@ SLOW = [program for program in SUCCESSIONS if program.slow]
 
 
 @cache
-def report(program: Passing) -> Report:
+def report(program: Takeover) -> Exploration:
     return explore(PassingModel(program), limit=2_000_000 if program.slow else 40_000)
 
 
-def check(program: Passing) -> None:
+def check(program: Takeover) -> None:
     result = report(program)
     result.check()
     print(result)  # noqa: T201 - the figures for docs/verification.md
@@ -27,14 +27,14 @@ def check(program: Passing) -> None:
 
 
 @pytest.mark.parametrize("program", QUICK, ids=lambda program: program.name)
-def test_every_interleaving_of(program: Passing) -> None:
+def test_every_interleaving_of(program: Takeover) -> None:
     check(program)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("program", SLOW, ids=lambda program: program.name)
-def test_every_interleaving_of_a_larger_program(program: Passing) -> None:
+def test_every_interleaving_of_a_larger_program(program: Takeover) -> None:
     check(program)
 
 

@@ -63,7 +63,7 @@ def small_numbers(link: Link) -> Iterator[None]:
         yield
 
 
-class State(NamedTuple):
+class WireState(NamedTuple):
     """Both sides by number, the packets in flight, and the remaining faults of the link."""
 
     sides: tuple[int, int]
@@ -133,7 +133,7 @@ class WireModel:
         """The name of the link."""
         return self.link.name
 
-    def start(self) -> State:
+    def start(self) -> WireState:
         """The state before any message."""
         controls = (self.link.control, 0)
         sides = (
@@ -141,11 +141,11 @@ class WireModel:
             for place, count in enumerate(self.link.sends)
         )
         one, two = map(self._intern, sides)
-        return State((one, two), (), self.link.lost, self.link.repeated, self.link.early)
+        return WireState((one, two), (), self.link.lost, self.link.repeated, self.link.early)
 
     # ---- moves
 
-    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+    def moves(self, state: WireState) -> Iterator[tuple[Move, WireState]]:
         """Every possible next move."""
         for index, flight in enumerate(state.flying):
             if index == 0 or flight != state.flying[index - 1]:
@@ -174,7 +174,7 @@ class WireModel:
                 yield Move("ticks", place), self._tick(state, place)
         yield from self._wait(state)
 
-    def _send(self, state: State, place: int) -> State:
+    def _send(self, state: WireState, place: int) -> WireState:
         side = self.sides[state.sides[place]].clone()
         flow: Flow | None = "mail" if self.link.room else None
         flaw = self._at_once(side, message(side.sent), flow)
@@ -203,14 +203,14 @@ class WireModel:
             return Mistake(rule, "the channels differ afterwards")
         return None
 
-    def _say(self, state: State, place: int) -> State:
+    def _say(self, state: WireState, place: int) -> WireState:
         side = self.sides[state.sides[place]].clone()
         self._see({"control passes nothing": side.channel.waits})
         side.channel.send(control(self.link.control - side.control_left))
         side.control_left -= 1
         return self._after(state, place, side, None)
 
-    def _take(self, state: State, place: int) -> State:
+    def _take(self, state: WireState, place: int) -> WireState:
         """The user takes a message; when none waits, there is room again."""
         side = self.sides[state.sides[place]].clone()
         side.taken += 1
@@ -220,7 +220,7 @@ class WireModel:
                 side.channel.give(flow)
         return self._after(state, place, side, None)
 
-    def _flush(self, state: State, place: int) -> State:
+    def _flush(self, state: WireState, place: int) -> WireState:
         before = self.sides[state.sides[place]]
         side = before.clone()
         packet = side.channel.packet(0)
@@ -228,7 +228,7 @@ class WireModel:
             return self._fail(state, place, side, Mistake("sending puts off no alarm", "it did"))
         return self._after(state, place, side, packet)
 
-    def _tick(self, state: State, place: int) -> State:
+    def _tick(self, state: WireState, place: int) -> WireState:
         before = self.sides[state.sides[place]]
         side = before.clone()
         packet = side.channel.tick(0)
@@ -241,7 +241,7 @@ class WireModel:
         )
         return self._after(state, place, side, packet)
 
-    def _receive(self, state: State, place: int, packet: Packet) -> State:
+    def _receive(self, state: WireState, place: int, packet: Packet) -> WireState:
         before = self.sides[state.sides[place]]
         side = before.clone()
         try:
@@ -278,7 +278,7 @@ class WireModel:
             return self._fail(state, place, side, flaw)
         return self._after(state, place, side, None)
 
-    def _wait(self, state: State) -> Iterator[tuple[Move, State]]:
+    def _wait(self, state: WireState) -> Iterator[tuple[Move, WireState]]:
         """Time passes, up to the next deadline."""
         deadlines = [self.sides[number].channel.deadline for number in state.sides]
         pause = min((each for each in deadlines if each is not None), default=0)
@@ -294,7 +294,7 @@ class WireModel:
             later.append(self._intern(side))
         yield Move(f"waits {pause}", 0), state._replace(sides=(later[0], later[1]), early=early)
 
-    def _after(self, state: State, place: int, side: Side, packet: Packet | None) -> State:
+    def _after(self, state: WireState, place: int, side: Side, packet: Packet | None) -> WireState:
         # Statistics, which would tell equal states apart.
         side.channel.retransmissions = side.channel.duplicates = 0
         side.channel.released()
@@ -307,7 +307,7 @@ class WireModel:
             self._seen.add("the window is never full")
         return state._replace(sides=(sides[0], sides[1]), flying=flying)
 
-    def _fail(self, state: State, place: int, side: Side, mistake: Mistake) -> State:
+    def _fail(self, state: WireState, place: int, side: Side, mistake: Mistake) -> WireState:
         side.broken = True
         after = self._after(state, place, side, None)
         self.flaws[after.sides[place]] = mistake
@@ -354,7 +354,7 @@ class WireModel:
         """Every move belongs to the wire: lost messages are sent again."""
         return False
 
-    def judge(self, state: State) -> Mistake | None:
+    def judge(self, state: WireState) -> Mistake | None:
         """The first broken `always` property, if any."""
         for place, number in enumerate(state.sides):
             if number in self.flaws:
@@ -364,7 +364,7 @@ class WireModel:
                 return Mistake("handed over in order, once (G3)", f"{handed} of {sent} sent")
         return None
 
-    def judge_end(self, state: State) -> Mistake | None:
+    def judge_end(self, state: WireState) -> Mistake | None:
         """Every message arrived, is acknowledged, and forgotten."""
         for place, number in enumerate(state.sides):
             side, other = self.sides[number], self.sides[state.sides[1 - place]]
@@ -377,7 +377,7 @@ class WireModel:
                 return Mistake("everything is forgotten", f"{side.channel.backlog} are kept")
         return None
 
-    def show(self, before: State, move: Move, after: State) -> str:
+    def show(self, before: WireState, move: Move, after: WireState) -> str:
         """One line of a trace."""
         packet = move.packet
         if packet is None:

@@ -22,11 +22,11 @@ from farref.protocol.messages import Holders, Message, Probe, WhoHolds
 from farref.protocol.sharing import Sharing
 
 from . import script as do
-from .endpoint import Endpoint, hands_over, worker, workers
+from .endpoint import ScriptedEndpoint, hands_over, worker, workers
 from .explorer import Mistake
 from .reach import unreachable
 from .script import Script
-from .steps import Act, Bury, Deliver, Forget, Notice, Search, Step, Suspect
+from .steps import Act, Arrival, Bury, Forget, Notice, Search, Step, Suspect
 
 DEAD = -1
 """The number of an endpoint that crashed."""
@@ -65,7 +65,7 @@ class Program:
     slow_in: tuple[Sharing, ...] = ()
 
 
-class Envelope(NamedTuple):
+class InFlight(NamedTuple):
     """A message in flight."""
 
     sender: WorkerId
@@ -73,7 +73,7 @@ class Envelope(NamedTuple):
     message: Message
 
 
-class State(NamedTuple):
+class WorldState(NamedTuple):
     """The world at one moment, as numbers (see the module)."""
 
     endpoints: tuple[int, ...]
@@ -95,10 +95,10 @@ class Move(NamedTuple):
 class Taken(NamedTuple):
     """A step of one endpoint: its states before and after, and the messages that it sent."""
 
-    before: Endpoint
+    before: ScriptedEndpoint
     step: Step
-    after: Endpoint
-    sent: tuple[Envelope, ...]
+    after: ScriptedEndpoint
+    sent: tuple[InFlight, ...]
 
 
 @dataclass(slots=True)
@@ -117,8 +117,8 @@ class World:
     """Every state of *program*, on demand."""
 
     program: Program
-    endpoints: list[Endpoint] = field(default_factory=list)
-    envelopes: list[Envelope] = field(default_factory=list)
+    endpoints: list[ScriptedEndpoint] = field(default_factory=list)
+    envelopes: list[InFlight] = field(default_factory=list)
     inspect: Callable[[Taken], Mistake | None] = lambda _: None
     """Judges each step of an endpoint once."""
     broken: dict[int, Mistake] = field(default_factory=dict)
@@ -129,41 +129,43 @@ class World:
         self.mortal = {worker(name) for name in self.program.mortal}
         self._places = {who: place for place, who in enumerate(self.workers)}
         self._endpoint_ids: dict[object, int] = {}
-        self._envelope_ids: dict[Envelope, int] = {}
+        self._envelope_ids: dict[InFlight, int] = {}
         self._to: list[int] = []
         self._pair: list[int] = []
         """The places of the sender and of the receiver of each envelope, as one number."""
         self._acts: dict[int, list[Outcome]] = {}
         self._reactions: dict[tuple[int, object], Outcome] = {}
 
-    def start(self) -> State:
+    def start(self) -> WorldState:
         """The state before any step."""
         scripts = self.program.scripts.items()
         sharing, mortal = self.program.sharing, frozenset(self.mortal)
         ordered, lingers = self.program.ordered, self.program.lingers
         starts = (
-            Endpoint(worker(name), script, sharing, mortal, ordered=ordered, lingers=lingers)
+            ScriptedEndpoint(
+                worker(name), script, sharing, mortal, ordered=ordered, lingers=lingers
+            )
             for name, script in scripts
         )
-        return State(tuple(self._intern(endpoint) for endpoint in starts), ())
+        return WorldState(tuple(self._intern(endpoint) for endpoint in starts), ())
 
     # ---- views
 
-    def living(self, state: State) -> list[Endpoint]:
+    def living(self, state: WorldState) -> list[ScriptedEndpoint]:
         """The endpoints that have not crashed."""
         return [self.endpoints[number] for number in state.endpoints if number != DEAD]
 
-    def in_flight(self, state: State) -> list[Envelope]:
+    def in_flight(self, state: WorldState) -> list[InFlight]:
         """The messages that will be delivered."""
         return [self.envelopes[number] for number in state.flying]
 
-    def dead(self, state: State) -> list[WorkerId]:
+    def dead(self, state: WorldState) -> list[WorkerId]:
         """The endpoints that crashed."""
         return [self.workers[place] for place, it in enumerate(state.endpoints) if it == DEAD]
 
     # ---- moves
 
-    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+    def moves(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """Every possible next move."""
         for number in (
             self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
@@ -184,7 +186,7 @@ class World:
         if self.mortal:
             yield from self._deaths(state)
 
-    def _searches(self, state: State) -> Iterator[tuple[Move, State]]:
+    def _searches(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """Endpoints search from any of their objects at any time, as often as the program says.
 
         At rest one of them searches from any object that nothing reaches, if one is left. That
@@ -205,7 +207,7 @@ class World:
                     for rref in sorted(garbage & endpoint.inside.keys()):
                         yield self._search(state, number, Search(rref, early=False))
             return
-        if any(do.Settle() in endpoint.script for _, endpoint in places):
+        if any(do.Rest() in endpoint.script for _, endpoint in places):
             return
         for number, endpoint in places:
             for rref in sorted(endpoint.inside):
@@ -220,14 +222,16 @@ class World:
                         together = Search(rref, early=True, together=True)
                         yield self._search(state, number, together)
 
-    def _early(self, endpoint: Endpoint) -> int:
+    def _early(self, endpoint: ScriptedEndpoint) -> int:
         return (self.program.searches or "").count(endpoint.me.name)
 
-    def _search(self, state: State, number: int, step: Search | Forget) -> tuple[Move, State]:
+    def _search(
+        self, state: WorldState, number: int, step: Search | Forget
+    ) -> tuple[Move, WorldState]:
         outcome = self._react(number, step)
         return outcome.move, self._next(state, outcome)
 
-    def _is_answered(self, state: State, endpoint: Endpoint) -> bool:
+    def _is_answered(self, state: WorldState, endpoint: ScriptedEndpoint) -> bool:
         """Whether a look of *endpoint*, or an answer to one, is on its way or in the making."""
         askers = (asker for each in self.living(state) for asker, _ in each.surveys)
         return endpoint.me in askers or any(
@@ -235,7 +239,7 @@ class World:
             for sender, to, message in self.in_flight(state)
         )
 
-    def _is_at_rest(self, state: State, places: list[tuple[int, Endpoint]]) -> bool:
+    def _is_at_rest(self, state: WorldState, places: list[tuple[int, ScriptedEndpoint]]) -> bool:
         """Whether nothing goes on but searches."""
         dead = len(self.dead(state))
         return (
@@ -245,7 +249,7 @@ class World:
             and not any(endpoint.context.state.quests for _, endpoint in places)
         )
 
-    def _is_settled(self, state: State) -> bool:
+    def _is_settled(self, state: WorldState) -> bool:
         return not state.flying and all(
             outcome.settles
             for number in state.endpoints
@@ -253,7 +257,7 @@ class World:
             for outcome in self._steps(number)
         )
 
-    def _suspicions(self, state: State) -> Iterator[tuple[Move, State]]:
+    def _suspicions(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """At most two probes at a time, of different objects; each endpoint may be early once."""
         flying = [it.message for it in self.in_flight(state)]
         probed = [message.start for message in flying if isinstance(message, Probe)]
@@ -272,7 +276,9 @@ class World:
                     outcome = self._react(number, Suspect(rref, early))
                     yield outcome.move, self._next(state, outcome)
 
-    def note(self, state: State, place: int, change: Callable[[Endpoint], Mistake | None]) -> State:
+    def note(
+        self, state: WorldState, place: int, change: Callable[[ScriptedEndpoint], Mistake | None]
+    ) -> WorldState:
         """*state* with *change* made to the books of the endpoint at *place*."""
         endpoint = self.endpoints[state.endpoints[place]].clone()
         flaw = change(endpoint)
@@ -280,9 +286,9 @@ class World:
         if flaw is not None:
             self.broken[number] = flaw
         endpoints = (*state.endpoints[:place], number, *state.endpoints[place + 1 :])
-        return State(endpoints, state.flying)
+        return WorldState(endpoints, state.flying)
 
-    def _deaths(self, state: State) -> Iterator[tuple[Move, State]]:
+    def _deaths(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         dead = self.dead(state)
         living = [(place, it) for place, it in enumerate(state.endpoints) if it != DEAD]
         for place, _ in living:
@@ -302,7 +308,9 @@ class World:
                     outcome = self._react(number, Bury(who))
                     yield outcome.move, self._next(state, outcome)
 
-    def _notices(self, state: State, place: int, who: WorkerId) -> Iterator[tuple[Move, State]]:
+    def _notices(
+        self, state: WorldState, place: int, who: WorkerId
+    ) -> Iterator[tuple[Move, WorldState]]:
         """*who* acknowledged all that it received, or nothing; messages in flight are lost."""
         number = state.endpoints[place]
         lost = [
@@ -315,21 +323,21 @@ class World:
         sent = self.endpoints[number].over.get(who, ())
         for messages in dict.fromkeys((unreceived, sent)):
             outcome = self._react(number, Notice(who, messages))
-            yield outcome.move, self._next(State(state.endpoints, flying), outcome)
+            yield outcome.move, self._next(WorldState(state.endpoints, flying), outcome)
 
-    def _crash(self, state: State, place: int) -> State:
+    def _crash(self, state: WorldState, place: int) -> WorldState:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
         who = self.workers[place]
         flying = tuple(
             it for it in state.flying if self.envelopes[it].to != who or self._may_be_taken_back(it)
         )
-        return State(endpoints, flying)
+        return WorldState(endpoints, flying)
 
-    def _next(self, state: State, outcome: Outcome, used: int = DEAD) -> State:
+    def _next(self, state: WorldState, outcome: Outcome, used: int = DEAD) -> WorldState:
         place, sends = outcome.move.place, outcome.sends
         endpoints = (*state.endpoints[:place], outcome.endpoint, *state.endpoints[place + 1 :])
         if used == DEAD and not sends:
-            return State(endpoints, state.flying)
+            return WorldState(endpoints, state.flying)
         flying = list(state.flying)
         if used != DEAD:
             flying.remove(used)
@@ -340,7 +348,7 @@ class World:
                 if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
             ]
             flying.sort(key=self._pair.__getitem__ if self.program.ordered else None)
-        return State(endpoints, tuple(flying))
+        return WorldState(endpoints, tuple(flying))
 
     def _first(self, flying: tuple[int, ...]) -> Iterable[int]:
         """The next message of each pair."""
@@ -368,7 +376,7 @@ class World:
         known = self._reactions.get((number, envelope))
         if known is None:
             sender, _, message = self.envelopes[envelope]
-            known = self._take(number, Deliver(sender, message))
+            known = self._take(number, Arrival(sender, message))
             self._reactions[number, envelope] = known
         return known
 
@@ -390,7 +398,7 @@ class World:
             self.broken[after] = Mistake("no machine raises", f"{type(error).__name__}: {error}")
             return Outcome(move, after)
         after = self._intern(endpoint)
-        envelopes = tuple(Envelope(endpoint.me, send.to, send.message) for send in sends)
+        envelopes = tuple(InFlight(endpoint.me, send.to, send.message) for send in sends)
         taken = Taken(self.endpoints[number], step, self.endpoints[after], envelopes)
         flaw = self.inspect(taken)
         if flaw is not None:
@@ -398,14 +406,14 @@ class World:
             self.broken[after] = flaw
         return Outcome(move, after, tuple(self._number(envelope) for envelope in envelopes))
 
-    def _intern(self, endpoint: Endpoint, *, failed: bool = False) -> int:
+    def _intern(self, endpoint: ScriptedEndpoint, *, failed: bool = False) -> int:
         frozen = (endpoint.me, failed, endpoint.freeze())
         number = self._endpoint_ids.setdefault(frozen, len(self.endpoints))
         if number == len(self.endpoints):
             self.endpoints.append(endpoint)
         return number
 
-    def _number(self, envelope: Envelope) -> int:
+    def _number(self, envelope: InFlight) -> int:
         number = self._envelope_ids.get(envelope)
         if number is None:
             number = self._envelope_ids[envelope] = len(self.envelopes)

@@ -76,10 +76,11 @@ class Task:
         """The endpoint that runs it."""
         return self.node.me.name
 
-    def keep(self, *rrefs: RRefId) -> None:
-        """Make these handles outlive the task: drop them by `World.drop`."""
+    def keep(self, *rrefs: RRefId) -> Task:
+        """Make these handles outlive the task: drop them by `World.drop`. Returns the task."""
         for rref in rrefs:
             self.handles.remove(rref)
+        return self
 
     def end(self, *returned: RRefId, bare: bool = False) -> None:
         """Return, with *returned* in the result; everything comes to rest."""

@@ -154,18 +154,14 @@ def _(w: World, *xs: RRefId) -> None:
 @scenario(KEPT, "lent by the owner")
 def _(w: World) -> None:
     x = w.own("A")
-    task = w.call("A", "C", x)
-    task.keep(x)
-    task.end()
+    w.call("A", "C", x).keep(x).end()
     w.drop("A", x)
     w.drop("C", x)
 
 
 @scenario(KEPT, "lent by a user", given="B")
 def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    task.keep(x)
-    task.end()
+    w.call("A", "C", x).keep(x).end()
     w.drop("C", x)
 
 
@@ -173,9 +169,7 @@ def _(w: World, x: RRefId) -> None:
 def _(w: World) -> None:
     x = w.own("A")
     task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    last.keep(x)
-    last.end()
+    w.call("C", "D", x).keep(x).end()
     task.end()
     w.drop("A", x)
     w.drop("D", x)
@@ -184,9 +178,7 @@ def _(w: World) -> None:
 @scenario(KEPT, "by the second borrower; lent by a user, and lent on", given="B")
 def _(w: World, x: RRefId) -> None:
     task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    last.keep(x)
-    last.end()
+    w.call("C", "D", x).keep(x).end()
     task.end()
     w.drop("D", x)
 
@@ -196,8 +188,7 @@ def _(w: World, x: RRefId) -> None:
     task = w.call("A", "C", x)
     last = w.call("C", "D", x)
     task.keep(x)
-    last.keep(x)
-    last.end()
+    last.keep(x).end()
     task.end()
     w.drop("C", x)
     w.drop("D", x)
@@ -234,18 +225,14 @@ def _(w: World, x: RRefId) -> None:
 
 @scenario(KEPT, "by the owner; lent by a user", given="B")
 def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "B", x)
-    task.keep(x)
-    task.end()
+    w.call("A", "B", x).keep(x).end()
     w.drop("B", x)
 
 
 @scenario(KEPT, "by the lender; lent by a user, and lent to it by the borrower", given="B")
 def _(w: World, x: RRefId) -> None:
     task = w.call("A", "C", x)
-    back = w.call("C", "A", x)
-    back.keep(x)
-    back.end()
+    w.call("C", "A", x).keep(x).end()
     task.end()
     w.drop("A", x)
 
@@ -283,27 +270,21 @@ def _(w: World, x: RRefId) -> None:
 
 @scenario(KEPT, "lent by a user to a method of another object", given="BC")
 def _(w: World, x: RRefId, y: RRefId) -> None:
-    task = w.method("A", y, x)
-    task.keep(x)
-    task.end()
+    w.method("A", y, x).keep(x).end()
     w.drop("C", x)
 
 
 @scenario(KEPT, f"{MANY} references in one call, lent by the owner")
 def _(w: World) -> None:
     xs = [w.own("A") for _ in range(MANY)]
-    task = w.call("A", "C", *xs)
-    task.keep(*xs)
-    task.end()
+    w.call("A", "C", *xs).keep(*xs).end()
     w.drop("A", *xs)
     w.drop("C", *xs)
 
 
 @scenario(KEPT, f"{MANY} references in one call, lent by a user", given="B" * MANY)
 def _(w: World, *xs: RRefId) -> None:
-    task = w.call("A", "C", *xs)
-    task.keep(*xs)
-    task.end()
+    w.call("A", "C", *xs).keep(*xs).end()
     w.drop("C", *xs)
 
 

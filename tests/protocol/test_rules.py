@@ -38,7 +38,7 @@ FREED_EARLY = "still holds"
 LEFT = "something is left"
 
 
-class Rule(NamedTuple):
+class RemovedRule(NamedTuple):
     """A removed rule, and the *wrong* text in its trace."""
 
     number: int
@@ -55,7 +55,7 @@ def borrower(name: str, method: str, old: str, new: str) -> Mutant:
 
 
 RULES = (
-    Rule(
+    RemovedRule(
         1,
         "borrowing/rule_1_one_guardian",
         borrower(
@@ -66,13 +66,13 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         1,
         "borrowing/rule_1_one_guardian",
         borrower("reports by the last loan", "borrow", "if not self._covered:", "if True:"),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         2,
         "borrowing/rule_2_epochs",
         Mutant(
@@ -84,7 +84,7 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         3,
         "borrowing/rule_3_announcing",
         borrower(
@@ -95,7 +95,7 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         4,
         "borrowing/rule_4_taking_back",
         Mutant(
@@ -107,19 +107,19 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         4,
         "borrowing/a_table_for_the_dead",
         borrower("hands its table to the dead", "died", "self.guardian = None", "pass"),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         5,
         "borrowing/example_1_forwarding_what_we_own",
         Mutant("does not use what it lent on", User, "in_use", " or self.children", ""),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         5,
         "borrowing/rule_5_in_use",
         borrower(
@@ -130,13 +130,13 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         5,
         "borrowing/rule_5_an_announcement_covers_nothing",
         borrower("is covered by an announcement", "_covered", "and not self.announcing", ""),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         5,
         "borrowing/an_announcement_is_waited_for",
         borrower(
@@ -147,7 +147,7 @@ RULES = (
         ),
         "gives up B/1",
     ),
-    Rule(
+    RemovedRule(
         5,
         "borrowing/an_announced_table_stays",
         borrower(
@@ -158,7 +158,7 @@ RULES = (
         ),
         FREED_EARLY,
     ),
-    Rule(
+    RemovedRule(
         5,
         "malformed/borrowing",
         borrower(
@@ -169,7 +169,7 @@ RULES = (
         ),
         "borrower D/1 of D",
     ),
-    Rule(
+    RemovedRule(
         6,
         "borrowing/rule_6_an_announcement_is_a_fork_request",
         borrower(
@@ -180,13 +180,13 @@ RULES = (
         ),
         LEFT,
     ),
-    Rule(
+    RemovedRule(
         6,
         "borrowing/rule_6_an_announcement_that_comes_too_late",
         Mutant("waits for what was freed", Entries, "own_or_await", "[Lose(rref)]", "[]"),
         LEFT,
     ),
-    Rule(
+    RemovedRule(
         6,
         "borrowing/a_notice_for_nothing",
         Mutant(
@@ -198,7 +198,7 @@ RULES = (
         ),
         LEFT,
     ),
-    Rule(
+    RemovedRule(
         6,
         "borrowing/a_notice_for_nothing",
         borrower(
@@ -228,7 +228,7 @@ def told(trace: str) -> str:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
-def test_without_the_rule_its_trace_goes_wrong(rule: Rule) -> None:
+def test_without_the_rule_its_trace_goes_wrong(rule: RemovedRule) -> None:
     assert not differences(TRACES / f"{rule.trace}.txt")
     assert rule.wrong not in told(rule.trace)
     with mutated(rule.mutant):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farref.actors.cluster.agreement import Agreement
+from farref.actors.cluster.graves import Graves
 from farref.protocol.context import Context
 from farref.protocol.effects import Send
 from farref.protocol.ids import RRefId, WorkerId
@@ -45,16 +45,26 @@ def test_a_creation_that_is_held_back_delays_nothing() -> None:
 
 def test_all_must_have_settled_all_deaths() -> None:
     """C may have to announce itself for A, and hears of that only by the death of B."""
-    agreement = Agreement()
-    agreement.add([A], [B, C, D])
-    assert agreement.settled(C, [A]) == ()
-    assert agreement.settled(D, [A]) == ()
-    agreement.add([B], [C, D])
-    assert agreement.reached() == ()
-    agreement.settled(C, [B])
-    assert agreement.reached() == ()
-    agreement.settled(D, [B])
-    assert agreement.reached() == (A, B)
-    assert agreement.reached() == ()
-    assert not agreement.waits
-    assert agreement.settled(D, [B]) == (B,)  # it joined, and was told of B, only now
+    graves = Graves({}, {})
+
+    def dies(dead: WorkerId, living: list[WorkerId]) -> None:
+        graves.add([dead], "")
+        graves.wait([dead], living, due=0)
+
+    dies(A, [B, C, D])
+    assert graves.settled(C, [A]) == ()
+    assert graves.settled(D, [A]) == ()
+    dies(B, [C, D])
+    assert graves.agree() == ()
+    graves.settled(C, [B])
+    assert graves.agree() == ()
+    graves.bury(1)
+    assert list(graves.dying) == [A, B]
+    graves.settled(D, [B])
+    assert graves.agree() == (A, B)
+    assert graves.agree() == ()
+    assert graves.settled(D, [B]) == (B,)  # it joined, and was told of B, only now
+    graves.bury(1)
+    assert not graves.dying
+    assert A in graves
+    assert C not in graves

@@ -46,7 +46,7 @@ class Untouched(Shelf[int]):
         return found[0]
 
 
-class Run:
+class Exchange:
     """One sender and one receiver, and the link between them."""
 
     def __init__(self, seed: int, mutant: str = "") -> None:
@@ -115,8 +115,8 @@ class Run:
         self.opened += 1
 
 
-def run(seed: int, mutant: str = "") -> Run:
-    it = Run(seed, mutant)
+def run(seed: int, mutant: str = "") -> Exchange:
+    it = Exchange(seed, mutant)
     for _ in range(150):
         if it.rng.random() < 0.5:
             it.send()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 SHORT_WAIT = timedelta(milliseconds=50)
 
 
-class Run:
+class MemoryRun:
     """A run in memory, with its nodes."""
 
     def __init__(self, least: int, most: int, timeouts: Timeouts = SHORT) -> None:
@@ -73,11 +73,11 @@ class Run:
 
 
 @pytest.fixture
-def run_of() -> Iterator[Callable[..., Run]]:
-    runs: list[Run] = []
+def run_of() -> Iterator[Callable[..., MemoryRun]]:
+    runs: list[MemoryRun] = []
 
-    def made(least: int, most: int, timeouts: Timeouts = SHORT) -> Run:
-        runs.append(Run(least, most, timeouts))
+    def made(least: int, most: int, timeouts: Timeouts = SHORT) -> MemoryRun:
+        runs.append(MemoryRun(least, most, timeouts))
         return runs[-1]
 
     yield made
@@ -89,7 +89,7 @@ def run_of() -> Iterator[Callable[..., Run]]:
 # --- Rounds -------------------------------------------------------------------------------
 
 
-def test_the_members_of_a_round_agree(run_of: Callable[..., Run]) -> None:
+def test_the_members_of_a_round_agree(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(3, 3)
     infos = meet(*(run.node(name) for name in ("b", "a", "c")))
     assert sorted(info.rank for info in infos) == [0, 1, 2]
@@ -98,7 +98,7 @@ def test_the_members_of_a_round_agree(run_of: Callable[..., Run]) -> None:
     assert [member.node.name for member in infos[0].members] == ["a", "b", "c"]
 
 
-def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., Run]) -> None:
+def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2)
     nodes = run.node("a"), run.node("b")
     first, second = meet(*nodes), meet(*nodes)
@@ -107,13 +107,13 @@ def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., Run]) -
     assert second[0].bootstrap_store_info == second[1].bootstrap_store_info
 
 
-def test_newcomers_get_the_order_they_ask_for(run_of: Callable[..., Run]) -> None:
+def test_newcomers_get_the_order_they_ask_for(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(3, 3)
     infos = meet(run.node("a"), run.node("b", order=2), run.node("c", order=1))
     assert [info.rank for info in infos] == [2, 1, 0]
 
 
-def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., Run]) -> None:
+def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     a, spare = run.node("a"), run.node("b")
     info = a.next_rendezvous()
@@ -129,7 +129,7 @@ def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., Run]
     assert info.store.get("key") == b"of round 0"
 
 
-def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., Run]) -> None:
+def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 3, FAIR)
     lines = [Line(run.backend) for _ in range(3)]
     nodes = [run.node(name, line) for name, line in zip("abc", lines, strict=True)]
@@ -145,7 +145,7 @@ def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., Run]) -> 
     eventually(lambda: ranks[0].num_nodes_waiting() > 0, "it was given up, and is told")
 
 
-def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., Run]) -> None:
+def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 2, replace(FAIR, keep_alive=60))
     a, b = run.node("a"), run.node("b")
     meet(a, b)
@@ -154,7 +154,7 @@ def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., Run]) -> Non
     assert a.next_rendezvous().world_size == 1
 
 
-def test_a_handler_that_nobody_has_leaves(run_of: Callable[..., Run]) -> None:
+def test_a_handler_that_nobody_has_leaves(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2)
     a = run.node("a")
     b = DynamicRendezvousHandler.from_backend("run", run.store, run.backend, 2, 2, "b", SHORT)
@@ -182,7 +182,7 @@ sys.exit("bye")
     assert decode(found[0]).empty
 
 
-def test_an_interrupted_node_leaves(run_of: Callable[..., Run]) -> None:
+def test_an_interrupted_node_leaves(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2)
     node = run.node("a")
 
@@ -199,7 +199,7 @@ def test_an_interrupted_node_leaves(run_of: Callable[..., Run]) -> None:
 # --- Ends ---------------------------------------------------------------------------------
 
 
-def test_a_closed_run_takes_nobody(run_of: Callable[..., Run]) -> None:
+def test_a_closed_run_takes_nobody(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 2)
     a, b = run.node("a"), run.node("b")
     a.next_rendezvous()
@@ -214,7 +214,7 @@ def test_a_closed_run_takes_nobody(run_of: Callable[..., Run]) -> None:
     eventually(lambda: run.state.empty, "they are gone")
 
 
-def test_a_spare_exits_gracefully(run_of: Callable[..., Run]) -> None:
+def test_a_spare_exits_gracefully(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     a = run.node("a")
     a.next_rendezvous()
@@ -225,7 +225,7 @@ def test_a_spare_exits_gracefully(run_of: Callable[..., Run]) -> None:
         spare.info()
 
 
-def test_a_run_id_can_be_used_again(run_of: Callable[..., Run]) -> None:
+def test_a_run_id_can_be_used_again(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2)
     nodes = run.node("a"), run.node("b")
     before = meet(*nodes)
@@ -236,7 +236,9 @@ def test_a_run_id_can_be_used_again(run_of: Callable[..., Run]) -> None:
     assert not after[0].store.check(["key"])
 
 
-def test_a_run_that_was_closed_by_the_dead_can_be_used_again(run_of: Callable[..., Run]) -> None:
+def test_a_run_that_was_closed_by_the_dead_can_be_used_again(
+    run_of: Callable[..., MemoryRun],
+) -> None:
     run = run_of(1, 1)
     line = Line(run.backend)
     dead = run.node("dead", line)
@@ -249,7 +251,9 @@ def test_a_run_that_was_closed_by_the_dead_can_be_used_again(run_of: Callable[..
         line.open.set()
 
 
-def test_who_does_not_take_part_closes_nothing_by_a_shutdown(run_of: Callable[..., Run]) -> None:
+def test_who_does_not_take_part_closes_nothing_by_a_shutdown(
+    run_of: Callable[..., MemoryRun],
+) -> None:
     run = run_of(1, 1)
     a, other = run.node("a"), run.node("b")
     a.next_rendezvous()
@@ -257,7 +261,7 @@ def test_who_does_not_take_part_closes_nothing_by_a_shutdown(run_of: Callable[..
     assert not run.state.closed
 
 
-def test_shutdown_before_anything_else(run_of: Callable[..., Run]) -> None:
+def test_shutdown_before_anything_else(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     node = run.node("a")
     assert node.shutdown()
@@ -269,14 +273,14 @@ def test_shutdown_before_anything_else(run_of: Callable[..., Run]) -> None:
 # --- Failures, each by its name -----------------------------------------------------------
 
 
-def test_too_few_nodes(run_of: Callable[..., Run]) -> None:
+def test_too_few_nodes(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2, Timeouts(join=0.3, last_call=0.1))
     with pytest.raises(RendezvousTimeoutError, match="1 of at least 2 nodes came"):
         run.node("a").next_rendezvous()
     eventually(lambda: run.state.empty, "it has left")
 
 
-def test_other_numbers_of_nodes(run_of: Callable[..., Run]) -> None:
+def test_other_numbers_of_nodes(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 2)
     run.node("a").next_rendezvous()
     run.numbers = 2, 4
@@ -284,7 +288,7 @@ def test_other_numbers_of_nodes(run_of: Callable[..., Run]) -> None:
         run.node("b").next_rendezvous()
 
 
-def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Callable[..., Run]) -> None:
+def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     node = run.node("a")
     node.next_rendezvous()
@@ -304,7 +308,7 @@ def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Callable[..., Run]) 
     assert not node.shutdown()
 
 
-def test_a_backend_that_is_lost_while_a_round_is_on(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_is_lost_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     line = Line(run.backend)
     node = run.node("a", line)
@@ -324,7 +328,7 @@ def test_a_backend_that_is_lost_while_a_round_is_on(run_of: Callable[..., Run]) 
     assert node.next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_was_never_there(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_was_never_there(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     line = Line(run.backend)
     line.cut = True
@@ -336,7 +340,7 @@ def test_a_backend_that_was_never_there(run_of: Callable[..., Run]) -> None:
     line.cut = False
 
 
-def test_a_backend_that_hangs(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_hangs(run_of: Callable[..., MemoryRun]) -> None:
     timeouts = Timeouts(join=0.2, last_call=0.1, close=0.2, heartbeat=0.2, keep_alive=0.2)
     run = run_of(1, 1, timeouts)
     line = Line(run.backend)
@@ -349,7 +353,7 @@ def test_a_backend_that_hangs(run_of: Callable[..., Run]) -> None:
     line.open.set()
 
 
-def test_a_backend_that_keeps_nothing(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_keeps_nothing(run_of: Callable[..., MemoryRun]) -> None:
     class Forgetful(MemoryBackend):
         def set_state(self, state: bytes, token: Any = None) -> None:
             """Wrong on purpose: stores nothing, and answers None."""
@@ -364,7 +368,7 @@ def test_a_backend_that_keeps_nothing(run_of: Callable[..., Run]) -> None:
     run.nodes.clear()
 
 
-def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., MemoryRun]) -> None:
     class Terse(MemoryBackend):
         def set_state(self, state: bytes, token: Any = None) -> None:
             super().set_state(state, token)
@@ -374,7 +378,7 @@ def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., Ru
     assert run.node("a").next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., Run]) -> None:
+def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., MemoryRun]) -> None:
     class Broken(MemoryBackend):
         def get_state(self) -> Any:
             raise ZeroDivisionError("broken")

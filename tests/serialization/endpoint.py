@@ -16,42 +16,42 @@ if TYPE_CHECKING:
     from farref.serialization.payload import Payload
 
 
-class Handle(Reference):
+class TinyHandle(Reference):
     """A reference that the collector does not end: the test drops it."""
 
     def __init__(self, rref: RRefId) -> None:
         self.rref = self._id = rref
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Handle) and self.rref == other.rref
+        return isinstance(other, TinyHandle) and self.rref == other.rref
 
     def __hash__(self) -> int:
         return hash(self.rref)
 
 
-class Address:
+class TinyAddress:
     """A stand-in for an actor's address: it must not be pickled."""
 
     def __reduce__(self) -> Any:
         raise AssertionError("an address was pickled")
 
 
-class Endpoint:
+class TinyEndpoint:
     """Sends to other endpoints of its kind, and receives from them."""
 
     def __init__(self, name: str, incarnation: int = 1) -> None:
         self.context = Context(WorkerId(name, incarnation))
         self._to = self.context.me
 
-    def own(self) -> Handle:
-        return Handle(self.context.own())
+    def own(self) -> TinyHandle:
+        return TinyHandle(self.context.own())
 
-    def pack(self, value: object, to: Endpoint) -> tuple[Payload, tuple[Descriptor, ...]]:
+    def pack(self, value: object, to: TinyEndpoint) -> tuple[Payload, tuple[Descriptor, ...]]:
         self._to = to.context.me
-        return dumps(value, self, inert=Address)
+        return dumps(value, self, inert=TinyAddress)
 
     def unpack(
-        self, sender: Endpoint, payload: Payload, descriptors: tuple[Descriptor, ...]
+        self, sender: TinyEndpoint, payload: Payload, descriptors: tuple[Descriptor, ...]
     ) -> Any:
         cargo = Cargo(payload=payload, descriptors=descriptors)
         self.context.receive(sender.context.me, Tell(cargo=cargo))
@@ -60,7 +60,7 @@ class Endpoint:
         finally:
             self.context.release(descriptors)
 
-    def forks(self, handle: Handle) -> int:
+    def forks(self, handle: TinyHandle) -> int:
         return len(self.context.owners[handle.rref].forks)
 
     # ---- the hooks
@@ -74,4 +74,4 @@ class Endpoint:
     def join(self, descriptors: tuple[Descriptor, ...]) -> tuple[Reference, ...]:
         for each in descriptors:
             self.context.hold(each.rref)
-        return tuple(Handle(each.rref) for each in descriptors)
+        return tuple(TinyHandle(each.rref) for each in descriptors)

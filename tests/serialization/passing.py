@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from farref.serialization.pickling import dumps, loads
 
-from .endpoint import Address, Endpoint
+from .endpoint import TinyAddress, TinyEndpoint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,7 +20,7 @@ def near() -> bool:
 
 
 def packed(value: Any, to_all: Callable[[], bool] = near) -> Payload:
-    payload, _ = dumps(value, Endpoint("A"), inert=Address, near=to_all)
+    payload, _ = dumps(value, TinyEndpoint("A"), inert=TinyAddress, near=to_all)
     return payload
 
 
@@ -32,4 +32,4 @@ def arrived(payload: Payload) -> Payload:
 
 
 def opened(payload: Payload) -> Any:
-    return loads(payload, (), Endpoint("B"))
+    return loads(payload, (), TinyEndpoint("B"))

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .endpoint import Endpoint
+from .endpoint import TinyEndpoint
 
 
 def there_and_back(value: Any) -> tuple[Any, Any]:
-    a, b = Endpoint("A"), Endpoint("B")
+    a, b = TinyEndpoint("A"), TinyEndpoint("B")
     payload, descriptors = a.pack(value, b)
     return payload, b.unpack(a, payload, descriptors)
 

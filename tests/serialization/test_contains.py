@@ -18,7 +18,7 @@ import pytest
 
 from farref.serialization.contains import Contents, references_in
 
-from .endpoint import Endpoint, Handle
+from .endpoint import TinyEndpoint, TinyHandle
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 MY_GLOBAL: Any = None
 
 
-def handle() -> Handle:
-    return Endpoint("A").own()
+def handle() -> TinyHandle:
+    return TinyEndpoint("A").own()
 
 
 class Plain:
@@ -141,9 +141,9 @@ def test_nothing_in_it(value: Any) -> None:
 
 
 def test_each_handle_once_the_outermost_first() -> None:
-    endpoint = Endpoint("A")
+    endpoint = TinyEndpoint("A")
     inner, outer = endpoint.own(), endpoint.own()
-    twin = Handle(inner.rref)
+    twin = TinyHandle(inner.rref)
     value: list[Any] = [[inner, [[twin, inner, outer]]], outer]
     value.append(value)
     found = references_in(value).references
@@ -283,5 +283,5 @@ def test_it_may_run_while_others_change_the_value() -> None:
     while thread.is_alive():
         assert references_in(value).complete
     thread.join()
-    held = sum(isinstance(each[0].inside, Handle) for each in value.values())
+    held = sum(isinstance(each[0].inside, TinyHandle) for each in value.values())
     assert len(references_in(value).references) == held

@@ -13,17 +13,17 @@ import pytest
 
 from farref import OutOfBandPickleError, OwnerDiedError, SerializationError
 
-from .endpoint import Address, Endpoint
+from .endpoint import TinyAddress, TinyEndpoint
 
 A, B = "A", "B"
 
 
 @pytest.fixture
-def ends() -> tuple[Endpoint, Endpoint]:
-    return Endpoint(A), Endpoint(B)
+def ends() -> tuple[TinyEndpoint, TinyEndpoint]:
+    return TinyEndpoint(A), TinyEndpoint(B)
 
 
-def test_a_reference_forks_once_per_message(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_a_reference_forks_once_per_message(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     a, b = ends
     ref = a.own()
     payload, descriptors = a.pack([ref, {"again": (ref,)}], b)
@@ -33,16 +33,18 @@ def test_a_reference_forks_once_per_message(ends: tuple[Endpoint, Endpoint]) -> 
     assert b.context.users[ref.rref].handles == 1
 
 
-def test_each_message_has_forks_of_its_own(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_each_message_has_forks_of_its_own(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     a, b = ends
     ref = a.own()
     forks = {a.pack(ref, b)[1][0].fork for _ in range(3)}
     assert len(forks) == a.forks(ref) == 3
 
 
-def test_the_bytes_hold_no_reference_and_no_address(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_the_bytes_hold_no_reference_and_no_address(
+    ends: tuple[TinyEndpoint, TinyEndpoint],
+) -> None:
     a, b = ends
-    ref, address = a.own(), Address()
+    ref, address = a.own(), TinyAddress()
     payload, descriptors = a.pack({"ref": ref, "address": address}, b)
     assert b"Handle" not in payload.data
     assert payload.inert == (address,)
@@ -50,7 +52,7 @@ def test_the_bytes_hold_no_reference_and_no_address(ends: tuple[Endpoint, Endpoi
     assert b.unpack(a, payload, descriptors)["address"] is address
 
 
-def test_pickling_that_fails_undoes_its_forks(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_pickling_that_fails_undoes_its_forks(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     a, b = ends
     refs = [a.own() for _ in range(5)]
     with pytest.raises(SerializationError, match=r"cannot pickle.*lock.*keep it where it is"):
@@ -58,9 +60,9 @@ def test_pickling_that_fails_undoes_its_forks(ends: tuple[Endpoint, Endpoint]) -
     assert [a.forks(ref) for ref in refs] == [0] * 5
 
 
-def test_if_one_reference_is_lost_none_is_forked(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_if_one_reference_is_lost_none_is_forked(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     a, b = ends
-    owner = Endpoint("gone", 2)
+    owner = TinyEndpoint("gone", 2)
     (lost,) = a.unpack(owner, *owner.pack([owner.own()], a))
     a.context.died(owner.context.me)
     refs = [a.own() for _ in range(3)]
@@ -69,16 +71,16 @@ def test_if_one_reference_is_lost_none_is_forked(ends: tuple[Endpoint, Endpoint]
     assert [a.forks(ref) for ref in refs] == [0] * 3
 
 
-class Interrupts:
+class RaisesInterrupt:
     def __reduce__(self) -> Any:
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_undoes_its_forks_too(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_an_interrupt_undoes_its_forks_too(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     a, b = ends
     ref = a.own()
     with pytest.raises(KeyboardInterrupt):
-        a.pack([ref, Interrupts()], b)
+        a.pack([ref, RaisesInterrupt()], b)
     assert a.forks(ref) == 0
 
 
@@ -90,7 +92,7 @@ class Broken:
         raise RuntimeError("broken")
 
 
-def test_unpickling_that_fails_settles_the_forks(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_unpickling_that_fails_settles_the_forks(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     """The descriptors travel beside the bytes, so the receiver knows every fork."""
     a, b = ends
     refs = [a.own() for _ in range(3)]
@@ -101,7 +103,7 @@ def test_unpickling_that_fails_settles_the_forks(ends: tuple[Endpoint, Endpoint]
     assert all(b.context.users[ref.rref].handles == 1 for ref in refs)
 
 
-def test_garbage_is_an_error_of_ours(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_garbage_is_an_error_of_ours(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
     from farref.serialization.payload import Payload
 
     a, b = ends
@@ -114,13 +116,13 @@ def test_garbage_is_an_error_of_ours(ends: tuple[Endpoint, Endpoint]) -> None:
     "refuse", [pickle.dumps, cloudpickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__
 )
 def test_outside_a_message_it_cannot_be_pickled(refuse: Any) -> None:
-    a = Endpoint(A)
+    a = TinyEndpoint(A)
     with pytest.raises(OutOfBandPickleError, match="call, a reply or an actor message"):
         refuse(a.own())
 
 
 def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
-    ends: tuple[Endpoint, Endpoint],
+    ends: tuple[TinyEndpoint, TinyEndpoint],
 ) -> None:
     """At any depth at which the pickler gives up; Python 3.11 does so in Python code, too."""
     a, b = ends
@@ -140,7 +142,9 @@ def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
 
 
 @pytest.mark.parametrize("wrong", ["Endless", "Loops"])
-def test_a_value_without_an_end_is_an_error(ends: tuple[Endpoint, Endpoint], wrong: str) -> None:
+def test_a_value_without_an_end_is_an_error(
+    ends: tuple[TinyEndpoint, TinyEndpoint], wrong: str
+) -> None:
     a, b = ends
     ref = a.own()
     with pytest.raises(SerializationError, match="nested deeper"):
@@ -162,7 +166,9 @@ class Loops:
         return self.__reduce__()
 
 
-def test_a_pickle_inside_a_pickle_is_outside_the_message(ends: tuple[Endpoint, Endpoint]) -> None:
+def test_a_pickle_inside_a_pickle_is_outside_the_message(
+    ends: tuple[TinyEndpoint, TinyEndpoint],
+) -> None:
     a, b = ends
     ref = a.own()
     with pytest.raises(OutOfBandPickleError):

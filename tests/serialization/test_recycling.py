@@ -24,7 +24,7 @@ from farref.serialization.mapping import copy_into, mapped_to_write
 from farref.serialization.payload import Payload
 from farref.serialization.shared import Segment
 
-from .endpoint import Address
+from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def test_it_is_not_while_the_sender_itself_has_it_mapped() -> None:
 
 def test_a_frozen_value_is_neither_made_of_one_nor_becomes_one() -> None:
     file = sent(1)
-    frozen = Frozen.of(filled(2), Address)
+    frozen = Frozen.of(filled(2), TinyAddress)
     (segment,) = frozen.pickled.buffers
     assert isinstance(segment, Segment)
     theirs = os.fstat(segment._descriptor).st_ino

@@ -26,7 +26,7 @@ from farref.serialization.payload import Payload
 from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
-from .endpoint import Address, Endpoint
+from .endpoint import TinyAddress, TinyEndpoint
 from .passing import arrived, near, opened, packed
 
 if TYPE_CHECKING:
@@ -98,7 +98,7 @@ def test_a_value_comes_as_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", VALUES)
 def test_a_frozen_value_comes_as_it_was(name: str) -> None:
     value = VALUES[name]()
-    frozen = Frozen.of(value, Address)
+    frozen = Frozen.of(value, TinyAddress)
     for _ in range(2):
         assert same(value, frozen.thaw())
     payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
@@ -112,7 +112,7 @@ def test_a_frozen_value_comes_as_it_was(name: str) -> None:
 @pytest.mark.parametrize("name", ["C order", "Fortran order", "gaps", "structures", "small"])
 def test_a_frozen_array_says_that_it_cannot_be_changed(name: str) -> None:
     """On every way: by shared memory or in a frame, large or small."""
-    frozen = Frozen.of(VALUES[name](), Address)
+    frozen = Frozen.of(VALUES[name](), TinyAddress)
     payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
     fetched = [Frozen.arrived(arrived(each), ()) for each in (payload, payload.grounded())]
     for each in (frozen, *fetched):
@@ -330,11 +330,11 @@ def test_no_memory_is_an_error_before_anything_is_copied(tmp_path: Path) -> None
         file.truncate(size)
         with mmap.mmap(file.fileno(), size, prot=mmap.PROT_READ) as large:
             value = np.frombuffer(large, np.uint8)
-            a, ref = Endpoint("A"), Endpoint("A").own()
+            a, ref = TinyEndpoint("A"), TinyEndpoint("A").own()
             with pytest.raises(SharedMemoryFullError, match=rf"{size} bytes.*nothing was sent"):
-                dumps([ref, value], a, inert=Address, near=near)
+                dumps([ref, value], a, inert=TinyAddress, near=near)
             with pytest.raises(MemoryError, match="pass an RRef"):
-                Frozen.of(value, Address)
+                Frozen.of(value, TinyAddress)
             del value
 
 
@@ -361,7 +361,7 @@ def test_few_descriptors_and_small_files() -> None:
     """
     code = """
         def in_a_frame():
-            payload, frozen = packed(np.ones(SIZE)), Frozen.of(np.ones(SIZE), Address)
+            payload, frozen = packed(np.ones(SIZE)), Frozen.of(np.ones(SIZE), TinyAddress)
             assert [type(each) for each in payload.buffers] == [bytearray]
             assert opened(payload).sum() == SIZE
             assert not frozen.thaw().flags.writeable and not frozen.shared
@@ -451,10 +451,10 @@ def test_a_control_group_is_full() -> None:
             assert memory.available() < 256 << 20
             array = np.ones(140 << 20, np.uint8)
             try:
-                Frozen.of(array, Address)
+                Frozen.of(array, TinyAddress)
             except SharedMemoryFullError:
                 print("full")
-            print(Frozen.of(array[:1 << 20], Address).shared)
+            print(Frozen.of(array[:1 << 20], TinyAddress).shared)
         """
         assert limited(code) == f"full\n{1 << 20}\n"
     finally:

@@ -12,7 +12,9 @@ import time
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from farref.simulation import draw, shrink, simulate
+from farref.simulation import draw, simulate
+
+from .shrink import shrink
 
 SHORT, LONG = 60, (1000, 2000, 3000, 4000, 5000)
 """The acts of a short program, and of the long ones."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import subprocess
 import sys
@@ -30,7 +29,7 @@ from farref.protocol.quest import Quest
 from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
-from farref.simulation import Act, Outcome, Plan, WrongError, draw, shrink, simulate
+from farref.simulation import Act, Outcome, Plan, WrongError, draw, simulate
 from farref.simulation.jobs import Error, PendingRequest, Turn
 from farref.simulation.oracle import Oracle
 from farref.simulation.plan import PROGRAM, RINGS, WEATHERS
@@ -38,8 +37,9 @@ from farref.trace import read
 
 from ..model.mutants import Mutant, mutated
 from ..model.mutants.mutant import in_context
+from . import shrink as shrinking
+from .shrink import shrink
 
-shrinking: Any = importlib.import_module("farref.simulation.shrink")  # a function has this name
 SEEDS = 50
 """For each discipline and weather; `make simulate` takes thousands."""
 LONG = ((0, 1000), (1, 1000), (2, 2000))

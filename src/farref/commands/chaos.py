@@ -8,7 +8,7 @@ Look for
   - deaths: waits for the dead fail at once; the references of the dead are released a while
     later, when their orphans have made themselves known;
   - the end: every endpoint drops its references, and nothing is left. If a guarantee is broken,
-    the last line names it, and the list shows the fewest acts that break it.
+    the last line names it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ..simulation import draw, shrink, simulate
+from ..simulation import draw, simulate
 from ..simulation.plan import DISASTERS
 from ..trace import read, show
 from .stage import prose, save_story
@@ -49,8 +49,6 @@ def run(
 ) -> bool:
     """Play the plan of *seed*, and show it. Return whether no guarantee was broken."""
     plan = draw(seed, acts, sharing=sharing, weather=weather)
-    if simulate(plan).wrong:
-        plan = shrink(plan)
     with tempfile.TemporaryDirectory(prefix="farref-chaos-") as folder:
         outcome = simulate(plan, Path(folder))
         story = read(Path(folder), f"{SENTENCE} [seed {seed}, {plan.weather}, {plan.sharing}]")

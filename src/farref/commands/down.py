@@ -6,11 +6,13 @@ from typing import Annotated, Any
 
 import typer
 
-from ..actors.api.system import ALONE, System
+from ..actors.api.stay import ALONE
+from ..actors.api.system import System
 from ..actors.hosting import directory, processes
 from ..actors.hosting.bases import BASES, OBJECT
 from ..protocol.errors import FarrefError, SystemDownError
 from .bar import waiting
+from .failing import failing
 from .refs import SystemName
 
 PATIENCE = 2.0
@@ -30,7 +32,7 @@ def down(
     """  # fmt: skip
     if every and name is not None:
         raise typer.BadParameter("name a system, or use --all", param_hint="--all")
-    try:
+    with failing("down"):
         running = directory.entries()
         for each in sorted(running) if every else [_chosen(name, running)]:
             with waiting(f"ending {each}"):
@@ -38,9 +40,6 @@ def down(
             typer.echo(f"{each} has ended")
             for line in killed:
                 typer.echo(f"farref down: {line}", err=True)
-    except FarrefError as error:
-        typer.echo(f"farref down: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:

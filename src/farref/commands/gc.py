@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ..actors.looking.collecting import COLLECT_PATIENCE
-from ..protocol.errors import FarrefError
+from .failing import failing
 from .refs import SystemName, attached
 
 if TYPE_CHECKING:
@@ -29,12 +29,8 @@ def gc(
     Such objects form rings of references, and no variable, message or call of
     any endpoint leads to them.
     """  # fmt: skip
-    try:
-        with attached(name) as system:
-            found = system.collect(dry_run=dry_run, timeout=timeout)
-    except FarrefError as error:
-        typer.echo(f"farref gc: {error}", err=True)
-        raise typer.Exit(1) from error
+    with failing("gc"), attached(name) as system:
+        found = system.collect(dry_run=dry_run, timeout=timeout)
     if as_json:
         typer.echo(json.dumps([_as_dict(garbage) for garbage in found], indent=2))
         return

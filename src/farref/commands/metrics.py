@@ -14,7 +14,8 @@ import typer
 from ..actors.looking import metrics as table
 from ..actors.looking.snapshot import count
 from ..protocol.errors import FarrefError, SystemDownError
-from .refs import PATIENCE, SystemName, attached
+from .failing import failing
+from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,9 +48,7 @@ def metrics(
             help="Where --serve listens. Anybody who reaches it may read the metrics.",
         ),
     ] = LOOPBACK,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
-    ] = PATIENCE,
+    timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
 ) -> None:
     """Print the metrics of a running system as Prometheus' text, or serve them.
@@ -60,7 +59,7 @@ def metrics(
     if as_json and serve is not None:
         raise typer.BadParameter("--serve only serves Prometheus' text", param_hint="--json")
     try:
-        with attached(name) as system:
+        with failing("metrics", OSError), attached(name) as system:
             if serve is not None:
                 _serve(system, address, serve, timeout)
                 return
@@ -69,9 +68,6 @@ def metrics(
             typer.echo(json.dumps(seen, indent=2) if as_json else seen, nl=as_json)
     except KeyboardInterrupt:
         raise typer.Exit(0 if serve is not None else 130) from None
-    except (FarrefError, OSError) as error:
-        typer.echo(f"farref metrics: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 def _counted(system: System, timeout: float) -> tuple[dict[str, Counters], dict[str, str]]:

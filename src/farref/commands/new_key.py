@@ -10,9 +10,7 @@ import typer
 from ..actors.base import keys
 
 
-def key(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")],
-) -> None:
+def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
     """Make a key for the hosts of a system: 32 random bytes, in a file that only you may read."""
     try:
         keys.make(file)

@@ -17,8 +17,8 @@ from rich.text import Text
 from ..actors.base import addresses
 from ..actors.hosting import directory, processes
 from ..actors.looking.why import seconds_text, size_text
-from ..protocol.errors import FarrefError
 from ..refs.table import QUIET
+from .failing import failing
 
 TITLE = "farref: "
 """The beginning of the names of a system's processes."""
@@ -58,19 +58,15 @@ class SystemRow:
 
 
 def ps(
-    *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    *, as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False
 ) -> None:
     """List the systems of this machine, and their processes.
 
     Only your own. Names of workers are cut after seven letters, unless the package
     setproctitle is installed.
     """  # fmt: skip
-    try:
+    with failing("ps"):
         rows = look()
-    except FarrefError as error:
-        typer.echo(f"farref ps: {error}", err=True)
-        raise typer.Exit(1) from error
     if as_json:
         typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
     elif rows:

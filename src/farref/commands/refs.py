@@ -56,6 +56,9 @@ SystemName = Annotated[
     ),
 ]
 """An argument of commands that look into a running system."""
+AnswerTimeout = Annotated[
+    float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
+]
 
 
 def refs(
@@ -92,12 +95,9 @@ def refs(
     ] = False,
     sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = "id",
     leak_age: Annotated[
-        float,
-        typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak."),
+        float, typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak.")
     ] = LEAK_AGE,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="How long to wait for an endpoint.")
-    ] = PATIENCE,
+    timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show every reference of a running system, or why one is alive.

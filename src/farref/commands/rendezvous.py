@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import signal
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,7 @@ from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
 from ..actors.hosting import launched
 from ..actors.rendezvous.starting import NAME
-from ..protocol.errors import FarrefError
+from .failing import failing
 
 PORT = 29400
 FIRST = 60.0
@@ -48,18 +49,13 @@ def rendezvous(
 ) -> None:
     """Serve the rendezvous of torchrun's agents at an address, until it is stopped."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
+    with suppress(KeyboardInterrupt), failing("rendezvous", InvalidAddress, ValueError):
         host, port = addresses.split(address, PORT)
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
         with System(name=name, host=host, port=port, key=key or launched.key()) as system:
             # The reader of this line may be gone later, so it is the only one.
             typer.echo(f"agents meet at farref://{addresses.at(host, port)}; Ctrl-C ends it")
             _serve(system, idle)
-    except KeyboardInterrupt:
-        return
-    except (FarrefError, InvalidAddress, ValueError) as error:
-        typer.echo(f"farref rendezvous: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 def _serve(system: System, idle: float | None) -> None:

@@ -74,6 +74,10 @@ BaseOption = Annotated[
     str | None,
     typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
 ]
+SaveOption = Annotated[
+    Path | None,
+    typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl, .svg or .html."),
+]
 PaceOption = Annotated[
     bool | None,
     typer.Option(
@@ -183,9 +187,7 @@ def run_alone(doc: str | None, play: Callable[[System], object]) -> None:
     demo = demo_of("", doc, play)
 
     def main(
-        save_to: Annotated[
-            Path | None, typer.Option("--save", help="Save the trace: .jsonl, .svg or .html.")
-        ] = None,
+        save_to: SaveOption = None,
         base: BaseOption = None,
         sharing: SharingOption = None,
         pace: PaceOption = None,

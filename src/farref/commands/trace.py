@@ -10,13 +10,13 @@ import typer
 from rich.console import Console
 
 from ..actors.hosting import directory
-from ..protocol.errors import FarrefError
 from ..trace import EVERYTHING, Only, TraceError, load, show, tell
 from ..trace.export.mermaid import mermaid
 from ..trace.export.page import page
 from ..trace.export.perfetto import perfetto
 from ..trace.export.tracetest import trace_test
 from .bar import bar
+from .failing import failing
 from .keys import NoTerminalError
 from .live import watch
 from .refs import complete_name
@@ -96,7 +96,7 @@ def trace(
     only = Only(tuple(ref or ()), tuple(worker or ()))
     if export == "test" and only != EVERYTHING:
         raise typer.BadParameter("a test needs the whole trace: leave out --ref and --worker")
-    try:
+    with failing("trace", NoTerminalError, TraceError):
         recording = _recording(source, only, seconds, as_json=as_json)
         if recording is None:
             return
@@ -111,9 +111,6 @@ def trace(
             step_through(story, lambda part: _told(recording, part), only)
         else:
             show(story, Console(), rows=None if every else ROWS)
-    except (FarrefError, NoTerminalError, TraceError) as error:
-        typer.echo(f"farref trace: {error}", err=True)
-        raise typer.Exit(1) from error
 
 
 def _recording(

@@ -27,13 +27,7 @@ from ..protocol.errors import (
     RendezvousTimeoutError,
 )
 from ..protocol.rendezvous import Member, Timeouts
-from .api import (
-    PrefixStore,
-    RendezvousBackend,
-    RendezvousInfo,
-    RendezvousStoreInfo,
-    Token,
-)
+from .api import PrefixStore, RendezvousBackend, RendezvousInfo, RendezvousStoreInfo, Token
 from .handler import DynamicRendezvousHandler, EtcdRendezvousHandler
 from .service import ServiceRendezvousBackend
 

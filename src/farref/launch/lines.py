@@ -48,10 +48,7 @@ class Line:
     """One connection. Made by `dial` and `answer`."""
 
     def __init__(
-        self,
-        reader: asyncio.StreamReader,
-        writer: asyncio.StreamWriter,
-        keys: tuple[bytes, bytes],
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, keys: tuple[bytes, bytes]
     ) -> None:
         self._reader, self._writer = reader, writer
         self._mine, self._theirs = keys

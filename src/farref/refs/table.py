@@ -25,12 +25,7 @@ if TYPE_CHECKING:
 
 QUIET = "color(244)"
 BAD = "bold color(167)"
-ROLES = {
-    "owner": "color(33)",
-    "alias": "color(134)",
-    "user": "color(71)",
-    "borrower": "color(136)",
-}
+ROLES = {"owner": "color(33)", "alias": "color(134)", "user": "color(71)", "borrower": "color(136)"}
 CHANGED = "bold reverse"
 WIDE = 116
 """From this width on, holders and unsettled forks have columns."""

@@ -8,13 +8,11 @@ and clocks. So the same plan takes the same course every time, and minutes pass 
 
 The `Oracle` knows everything, and reports every violation: a freed object that a living endpoint
 holds (G4), a wrong value, an error that no death explains, a wait that does not end (G6), and
-anything left after all references have been dropped (G5). `shrink` reduces a plan that goes wrong
-to the acts that are needed for that.
+anything left after all references have been dropped (G5).
 """
 
 from .oracle import WrongError
 from .plan import Act, Plan, draw
-from .shrink import shrink
 from .world import Outcome, simulate
 
-__all__ = ["Act", "Outcome", "Plan", "WrongError", "draw", "shrink", "simulate"]
+__all__ = ["Act", "Outcome", "Plan", "WrongError", "draw", "simulate"]

@@ -11,16 +11,7 @@ from ..actors.calls.queues import Queues
 from ..actors.core.links import Links
 from ..protocol.context import Context
 from ..protocol.effects import Lose, Loss, Refusal, Scan, Weigh
-from ..protocol.messages import (
-    Call,
-    Create,
-    Fetch,
-    Invoke,
-    Probe,
-    Tell,
-    chain_of,
-    target_of,
-)
+from ..protocol.messages import Call, Create, Fetch, Invoke, Probe, Tell, chain_of, target_of
 from ..world.shell import Shell
 from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
 from .program import SimulatedProgram

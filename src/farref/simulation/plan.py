@@ -2,7 +2,7 @@
 
 An act names no reference. It names an endpoint, a kind of act, and a number that picks among the
 references that the endpoint has at that time. So an act makes sense in any state: without a fitting
-reference it does nothing, and acts can be left out of a plan (see `shrink`).
+reference it does nothing, and acts can be left out of a plan.
 """
 
 from __future__ import annotations

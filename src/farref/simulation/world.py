@@ -157,9 +157,7 @@ class SimulatedWorld:
         self.scene.oracle.dead.add(node.me)
         for other in self._living():
             self.scene.later(
-                self._dice.uniform(0.05, NOTICE),
-                other,
-                partial(other.told_of_death, node.me),
+                self._dice.uniform(0.05, NOTICE), other, partial(other.told_of_death, node.me)
             )
         again = self._dice.uniform(0.5, 3.0)
         self.scene.later(again, None, lambda: self._start(number))

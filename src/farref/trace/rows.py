@@ -80,10 +80,7 @@ def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    fields: dict[str, Any] = {
-        "message": type(message).__name__,
-        "user": isinstance(message, _USER),
-    }
+    fields: dict[str, Any] = {"message": type(message).__name__, "user": isinstance(message, _USER)}
     for name in message.__struct_fields__:
         value = getattr(message, name)
         if isinstance(value, Cargo):

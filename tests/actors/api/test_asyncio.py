@@ -13,6 +13,8 @@ from thespian.actors import Actor, ActorAddress
 import farref
 from farref import FetchTimeoutError, RefActor, System, SystemDownError
 
+from ...bases import LINKS
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,7 +37,7 @@ class Plain(Actor):
             self.send(sender, message.upper())
 
 
-@pytest.fixture(scope="module", params=["farrefBase", "simpleSystemBase"])
+@pytest.fixture(scope="module", params=LINKS)
 def system(request: pytest.FixtureRequest) -> Iterator[System]:
     with System(request.param) as system:
         system.create(Echo, "echo")

@@ -14,6 +14,7 @@ import pytest
 import farref
 from farref import RRef, System
 
+from ...bases import PROCESSES
 from ..helpers import hold, until
 from ..scripts import write
 
@@ -250,8 +251,7 @@ with farref.System(sys.argv[1]) as system:
 """
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_a_program_without_logging_sees_each_error_once(base: str, tmp_path: Path) -> None:
     command = [sys.executable, str(write(tmp_path, PROGRAM)), base]
     run = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60)

@@ -36,7 +36,7 @@ def at(name: str) -> ActorAddress:
     return ActorAddress(Address(name))
 
 
-class Registrar:
+class Term:
     """A registrar of one term, over a store that takes everything at once."""
 
     def __init__(self, term: int = 1, facts: dict[str, bytes] | None = None, own: str = "") -> None:
@@ -90,18 +90,18 @@ def order(on: str | None = None) -> Spawn:
 
 
 @pytest.fixture
-def two() -> Registrar:
+def two() -> Term:
     """Two hosts, a and b, and an endpoint on a."""
-    registrar = Registrar(own="a")
+    registrar = Term(own="a")
     registrar.host("a")
     registrar.host("b")
     registrar.ask("a", EndpointJoin(WorkerId("e", 0), 1, "", beats=False, place="a"), "e")
     return registrar
 
 
-def test_a_host_of_which_the_store_knows_nothing_any_more(two: Registrar) -> None:
+def test_a_host_of_which_the_store_knows_nothing_any_more(two: Term) -> None:
     """Somebody has deleted the facts: each host ends, and is told the reason."""
-    after = Registrar(2, {})
+    after = Term(2, {})
     after.host("b", joined=True)
     (died,) = after.to("b", Died)
     assert (died.workers[0].name, died.cause) == (
@@ -109,36 +109,36 @@ def test_a_host_of_which_the_store_knows_nothing_any_more(two: Registrar) -> Non
         "the registry has lost the facts of this system",
     )
     assert not after.to("b", HostJoined)
-    same = Registrar(2, two.facts)
+    same = Term(2, two.facts)
     same.host("b", joined=True)
     assert same.to("b", HostJoined)
 
 
-def test_a_host_does_not_fit_and_the_order_has_not_come_again(two: Registrar) -> None:
+def test_a_host_does_not_fit_and_the_order_has_not_come_again(two: Term) -> None:
     """The news of the maker's deputy is earlier than the repeated order: no host is left out."""
     two.ask("a", order(), "e")
     assert len(two.to("a", Make)) == 1
-    after = Registrar(2, two.facts)
+    after = Term(2, two.facts)
     (me,) = after.elected._creating
     after.ask("a", Unmade(me, "no", unfit=True))
     assert not after.to("a", Spawned)
-    last = Registrar(3, after.facts)  # and this one has to know it, too
+    last = Term(3, after.facts)  # and this one has to know it, too
     last.ask("a", order(), "e")
     assert not last.to("a", Make)
     assert [make.me for make in last.to("b", Make)] == [me]
 
 
-def test_an_order_on_a_host_that_is_gone(two: Registrar) -> None:
+def test_an_order_on_a_host_that_is_gone(two: Term) -> None:
     """The store took the host's end, and the registrar died before the next change."""
     two.ask("a", order(on="b"), "e")
     del two.facts["hosts/b"]
-    after = Registrar(2, two.facts)
+    after = Term(2, two.facts)
     (spawned,) = after.to("a", Spawned)
     assert (spawned.info, spawned.reason) == (None, "its host, b, is gone")
     assert not after.elected._creating
 
 
-def test_the_end_of_the_system(two: Registrar) -> None:
+def test_the_end_of_the_system(two: Term) -> None:
     """All hosts are told. That of the registrar leaves last; then nothing is left."""
     two.ask("b", EndSystem())
     assert two.to("a", Down)
@@ -154,19 +154,19 @@ def test_the_end_of_the_system(two: Registrar) -> None:
     assert not two.to("c", Down)
 
 
-def test_the_end_of_a_system_with_a_host_that_is_silent(two: Registrar) -> None:
+def test_the_end_of_a_system_with_a_host_that_is_silent(two: Term) -> None:
     two.ask("a", EndSystem())
     two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
     for _ in range(30):
-        two.elected._liveness.heard(WorkerId("a", ord("a")))  # type: ignore[union-attr]  # it has one
+        two.elected._witness.heard(WorkerId("a", ord("a")))
         two.turns(1)
     assert two.elected.empty
 
 
-def test_the_registrar_dies_while_the_system_ends(two: Registrar) -> None:
+def test_the_registrar_dies_while_the_system_ends(two: Term) -> None:
     """The next one goes on with the end."""
     two.ask("a", EndSystem())
-    after = Registrar(2, two.facts, own="b")
+    after = Term(2, two.facts, own="b")
     assert after.to("a", Down)
     assert after.to("b", Down)
     after.ask("b", EndpointLeave(WorkerId("b", ord("b"))))

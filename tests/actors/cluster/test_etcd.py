@@ -275,7 +275,7 @@ def test_two_systems_of_one_name_in_one_etcd(
 
 def processes_of(system: System) -> dict[str, Watched]:
     """The processes of this host's part of *system*, by the titles of their actors."""
-    return {each.name(): each for each in members(system._session)}
+    return {each.name(): each for each in members(system._stay.session)}
 
 
 def kill_clerk(system: System) -> None:
@@ -310,7 +310,7 @@ def test_the_deputy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
     with System(**given) as system:
         system.worker("A")
         (deputy,) = (each for name, each in processes_of(system).items() if "Deputy" in name)
-        session = system._session
+        session = system._stay.session
         deputy.kill()
         with pytest.raises(SystemDownError):
             system.serve()
@@ -352,7 +352,7 @@ def test_down_ends_the_system_on_all_hosts(
         with pytest.raises(SystemDownError, match="it was ended"):
             rpc_sync("B", pow, (2, 3))
     assert keys_of(given["registry"], given["name"]) == []
-    assert members(system._session) == []
+    assert members(system._stay.session) == []
 
 
 def at(given: dict[str, Any]) -> str:

@@ -49,7 +49,7 @@ def is_listening(descriptor: int) -> bool:
 def test_the_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
     """One process of the host listens, at one port, and it serves it."""
     here = psutil.Process()
-    members = [psutil.Process(each.pid) for each in processes.members(system._session)]
+    members = [psutil.Process(each.pid) for each in processes.members(system._stay.session)]
     found = {p.pid: ports(p, earlier) for p in (here, *members)}
     assert len(found) >= 4  # the program, admin, registrar and worker
     listening = {pid: places for pid, places in found.items() if places}

@@ -15,7 +15,7 @@ from farref.actors.base.addresses import Address
 from farref.actors.cluster.clerk import RENEWALS
 from farref.actors.cluster.desk import BEAT, DOUBT, LOST, Desk
 from farref.actors.cluster.elected import Elected
-from farref.actors.cluster.roll import SILENT_TURNS
+from farref.actors.cluster.witness import SILENT_TURNS
 from farref.actors.wire.messages import (
     Deliver,
     Died,
@@ -41,7 +41,7 @@ from farref.protocol.succession import (
     WhoLeads,
 )
 
-from ...model.succession import Store
+from ...model.succession import ModelStore
 
 REQUESTS = 12
 """Turns that a request waits, at most: docs/hosts.md has this number."""
@@ -59,7 +59,7 @@ class Survivor:
 
     def __init__(self, lease: int, last_word: int, parity: int) -> None:
         """The *lease* lasts so many turns more; A's last word came *last_word* turns ago."""
-        self.store = Store()
+        self.store = ModelStore()
         self.lease = lease
         earlier = self.store.ask(Grant(), "A")
         self.store.ask(Stand(earlier.lease), "A")

@@ -97,7 +97,7 @@ UNSEEN: dict[str, Any] = {
 """The collector does not look into these, or the search does not, or does not trust them."""
 
 
-class Wrapper(Node):
+class Enclosing(Node):
     """A node that holds its neighbour in a value of some type."""
 
     def enclose(self, how: str, ref: Any) -> None:
@@ -179,7 +179,7 @@ def finals() -> int:
 
 
 def ring(how: str) -> list[Any]:
-    nodes = [remote("B", Wrapper), remote("C", Wrapper)]
+    nodes = [remote("B", Enclosing), remote("C", Enclosing)]
     nodes[0].rpc_sync().enclose(how, nodes[1])
     nodes[1].rpc_sync().link(nodes[0])
     return nodes
@@ -210,7 +210,7 @@ def test_a_ring_that_the_collector_does_not_see_stays_until_it_is_opened(
 
 @pytest.mark.parametrize("how", BUSY)
 def test_what_running_code_reaches_stays(system: System, how: str) -> None:
-    nodes = [remote("B", Wrapper), remote("C", Wrapper), remote("D", Wrapper)]
+    nodes = [remote("B", Enclosing), remote("C", Enclosing), remote("D", Enclosing)]
     for one, other in itertools.pairwise([*nodes, nodes[1]]):
         one.rpc_sync().link(other)
     names = ids(nodes[1:])  # a ring, and before it an object on B with a thread that has a handle

@@ -85,7 +85,7 @@ def memory(pid: int) -> int:
     return found
 
 
-class Watch:
+class Gauge:
     """The most memory and descriptors that some processes have taken since it began."""
 
     def __init__(self, *pids: int) -> None:
@@ -123,7 +123,7 @@ class Flood:
         except BaseException as error:
             self.error = error
 
-    def stops(self, watch: Watch) -> None:
+    def stops(self, watch: Gauge) -> None:
         """Check that it waits now."""
         last, since = -1, time.monotonic()
         while time.monotonic() - since < 0.5:
@@ -199,7 +199,7 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     actor, count = system.create(Slow), FLOOD // size
     info = system.endpoint.registry.find(actor)
     pid = system.ask(info, "pid")
-    watch = Watch(os.getpid(), pid)
+    watch = Gauge(os.getpid(), pid)
     flood = Flood(lambda number: system.tell(info, (gate, number, bytes(size))), count)
     flood.stops(watch)
     watch.check()
@@ -214,7 +214,7 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
 def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
     system.worker("B", threads=1)
     count, futures = FLOOD // size, []
-    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
     flood = Flood(
         lambda number: futures.append(farref.rpc_async("B", take, (gate, number, bytes(size)))),
         count,
@@ -232,7 +232,7 @@ def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> 
 def test_methods_that_wait_for_one_object(system: System, gate: Path, size: int) -> None:
     system.worker("B")
     count, futures = FLOOD // size, []
-    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
     ref = farref.remote("B", Object)
     flood = Flood(
         lambda number: futures.append(ref.rpc_async().take(gate, number, bytes(size))), count
@@ -252,7 +252,7 @@ def test_methods_that_wait_for_one_object(system: System, gate: Path, size: int)
 def test_creations_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
     system.worker("B", threads=1)
     count, refs = FLOOD // size, []
-    watch = Watch(os.getpid(), farref.rpc_sync("B", os.getpid))
+    watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
     flood = Flood(
         lambda number: refs.append(farref.remote("B", take, (gate, number, bytes(size)))), count
     )
@@ -273,7 +273,7 @@ def test_results_that_nobody_has_fetched(
     system.worker("B")
     count, futures = FLOOD // size, []
     pid = farref.rpc_sync("B", os.getpid)
-    at_callee, here = Watch(pid), Watch(os.getpid())
+    at_callee, here = Gauge(pid), Gauge(os.getpid())
 
     def call(number: int) -> None:
         futures.append(farref.rpc_async("B", bytes, (size,)))
@@ -295,7 +295,7 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
     """The callee waits before it makes more results than the caller has taken."""
     system.worker("B")
     pid = farref.rpc_sync("B", os.getpid)
-    watch = Watch(pid)
+    watch = Gauge(pid)
     futures = [farref.rpc_async("B", bytes, (SMALL,)) for _ in range(FLOOD // SMALL)]
     for number, future in enumerate(futures):
         if number % 10 == 0:
@@ -304,7 +304,7 @@ def test_a_caller_that_is_slower_than_the_callee(system: System) -> None:
     watch.check()
 
 
-class Sender(RefActor):
+class Flooder(RefActor):
     """Sends the asker as many messages as it is told to, from one handler, and then says so."""
 
     def receiveMsg_tuple(self, message: tuple[int, int], sender: ActorAddress) -> None:
@@ -323,10 +323,10 @@ class Sender(RefActor):
 
 @SIZES
 def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: int) -> None:
-    actor = system.create(Sender)
+    actor = system.create(Flooder)
     info = system.endpoint.registry.find(actor)
     count = FLOOD // size
-    watch = Watch(os.getpid())
+    watch = Gauge(os.getpid())
     system.tell(info, (count, size))
     for _ in range(20):
         assert farref.rpc_sync(info, len, (bytes(size),)) == size
@@ -340,13 +340,13 @@ def test_a_handler_that_sends_too_much(limits: pytest.MonkeyPatch) -> None:
     """It may not wait, so it gets an error."""
     limits.setattr(calls, "MAX_UNSENT_BYTES", 2 * LIMIT)
     with System("farrefBase", timeout=PATIENCE) as system:
-        actor = system.create(Sender)
+        actor = system.create(Flooder)
         system.tell(actor, (FLOOD // SMALL, SMALL))
         idle(system, 0.5)
         sent, why = system.ask(actor, "how many?")
         assert [system.listen()[0] for _ in range(sent)] == list(range(sent))
     assert 2 * LIMIT < sent * SMALL < 4 * LIMIT  # the program has taken some of it
-    assert "from handlers of Sender" in why
+    assert "from handlers of Flooder" in why
     assert "bytes of mail" in why
 
 
@@ -382,7 +382,7 @@ def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size:
     one, other = system.create(Slow), system.create(Slow)
     count = FLOOD // size // 2
     pids = [system.ask(each, "pid") for each in (one, other)]
-    watch = Watch(*pids)
+    watch = Gauge(*pids)
     ends = [
         farref.rpc_async(system.endpoint.registry.find(each), flood_actor, (to, gate, count, size))
         for each, to in ((one, other), (other, one))

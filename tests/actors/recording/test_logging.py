@@ -239,7 +239,7 @@ with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
 HOSTS = """
 def join(here):
     ready = "import farref, sys\\nwith farref.System.join({first!r}, host={here!r}) as s:\\n"
-    ready += "    print(s._session, flush=True)\\n    sys.stdin.read()\\n"
+    ready += "    print(s._stay.session, flush=True)\\n    sys.stdin.read()\\n"
     other = subprocess.Popen(
         [sys.executable, "-c", ready.format(first=first, here=here)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True,

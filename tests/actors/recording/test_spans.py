@@ -57,7 +57,7 @@ def remember() -> None:
 
 
 @dataclass
-class Told:
+class EndedSpan:
     """A span that has ended, with the parts that the tests check."""
 
     name: str
@@ -73,7 +73,7 @@ class Told:
     attributes: dict[str, Any]
 
     @classmethod
-    def of(cls, span: ReadableSpan) -> Told:
+    def of(cls, span: ReadableSpan) -> EndedSpan:
         more = dict(span.attributes or {})
         context = span.get_span_context()
         assert context is not None
@@ -92,9 +92,9 @@ class Told:
         )
 
 
-def ended() -> list[Told]:
+def ended() -> list[EndedSpan]:
     """The spans that have ended in this process. The span of a call of this has not."""
-    return [Told.of(span) for span in _exporters[os.getpid()].get_finished_spans()]
+    return [EndedSpan.of(span) for span in _exporters[os.getpid()].get_finished_spans()]
 
 
 def forget() -> None:
@@ -109,13 +109,13 @@ def system() -> Iterator[System]:
     forget()
 
 
-def gathered(*workers: str) -> list[Told]:
+def gathered(*workers: str) -> list[EndedSpan]:
     """All spans so far, without those of gathering them."""
     found = [told for name in workers for told in farref.rpc_sync(name, ended)] + ended()
     return [told for told in found if not told.name.endswith((".ended", ".forget"))]
 
 
-def only(spans: list[Told], **wanted: str) -> Told:
+def only(spans: list[EndedSpan], **wanted: str) -> EndedSpan:
     found = [s for s in spans if all(getattr(s, key) == each for key, each in wanted.items())]
     assert len(found) == 1, (wanted, spans)
     return found[0]

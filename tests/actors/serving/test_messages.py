@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Envelope:
+class Bundle:
     refs: list[RRef[Any]] = field(default_factory=list)
     named: dict[Any, Any] = field(default_factory=dict)
     box: Box | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class FrozenBundle:
     ref: RRef[Any]
 
 
@@ -46,7 +46,7 @@ class Keeper(RefActor):
         super().__init__()
         self.kept: list[Any] = []
 
-    def receiveMsg_Envelope(self, message: Envelope, sender: ActorAddress) -> None:
+    def receiveMsg_Bundle(self, message: Bundle, sender: ActorAddress) -> None:
         self.kept.append(message)
 
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
@@ -56,14 +56,14 @@ class Keeper(RefActor):
             self.kept.clear()
             self.send(sender, "dropped")
         elif message == "own":
-            self.send(sender, Envelope(refs=[RRef(["mine"])]))
+            self.send(sender, Bundle(refs=[RRef(["mine"])]))
 
     def receiveMsg_Pair(self, message: Pair, sender: ActorAddress) -> None:
         """Pass it on."""
         self.send(message.left, message.right)
 
     def receiveUnrecognizedMessage(self, message: Any, sender: ActorAddress) -> None:
-        if isinstance(message, Frozen | tuple | set | OrderedDict | deque | Box | RRef):
+        if isinstance(message, FrozenBundle | tuple | set | OrderedDict | deque | Box | RRef):
             self.send(sender, message)
 
 
@@ -74,7 +74,7 @@ SHAPES: dict[str, Any] = {
     "ordered dict": lambda ref: OrderedDict(a=ref),
     "key": lambda ref: OrderedDict({ref: 1}),
     "deque": lambda ref: deque([ref]),
-    "frozen dataclass": Frozen,
+    "frozen dataclass": FrozenBundle,
     "attribute": lambda ref: Box(Box(ref)),
     "closure": lambda ref: Box(lambda: ref),
 }
@@ -116,7 +116,7 @@ def test_there_and_back_in_any_container(system: System, shape: str) -> None:
 def test_an_actor_keeps_and_gives_back(system: System) -> None:
     actor = system.create(Keeper)
     ref = RRef([1])
-    system.tell(actor, Envelope(refs=[ref, ref], named={"a": {"b": (ref, Colour.RED)}}))
+    system.tell(actor, Bundle(refs=[ref, ref], named={"a": {"b": (ref, Colour.RED)}}))
     key = ref.id
     del ref
     back = system.ask(actor, "give")
@@ -134,7 +134,7 @@ def test_an_actor_owns_what_it_sends(system: System) -> None:
 
 def test_actors_pass_references_on(system: System) -> None:
     actors = [system.create(Keeper) for _ in range(4)]
-    message: Any = Envelope(refs=[farref.remote("B", list, ((1, 2),))])
+    message: Any = Bundle(refs=[farref.remote("B", list, ((1, 2),))])
     for actor in reversed(actors):
         message = Pair(actor, message) if actor is not actors[-1] else Pair(actors[-1], message)
     system.tell(actors[0], message)
@@ -150,7 +150,7 @@ def _gives(system: System, actor: ActorAddress) -> bool:
 
 def test_many_references_in_one_message(system: System) -> None:
     actor = system.create(Keeper)
-    system.tell(actor, Envelope(refs=[RRef([n]) for n in range(1000)]))
+    system.tell(actor, Bundle(refs=[RRef([n]) for n in range(1000)]))
     back = system.ask(actor, "give")
     assert [ref.local_value() for ref in back.refs] == [[n] for n in range(1000)]
 
@@ -158,7 +158,7 @@ def test_many_references_in_one_message(system: System) -> None:
 def test_many_references_of_another_in_one_message(system: System) -> None:
     actor = system.create(Keeper)
     refs = farref.rpc_sync("B", _own_many, (1000,))
-    system.tell(actor, Envelope(refs=refs))
+    system.tell(actor, Bundle(refs=refs))
     del refs
     back = system.ask(actor, "give")
     assert len(set(back.refs)) == 1000
@@ -173,7 +173,7 @@ def test_a_message_to_the_program_waits_until_it_listens(system: System) -> None
     actor = system.create(Keeper)
     me = farref.get_worker_info().address
     for number in range(3):
-        system.tell(actor, Pair(me, Envelope(named={"n": number}, refs=[RRef(number)])))
+        system.tell(actor, Pair(me, Bundle(named={"n": number}, refs=[RRef(number)])))
     got = [system.listen() for _ in range(3)]
     assert [each.named["n"] for each in got] == [0, 1, 2]
     assert [each.refs[0].local_value() for each in got] == [0, 1, 2]

@@ -25,7 +25,7 @@ PLACES = ("worker", "actor", "program")
 everywhere = pytest.mark.parametrize("place", PLACES)
 
 
-class Server:
+class BatchServer:
     """PyTorch's batching parameter server: the last of a batch answers all."""
 
     def __init__(self, batch: int) -> None:
@@ -78,7 +78,7 @@ class Server:
         with concurrent.futures.ThreadPoolExecutor(1) as pool:
             return pool.submit(pow, 2, 5)
 
-    def of_itself(self, me: RRef[Server]) -> Future[int]:
+    def of_itself(self, me: RRef[BatchServer]) -> Future[int]:
         future: Future[int] = me.rpc_async().waiting()
         return future
 
@@ -86,16 +86,16 @@ class Server:
         return [self.future]
 
 
-class Owner(RefActor):
+class OwningActor(RefActor):
     def receiveMsg_int(self, batch: int, sender: Any) -> None:
-        self.send(sender, RRef(Server(batch)))
+        self.send(sender, RRef(BatchServer(batch)))
 
 
-def server_at(system: System, place: str, batch: int) -> RRef[Server]:
-    ways: dict[str, Callable[[], RRef[Server]]] = {
-        "worker": lambda: farref.remote("B", Server, (batch,)),
-        "program": lambda: RRef(Server(batch)),
-        "actor": lambda: system.ask(system.create(Owner), batch),
+def server_at(system: System, place: str, batch: int) -> RRef[BatchServer]:
+    ways: dict[str, Callable[[], RRef[BatchServer]]] = {
+        "worker": lambda: farref.remote("B", BatchServer, (batch,)),
+        "program": lambda: RRef(BatchServer(batch)),
+        "actor": lambda: system.ask(system.create(OwningActor), batch),
     }
     return ways[place]()
 
@@ -148,13 +148,13 @@ def test_an_answer_that_nobody_can_set_is_an_error(system: System, place: str) -
 
 
 def test_a_future_that_is_never_set_ends_by_the_timeout(system: System) -> None:
-    server = RRef(Server(2))
+    server = RRef(BatchServer(2))
     with pytest.raises(FetchTimeoutError):
         server.rpc_sync(timeout=0.2).keep()
     server.rpc_sync().fail()
 
 
-def give_up_to(server: RRef[Server]) -> int:
+def give_up_to(server: RRef[BatchServer]) -> int:
     server.rpc_async().keep()
     while not server.rpc_sync().kept():
         time.sleep(0.005)
@@ -203,14 +203,14 @@ def _unset() -> Future[int]:
 def test_it_does_not_keep_the_calls_of_the_dead(process_system: System) -> None:
     for name in ("B", "C"):
         process_system.worker(name)
-    server = farref.remote("B", Server, (2,))
+    server = farref.remote("B", BatchServer, (2,))
     pid = farref.rpc_sync("C", give_up_to, (server,))
     os.kill(pid, signal.SIGKILL)
     assert until(process_system, lambda: server.rpc_sync().kept() == 0)
 
 
 def test_the_result_of_remote_is_its_outcome(system: System) -> None:
-    server = farref.remote("B", Server, (2,))
+    server = farref.remote("B", BatchServer, (2,))
     first, second = server.remote().update(1), server.remote().update(2)
     assert farref.get([first, second]) == [3, 3]
     frozen = farref.remote("B", later_list, (5,), frozen=True)
@@ -234,4 +234,4 @@ def later_reference() -> Future[RRef[str]]:
 
 def test_a_future_inside_a_value_is_refused(system: System) -> None:
     with pytest.raises(farref.SerializationError, match="return it alone from a function"):
-        RRef(Server(2)).rpc_sync().in_a_list()
+        RRef(BatchServer(2)).rpc_sync().in_a_list()

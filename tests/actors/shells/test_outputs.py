@@ -8,6 +8,8 @@ import textwrap
 
 import pytest
 
+from ...bases import PROCESSES
+
 PROGRAM = """
     import io, sys, farref
 
@@ -29,8 +31,7 @@ PROGRAM = """
 """
 
 
-@pytest.mark.processes
-@pytest.mark.parametrize("base", ["farrefBase", "multiprocTCPBase"])
+@pytest.mark.parametrize("base", PROCESSES)
 def test_a_worker_prints_to_its_standard_output(base: str) -> None:
     code = textwrap.dedent(PROGRAM % base)
     done = subprocess.run(

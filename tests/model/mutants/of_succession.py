@@ -5,6 +5,7 @@ A program of `successions`, or a test of one rule, catches them.
 
 from farref.actors.cluster.desk import Desk
 from farref.actors.cluster.elected import Elected
+from farref.actors.cluster.graves import Graves
 from farref.actors.cluster.roll import Roll
 from farref.protocol.succession import Campaign, Ledger, RegistrarLine
 
@@ -108,7 +109,7 @@ SUCCESSION = {
             "forgets the deaths",
             Elected,
             "_begin",
-            "self._agreement.add(open_deaths, self._members)",
+            "self._wait_for_all(open_deaths)",
             "pass",
         ),
         Mutant(
@@ -128,18 +129,18 @@ SUCCESSION = {
             "self._settled(worker, dead, sender)\n            return False",
             "self._settled(worker, dead, sender)",
         ),
-        Mutant("does not note the agreement", Roll, "_agree", "agreed=True", "agreed=False"),
+        Mutant("does not note the agreement", Graves, "agree", "agreed=True", "agreed=False"),
     ),
     "a living host is given up": (
         Mutant(
             "believes who was given up",
             Elected,
             "host",
-            "if self._is_dead(message.me):",
+            "if message.me in self._graves:",
             "if False:",
         ),
         Mutant(
-            "forgets who was given up", Elected, "_let_go", "self._count_dead([host.me])", "pass"
+            "forgets who was given up", Elected, "_let_go", "self._graves.count([host.me])", "pass"
         ),
         Mutant(
             "does not know that it is lost",
@@ -209,7 +210,7 @@ SUCCESSION = {
             "notes the death last",
             Roll,
             "_gone",
-            "self._dying.update(dict.fromkeys(news, Gone(cause)))",
+            "self._graves.add(news, cause)",
             "pass",
         ),
         Mutant(

@@ -46,11 +46,7 @@ ALIAS_DEATHS = (
     ),
     Program(
         "who called an alias dies",
-        {
-            "A": (H_OF_G, Own("y"), Method("m", "h", ("y",)), Drop("y"), Drop("h")),
-            "B": (),
-            "C": (),
-        },
+        {"A": (H_OF_G, Own("y"), Method("m", "h", ("y",)), Drop("y"), Drop("h")), "B": (), "C": ()},
         mortal=("A",),
     ),
     Program(

@@ -28,18 +28,12 @@ H_OF_G_OF_F = Remote(
 """h, on B, stands for g, on C, which stands for f, on A."""
 
 ALIASES = (
-    Program(
-        "an alias that nobody uses",
-        {"A": (H_OF_G, Drop("h")), "B": (), "C": ()},
-    ),
+    Program("an alias that nobody uses", {"A": (H_OF_G, Drop("h")), "B": (), "C": ()}),
     Program(
         "an alias of an object of its own owner's",
         {"A": (Remote("h", "B", (), (Own("g"),), alias="g"), Get("q", "h"), Drop("h")), "B": ()},
     ),
-    Program(
-        "an alias, fetched",
-        {"A": (H_OF_G, Get("q", "h"), Drop("h")), "B": (), "C": ()},
-    ),
+    Program("an alias, fetched", {"A": (H_OF_G, Get("q", "h"), Drop("h")), "B": (), "C": ()}),
     Program(
         "an alias, fetched directly",
         {"A": (H_OF_G, Get("q", "h", direct=True), Drop("h")), "B": (), "C": ()},
@@ -65,10 +59,7 @@ ALIASES = (
             "B": (),
         },
     ),
-    Program(
-        "a chain of two aliases, dropped",
-        {"A": (H_OF_G_OF_F, Drop("h")), "B": (), "C": ()},
-    ),
+    Program("a chain of two aliases, dropped", {"A": (H_OF_G_OF_F, Drop("h")), "B": (), "C": ()}),
     Program(
         "a chain of two aliases, fetched",
         {"A": (H_OF_G_OF_F, Get("q", "h"), Drop("h")), "B": (), "C": ()},
@@ -226,13 +217,7 @@ ALIASES = (
     Program(
         "an argument of a call on an alias, kept",
         {
-            "A": (
-                H_OF_G,
-                Own("y"),
-                Method("m", "h", ("y",), (Keep("y"),)),
-                Drop("y"),
-                Drop("h"),
-            ),
+            "A": (H_OF_G, Own("y"), Method("m", "h", ("y",), (Keep("y"),)), Drop("y"), Drop("h")),
             "B": (),
             "C": (Drop("y"),),
         },
@@ -333,12 +318,7 @@ ALIASES = (
     Program(
         "two callers on an alias, in order",
         {
-            "A": (
-                H_OF_G,
-                Say("D", ("h",), (Method("m", "h"),)),
-                Method("n", "h"),
-                Drop("h"),
-            ),
+            "A": (H_OF_G, Say("D", ("h",), (Method("m", "h"),)), Method("n", "h"), Drop("h")),
             "B": (),
             "C": (),
             "D": (),

@@ -168,10 +168,7 @@ AWAITING = (
     ),
     Program(
         "the asked one dies while a method awaits it",
-        {
-            "A": (Own("x"), Method("m", "x", (), ASKS), Method("n", "x"), Drop("x")),
-            "B": (),
-        },
+        {"A": (Own("x"), Method("m", "x", (), ASKS), Method("n", "x"), Drop("x")), "B": ()},
         mortal=("B",),
     ),
     Program(
@@ -208,7 +205,7 @@ RINGS_AND_AWAITS = (
                 Method("m", "x", ("y",), (Method("n", "y"), Await("n"))),
                 Method("k", "y", ("x",), (Method("j", "x"), Wait("j"))),
                 *(Wait("m"), Wait("k"), Drop("x"), Drop("y")),
-            ),
+            )
         },
         victims=0,
         ordered=True,
@@ -218,13 +215,10 @@ RINGS_AND_AWAITS = (
         {
             "A": (
                 *(Own("w"), Own("x")),
-                Method(
-                    *("f", "w", ("x",)),
-                    body=(Method("a", "x", (), PAUSES), Wait("a")),
-                ),
+                Method(*("f", "w", ("x",)), body=(Method("a", "x", (), PAUSES), Wait("a"))),
                 Method("c", "x", ("w",), (Method("g", "w"), Wait("g"))),
                 *(Wait("f"), Wait("c"), Drop("x"), Drop("w")),
-            ),
+            )
         },
         victims=1,
         ordered=True,
@@ -239,7 +233,7 @@ RINGS_AND_AWAITS = (
                 Method("f", "w", ("y",), (Get("h", "y"), Wait("h"))),
                 Method("c", "x", ("w",), (Method("g", "w"), Wait("g"))),
                 *(Wait("f"), Wait("c"), Drop("x"), Drop("w"), Drop("y")),
-            ),
+            )
         },
         victims=1,
         ordered=True,

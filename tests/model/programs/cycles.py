@@ -15,9 +15,9 @@ from ..script import (
     Pull,
     Put,
     Remote,
+    Rest,
     Say,
     Script,
-    Settle,
     Shut,
 )
 from ..world import Program
@@ -44,11 +44,7 @@ def _cycle(
     )
 
 
-RING: Script = (
-    Own("x"),
-    Remote("y", "B", ("x",), returns=("x",)),
-    Put("y", "x"),
-)
+RING: Script = (Own("x"), Remote("y", "B", ("x",), returns=("x",)), Put("y", "x"))
 """x, on A, holds y, on B, which holds x; A still has a handle of x."""
 
 CLOSE: Script = (*RING, Drop("x"))
@@ -132,7 +128,7 @@ CYCLES = (
         A=(
             Remote("y", "B"),
             *(Own("s"), Own("x", ("y", "s")), Drop("s")),
-            *(Method("k", "y", ("x",), (Put("x", "self"),)), Drop("x"), Settle()),
+            *(Method("k", "y", ("x",), (Put("x", "self"),)), Drop("x"), Rest()),
             Method("m", "y", (), (Pull("x", "self"), Say("A", ("x",), KEEP_V), Put("x", "self"))),
             *(Drop("y"), Drop("v")),
         ),
@@ -159,7 +155,7 @@ CYCLES = (
             Put("x", "s", copy=True),
             Put("y", "s"),
             Drop("s"),
-            Settle(),
+            Rest(),
             Say("C", ("x",), (Say("A", ("x",), (Say("C", ("x",), (Say("A", ("x",), KEEP_V),)),)),)),
             Drop("x"),
             Drop("v"),
@@ -187,11 +183,7 @@ CYCLES = (
     ),
     _cycle(
         "a ring, and a reference that goes through a stranger",
-        A=(
-            *RING,
-            Say("B", ("x",), (Say("C", ("x",), (Say("B", ("x",), KEEP_V),)),)),
-            Drop("x"),
-        ),
+        A=(*RING, Say("B", ("x",), (Say("C", ("x",), (Say("B", ("x",), KEEP_V),)),)), Drop("x")),
         B=(Drop("v"),),
         C=(),
         searches="B",
@@ -266,7 +258,7 @@ CYCLES = (
             Method(
                 "m", "y", (), (Pull("x", "self"), Ask("k", "C", ("x",), KEEP_V), Put("x", "self"))
             ),
-            *(Drop("y"), Settle(), Own("z")),
+            *(Drop("y"), Rest(), Own("z")),
         ),
         B=(),
         C=(),
@@ -293,9 +285,9 @@ CYCLES = (
     _cycle(
         "an object that holds itself, and its other holder, which is known to live",
         A=(
-            *(Own("q"), Say("C", ("q",), (Keep("q"),)), Settle()),
-            *(Remote("h", "B", ("q",), returns=("q",)), Need("r"), Settle()),
-            *(Method("k", "h", ("r",), (Put("r", "self"),)), Drop("r"), Drop("q"), Settle()),
+            *(Own("q"), Say("C", ("q",), (Keep("q"),)), Rest()),
+            *(Remote("h", "B", ("q",), returns=("q",)), Need("r"), Rest()),
+            *(Method("k", "h", ("r",), (Put("r", "self"),)), Drop("r"), Drop("q"), Rest()),
             Drop("h"),
         ),
         B=(),

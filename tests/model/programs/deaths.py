@@ -162,11 +162,7 @@ DEATHS = (
     ),
     Program(
         "a result comes although the owner of a reference in it dies",
-        {
-            "A": (Ask("c", "C", returns=("x",), body=MAKE, then=KEEP), Drop("x")),
-            "B": (),
-            "C": (),
-        },
+        {"A": (Ask("c", "C", returns=("x",), body=MAKE, then=KEEP), Drop("x")), "B": (), "C": ()},
         mortal=("B",),
         reaches=("nobody answers with a reference that is lost",),
     ),

@@ -142,11 +142,7 @@ LENDING = (
     ),
     Program(
         "lent home to the owner, who keeps",
-        {
-            "A": (Remote("x", "B"), lend("c", "C", lend("b", "B", *KEEP)), *DROP),
-            "B": DROP,
-            "C": (),
-        },
+        {"A": (Remote("x", "B"), lend("c", "C", lend("b", "B", *KEEP)), *DROP), "B": DROP, "C": ()},
     ),
     Program(
         "lent home and away again",
@@ -189,11 +185,7 @@ LENDING = (
     ),
     Program(
         "lent and sent on by the borrower",
-        {
-            "B": (Own("x"), lend("a", "A", Say("C", ("x",), KEEP)), *DROP),
-            "A": (),
-            "C": DROP,
-        },
+        {"B": (Own("x"), lend("a", "A", Say("C", ("x",), KEEP)), *DROP), "A": (), "C": DROP},
     ),
     Program(
         "lent on and sent on by the borrower",
@@ -284,10 +276,7 @@ LENDING = (
     ),
     Program(
         "lent twice to one callee, and kept once",
-        {
-            "B": (Own("x"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
-            "C": DROP,
-        },
+        {"B": (Own("x"), lend("c", "C"), lend("d", "C", *KEEP), *DROP), "C": DROP},
         reaches_in={"lend": ("no loan of the owner's is kept while another one is",)},
     ),
     Program(
@@ -343,11 +332,7 @@ LENDING = (
     ),
     Program(
         "lent twice by its creator, and kept once",
-        {
-            "A": (Remote("x", "B"), lend("c", "C"), lend("d", "C", *KEEP), *DROP),
-            "B": (),
-            "C": DROP,
-        },
+        {"A": (Remote("x", "B"), lend("c", "C"), lend("d", "C", *KEEP), *DROP), "B": (), "C": DROP},
         slow_in=("fork",),
     ),
     Program(
@@ -368,11 +353,7 @@ LENDING = (
     ),
     Program(
         "lent, cancelled, and kept if not",
-        {
-            "A": (Remote("x", "B"), lend("c", "C", *KEEP), Revoke("c"), *DROP),
-            "B": (),
-            "C": (),
-        },
+        {"A": (Remote("x", "B"), lend("c", "C", *KEEP), Revoke("c"), *DROP), "B": (), "C": ()},
     ),
     Program(
         "a call that cannot be pickled",
@@ -421,11 +402,7 @@ LENDING = (
     ),
     Program(
         "lent to a creation, and not kept",
-        {
-            "A": (Remote("x", "B"), Remote("y", "C", ("x",)), *DROP, Drop("y")),
-            "B": (),
-            "C": (),
-        },
+        {"A": (Remote("x", "B"), Remote("y", "C", ("x",)), *DROP, Drop("y")), "B": (), "C": ()},
         reaches_in={"lend": ("no creation returns its loans",)},
     ),
     Program(
@@ -438,10 +415,7 @@ LENDING = (
     ),
     Program(
         "lent by the owner to a creation, and kept",
-        {
-            "B": (Own("x"), Remote("y", "C", ("x",), KEEP), *DROP, Drop("y")),
-            "C": DROP,
-        },
+        {"B": (Own("x"), Remote("y", "C", ("x",), KEEP), *DROP, Drop("y")), "C": DROP},
     ),
     Program(
         "lent to a creation that lends it on",
@@ -454,11 +428,7 @@ LENDING = (
     Program(
         "lent on to a creation, whose value holds it",
         {
-            "B": (
-                Own("x"),
-                lend("a", "A", Remote("y", "C", ("x",), (), ("x",)), Keep("y")),
-                *DROP,
-            ),
+            "B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), (), ("x",)), Keep("y")), *DROP),
             "A": (Drop("y"),),
             "C": (),
         },
@@ -509,10 +479,7 @@ LENDING = (
     ),
     Program(
         "lent and asked of",
-        {
-            "B": (Own("x"), lend("a", "A", Method("m", "x", ("x",)), Get("g", "x")), *DROP),
-            "A": (),
-        },
+        {"B": (Own("x"), lend("a", "A", Method("m", "x", ("x",)), Get("g", "x")), *DROP), "A": ()},
     ),
     Program(
         "two lend to each other what both borrowed",

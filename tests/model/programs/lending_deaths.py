@@ -5,6 +5,10 @@ from ..world import Program
 from .lending import DROP, KEEP, lend
 
 BOX = (Keep("box"),)
+ON_TO_C = (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP)
+"""B's script: B lends its object to A, and A lends it on to C, which keeps it."""
+ON_TO_D = (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP)
+"""The same, but C lends it on to D, which keeps it."""
 
 LENDING_DEATHS = (
     Program(
@@ -17,18 +21,10 @@ LENDING_DEATHS = (
         mortal=("B",),
         reaches=("nobody answers with a reference that is lost",),
     ),
-    Program(
-        "the lender dies",
-        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
-        mortal=("A",),
-    ),
+    Program("the lender dies", {"B": ON_TO_C, "A": (), "C": DROP}, mortal=("A",)),
     Program(
         "note: the middle borrower dies, and the last one goes on",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
-            "A": (),
-            "C": (Get("g", "x"),),
-        },
+        {"B": ON_TO_C, "A": (), "C": (Get("g", "x"),)},
         mortal=("A",),
     ),
     Program(
@@ -44,79 +40,42 @@ LENDING_DEATHS = (
     ),
     Program(
         "the borrower dies",
-        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        {"B": ON_TO_C, "A": (), "C": DROP},
         mortal=("C",),
         reaches_in={"borrow": ("no table of the dead is passed on",)},
     ),
     Program(
         "the owner dies while its object is lent",
-        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        {"B": ON_TO_C, "A": (), "C": DROP},
         mortal=("B",),
         reaches_in={"borrow": ("no table is taken back",)},
     ),
     Program(
         "a stranger dies while an object is lent",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
-            "A": (),
-            "C": DROP,
-            "D": (),
-        },
+        {"B": ON_TO_C, "A": (), "C": DROP, "D": ()},
         mortal=("D",),
         slow_in=("borrow",),
     ),
     Program(
         "the lender's lender dies",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
-            "A": (),
-            "C": (),
-            "D": DROP,
-        },
+        {"B": ON_TO_D, "A": (), "C": (), "D": DROP},
         mortal=("A",),
-        slow_in=(
-            "fork",
-            "borrow",
-        ),
+        slow_in=("fork", "borrow"),
     ),
     Program(
         "the lender's lender dies, and the end keeps",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
-            "A": (),
-            "C": (),
-            "D": (),
-        },
+        {"B": ON_TO_D, "A": (), "C": (), "D": ()},
         mortal=("A",),
-        slow_in=(
-            "fork",
-            "borrow",
-        ),
+        slow_in=("fork", "borrow"),
     ),
     Program(
         "the middle lender dies",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
-            "A": (),
-            "C": (),
-            "D": (),
-        },
+        {"B": ON_TO_D, "A": (), "C": (), "D": ()},
         mortal=("C",),
-        slow_in=(
-            "fork",
-            "borrow",
-        ),
+        slow_in=("fork", "borrow"),
     ),
     Program(
-        "two lenders die",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
-            "A": (),
-            "C": (),
-            "D": (),
-        },
-        mortal=("A", "C"),
-        slow=True,
+        "two lenders die", {"B": ON_TO_D, "A": (), "C": (), "D": ()}, mortal=("A", "C"), slow=True
     ),
     Program(
         "the lender dies, who had it from a creator",
@@ -151,11 +110,7 @@ LENDING_DEATHS = (
     ),
     Program(
         "a creation is lent to, and the creator dies",
-        {
-            "B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), KEEP)), *DROP),
-            "A": (),
-            "C": (),
-        },
+        {"B": (Own("x"), lend("a", "A", Remote("y", "C", ("x",), KEEP)), *DROP), "A": (), "C": ()},
         mortal=("A",),
     ),
     Program(
@@ -176,12 +131,7 @@ LENDING_DEATHS = (
     Program(
         "lent by two, one of whom dies",
         {
-            "B": (
-                Own("x"),
-                lend("a", "A", lend("d", "D", *KEEP)),
-                lend("d", "D"),
-                *DROP,
-            ),
+            "B": (Own("x"), lend("a", "A", lend("d", "D", *KEEP)), lend("d", "D"), *DROP),
             "A": (),
             "D": (),
         },
@@ -257,21 +207,13 @@ LENDING_DEATHS = (
     ),
     Program(
         "lent on after the lender died",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
-            "A": (),
-            "C": (lend("d", "D", *KEEP), *DROP),
-            "D": (),
-        },
+        {"B": ON_TO_C, "A": (), "C": (lend("d", "D", *KEEP), *DROP), "D": ()},
         mortal=("A",),
-        slow_in=(
-            "fork",
-            "borrow",
-        ),
+        slow_in=("fork", "borrow"),
     ),
     Program(
         "the owner and the lender die, and the borrower keeps",
-        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": ()},
+        {"B": ON_TO_C, "A": (), "C": ()},
         mortal=("A", "B"),
     ),
     Program(
@@ -302,7 +244,7 @@ LENDING_DEATHS = (
     ),
     Program(
         "any of three may die while an object is lent",
-        {"B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP), "A": (), "C": DROP},
+        {"B": ON_TO_C, "A": (), "C": DROP},
         mortal=("A", "B", "C"),
     ),
     Program(
@@ -313,22 +255,13 @@ LENDING_DEATHS = (
     ),
     Program(
         "too late: the end of a loan, when the lender died",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", *KEEP)), *DROP),
-            "A": (),
-            "C": (Get("g", "x"), Wait("g"), *DROP),
-        },
+        {"B": ON_TO_C, "A": (), "C": (Get("g", "x"), Wait("g"), *DROP)},
         mortal=("A",),
         late=True,
     ),
     Program(
         "too late: the end of a chain of loans",
-        {
-            "B": (Own("x"), lend("a", "A", lend("c", "C", lend("d", "D", *KEEP))), *DROP),
-            "A": (),
-            "C": (),
-            "D": (Get("g", "x"), Wait("g"), *DROP),
-        },
+        {"B": ON_TO_D, "A": (), "C": (), "D": (Get("g", "x"), Wait("g"), *DROP)},
         mortal=("A",),
         late=True,
         slow=True,
@@ -353,10 +286,7 @@ LENDING_DEATHS = (
         },
         mortal=("Y",),
         late=True,
-        slow_in=(
-            "lend",
-            "borrow",
-        ),
+        slow_in=("lend", "borrow"),
     ),
     Program(
         "too late: home again",

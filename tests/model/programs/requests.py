@@ -171,11 +171,7 @@ REQUESTS = (
     Program(
         "a creation that waits for itself",
         {
-            "B": (
-                Own("x"),
-                Say("A", ("x",), (Keep("x"),)),
-                Drop("x"),
-            ),
+            "B": (Own("x"), Say("A", ("x",), (Keep("x"),)), Drop("x")),
             "A": (
                 Remote("y", "B", ("x",), (Get("g", "x"), Wait("g")), method_of="x"),
                 Get("h", "y"),
@@ -204,14 +200,7 @@ REQUESTS = (
             "A": (
                 Remote("x", "B"),
                 Method(
-                    "m",
-                    "x",
-                    ("x",),
-                    (
-                        Remote("y", "B", method_of="x"),
-                        Get("g", "y"),
-                        Wait("g"),
-                    ),
+                    "m", "x", ("x",), (Remote("y", "B", method_of="x"), Get("g", "y"), Wait("g"))
                 ),
                 Drop("x"),
             ),

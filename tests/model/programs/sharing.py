@@ -29,8 +29,7 @@ SHARING = (
         ),
     ),
     Program(
-        "note: owner to user",
-        {"B": (Own("x"), _share("C", *KEEP), Drop("x")), "C": (Drop("x"),)},
+        "note: owner to user", {"B": (Own("x"), _share("C", *KEEP), Drop("x")), "C": (Drop("x"),)}
     ),
     Program(
         "note: user to user",
@@ -47,12 +46,7 @@ SHARING = (
     ),
     Program(
         "note: A to Y to Z, created on a user",
-        {
-            "A": (Remote("x", "B"), _share("Y", _share("Z")), Drop("x")),
-            "B": (),
-            "Y": (),
-            "Z": (),
-        },
+        {"A": (Remote("x", "B"), _share("Y", _share("Z")), Drop("x")), "B": (), "Y": (), "Z": ()},
         reaches=(
             "nobody deletes before the owner heard of its parent",
             "no delete overtakes the creation of its object",
@@ -95,11 +89,7 @@ SHARING = (
     ),
     Program(
         "two parents, one of them the owner",
-        {
-            "B": (Own("x"), _share("A", _share("C")), _share("C"), Drop("x")),
-            "A": (),
-            "C": (),
-        },
+        {"B": (Own("x"), _share("A", _share("C")), _share("C"), Drop("x")), "A": (), "C": ()},
         reaches=(
             "no second fork arrives from the owner while unconfirmed",
             "no second fork arrives from a user while confirmed",
@@ -192,10 +182,7 @@ SHARING = (
     ),
     Program(
         "a reference returned in the reply, by the owner",
-        {
-            "A": (Ask("c", "B", returns=("x",), body=(Own("x"),), then=KEEP), Drop("x")),
-            "B": (),
-        },
+        {"A": (Ask("c", "B", returns=("x",), body=(Own("x"),), then=KEEP), Drop("x")), "B": ()},
     ),
     Program(
         "a reference returned in the reply, by a user",

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from .world import simulate
+from farref.simulation import simulate
 
 if TYPE_CHECKING:
-    from .plan import Act, Plan
-    from .world import Outcome
+    from farref.simulation import Act, Outcome, Plan
 
 MOST = 200_000
 """The most acts played in all tries together: a few minutes, for a plan of any length."""

@@ -1,0 +1,285 @@
+"""The stay of a program in a system: it enters as an endpoint, and leaves.
+
+To enter, the program has its host's steward or deputy join, if the host is new, and then asks the
+registrar for an identity. To leave, it settles what it has promised, tells the registrar, and ends
+the system if it has started it.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import os
+import threading
+import time
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from ...protocol.errors import FarrefError, SystemDownError, VersionError
+from ...protocol.ids import WorkerId, is_name
+from ..cluster.registrar import REGISTRAR, Registrar
+from ..cluster.steward import STEWARD, Steward
+from ..core.current import leave_program
+from ..core.notices import notice
+from ..hosting import directory, processes, versions
+from ..shells.endpoint import Endpoint
+from ..shells.program import port_of
+from ..wire.messages import (
+    EndpointJoin,
+    EndpointLeave,
+    EndSystem,
+    Establish,
+    Joined,
+    LeaveSystem,
+    Open,
+    Serve,
+    Serving,
+)
+from ..wire.settings import DEFAULT_TIMEOUT
+from . import electing
+from .ending import Ending, named
+
+if TYPE_CHECKING:
+    import concurrent.futures
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.messages import Cargo
+    from ..shells.program import ProgramPort
+    from ..wire.settings import Settings
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+START_PATIENCE = 30.0
+DRAIN = 2.0
+"""Seconds for the last messages to arrive: a stopped actor acknowledges nothing."""
+ALONE = "its other hosts may go on: the registrar, or the registry, did not answer"
+"""The warning if a system with a registry was to end on all hosts."""
+LEAVING = 3.0
+"""Seconds in which a registrar may note that this host leaves."""
+ENDING = 15.0
+"""Seconds in which all hosts of a system with a registry may leave it, when it is ended."""
+STOP_LOOK = 0.5
+"""Seconds after which it is looked whether the processes of the system have ended."""
+STOP_PATIENCE = 12.0
+"""Seconds; Thespian's own shutdown gives up after 10."""
+
+
+class Stay:
+    """The stay of one program in one system."""
+
+    def __init__(
+        self,
+        asys: Any,
+        settings: Settings,
+        name: str | None,
+        threads: int,
+        place: str = "",
+        *,
+        attached: bool = False,
+        ends: bool = False,
+    ) -> None:
+        """*name* and *threads* are those of the program; *place* is this host, if it joins."""
+        self._settings = settings
+        self._asked_name = name
+        self._threads = threads
+        self.asys = asys
+        self.name = settings.system
+        """The system's name."""
+        self.place = place
+        self.attached = attached
+        """Another program has started the system, or this host's part of it."""
+        self.down = False
+        """This program has left the system, or ended it."""
+        self.ends = ends
+        """Whether a system with a registry ends on all hosts when this program leaves."""
+        self.note: Path | None = None
+        """The entry of this host, in the folder of running systems."""
+        self.session = os.getsid(0)
+        """The operating system's session of the system's processes on this host."""
+        self.port: ProgramPort = port_of(asys)
+        self._pid = os.getpid()
+        self._registrar: ActorAddress | None = None
+        """The registrar, once this program has asked it to join."""
+
+    # ---- the beginning
+
+    def enter(
+        self, order: Establish | None, hand: Callable[[Cargo, ActorAddress], None]
+    ) -> Endpoint:
+        """Become an endpoint of the started Thespian system.
+
+        *order*: for the deputy of this host, if the registrar is elected. *hand* takes each message
+        of the user's to this program.
+        """
+        self.port.start()
+        # At the program's exit there is no wait for its work: maybe an exception ends it.
+        atexit.register(self.stop, graceful=True)
+        try:
+            return self._enter(order, hand)
+        except BaseException:
+            self.stop(graceful=True)
+            raise
+
+    def _enter(
+        self, order: Establish | None, hand: Callable[[Cargo, ActorAddress], None]
+    ) -> Endpoint:
+        place, settings = self.place, self._settings
+        serving = self._serve(order) if place or order is not None else None
+        registrar = (
+            serving.registrar
+            if serving is not None
+            else self.asys.createActor(Registrar, globalName=REGISTRAR)
+        )
+
+        def become(joined: Joined) -> Endpoint:
+            self.endpoint = Endpoint(
+                joined.me, self.port, joined.settings, registrar, threads=self._threads, hand=hand
+            )
+            return self.endpoint
+
+        self.port.become = become
+        if serving is None and not self.attached:
+            self.port.post(registrar, Open(settings, os.getpid()))
+        me = WorkerId(self._asked_name or _program_name(place, attached=self.attached), 0)
+        self._registrar = registrar
+        beats = self.port.runs_by_itself
+        self.port.post(
+            registrar, EndpointJoin(me, os.getpid(), processes.host(), True, beats, place)
+        )
+        joined = self._await(self.port.joined)
+        core = self.endpoint.core
+        if serving is None:
+            self.session = joined.session
+        else:
+            self.name = core.settings.system
+            self.endpoint.deaths.live_with(serving.pids)
+        if self.attached or place:  # the program chooses the timeout of its own waits
+            core.settings = replace(core.settings, timeout=settings.timeout)
+        return self.endpoint
+
+    def _serve(self, order: Establish | None) -> Serving:
+        """Have this host's steward, or deputy, join. Returns once the registrar knows the host."""
+        steward = (
+            self.asys.createActor(Steward, globalName=STEWARD)
+            if order is None
+            else electing.deputy(self.asys)
+        )
+        self.port.post(steward, (versions.ASK, versions.mine()))
+        versions.check(self._await(self.port.versions), "this host's part of the system")
+        self.port.post(steward, Serve(os.getpid()) if order is None else order)
+        serving = self._await(self.port.serving)
+        self.session = serving.session
+        self.attached = serving.owner != os.getpid()
+        if serving.refused:
+            raise (VersionError if serving.versions else SystemDownError)(serving.refused)
+        return serving
+
+    def _await(self, answer: concurrent.futures.Future[T]) -> T:
+        if not self.port.wait(answer, START_PATIENCE):
+            raise SystemDownError(
+                f"system {self.name!r} did not answer in {START_PATIENCE:g} s; it is overloaded, "
+                "stopped, or has ended"
+            )
+        return answer.result(0)
+
+    # ---- the end
+
+    @property
+    def patience(self) -> float:
+        """The longest time of a wait, in seconds."""
+        endpoint = self.port.endpoint
+        return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
+
+    def check_up(self) -> None:
+        """Raise `SystemDownError` if this program has left the system."""
+        if self.down:
+            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
+
+    def finish(self, seconds: float) -> None:
+        """Wait at most *seconds* for the work that this program has asked for."""
+        endpoint = self.port.endpoint
+        if self.down or self._pid != os.getpid() or endpoint is None or not seconds:
+            return
+        with contextlib.suppress(FarrefError):  # the system has ended otherwise
+            left = Ending(endpoint, last=not self.attached).wait(seconds)
+            if left:
+                notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
+
+    def stop(self, *, graceful: bool) -> list[str]:
+        """Leave now. Returns a line for each process that had to be killed, as `System.end`."""
+        if self.down or self._pid != os.getpid():
+            return []  # a forked child inherits the system, and ends nothing when it exits
+        endpoint = self.port.endpoint
+        if graceful and endpoint is not None and not endpoint.core.closed:
+            with contextlib.suppress(Exception):
+                endpoint.unasked.log_dropped()
+                endpoint.turn()
+                # Or the news of our end may overtake our messages.
+                endpoint.delivery.drain(DRAIN)
+        self.down = True
+        self.port.inbox.wake()
+        atexit.unregister(self.stop)
+        try:
+            if endpoint is not None:
+                leave_program(endpoint.core)
+                endpoint.registry.leave()
+                endpoint.close(f"system {self.name!r} was shut down")
+            elif self._registrar is not None:
+                self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
+            elected = endpoint is not None and endpoint.core.settings.registry
+            alone = False
+            if endpoint is not None and endpoint.deaths.in_order:
+                elected = ""  # the deputy has gone
+            if elected and not self.attached and self._registrar is not None:
+                self.port.post(self._registrar, EndSystem() if self.ends else LeaveSystem())
+                done = self.port.wait(self.port.left, ENDING if self.ends else LEAVING)
+                alone = self.ends and not done
+            self.port.stop()
+        finally:
+            survivors = [] if self.attached else self._end(graceful=graceful)
+            self.port.end()
+        return [*survivors, ALONE] if alone else survivors
+
+    def _end(self, *, graceful: bool) -> list[str]:
+        if not self.place:
+            directory.remove(self.name)
+        if self.note is not None:
+            self.note.unlink(missing_ok=True)
+        if graceful:
+            # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
+            ending = threading.Thread(target=self._end_thespian, daemon=True)
+            with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
+                ending.start()
+            now = time.monotonic()
+            look, end = now + STOP_LOOK, now + STOP_PATIENCE
+            while ending.is_alive() and (now := time.monotonic()) < end:
+                ending.join(0.05)
+                # Of two programs that end a system at once, Thespian answers one.
+                if now > look and not processes.members(self.session):
+                    break
+        return processes.end(self.session, patience=2.0 if graceful else 0.0)
+
+    def _end_thespian(self) -> None:
+        with contextlib.suppress(Exception):
+            self.asys.shutdown()
+
+
+def check_program(name: str | None, threads: int) -> None:
+    """Check the user's choices for the program's own endpoint."""
+    if name is not None and not is_name(name):
+        raise ValueError(f"a program's name must be a non-empty text in UTF-8, not {name!r}")
+    if threads < 1:
+        raise ValueError(f"a program needs at least 1 thread, not {threads}")
+
+
+def _program_name(place: str, *, attached: bool) -> str:
+    if place:
+        return f"program-{os.getpid()}@{place}"
+    return f"program-{os.getpid()}" if attached else "program"

@@ -1,0 +1,94 @@
+"""Noticing deaths: how a registrar, or a deputy, finds out that an endpoint is dead.
+
+The framework tells the parent of an actor when the actor exits. Everything else is noticed here. A
+program has no parent: its process is looked for. And a process that is stopped or cut off never
+exits: its endpoint falls silent (`farref.protocol.liveness`). Silence alone proves nothing: a
+process may be computing and not let its other threads run. So the process must also be stopped, or
+gone. The process of an endpoint on another host is seen by the steward there.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from ...protocol.liveness import Liveness
+from ..base.lives import Watched
+
+if TYPE_CHECKING:
+    from ...protocol.ids import WorkerId
+
+SILENT_TURNS = 10
+"""Turns after which a silent endpoint, or host, is given up."""
+ENDED = "its process has ended"
+
+
+class Noticed(NamedTuple):
+    """The news of one turn."""
+
+    ended: list[WorkerId]
+    """Programs without a process."""
+    silent: list[WorkerId]
+    """Silent endpoints and hosts. The processes of those on this host do not run."""
+
+
+class Witness:
+    """Watches endpoints and hosts."""
+
+    def __init__(self) -> None:
+        self._liveness: Liveness | None = None
+        self._silence = 0.0
+        self._processes: dict[WorkerId, Watched] = {}
+        self._programs: set[WorkerId] = set()
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to look at."""
+        return self._liveness is None and not self._programs
+
+    def count_silence(self, seconds: float | None) -> None:
+        """Give up those that are silent for *seconds*; nobody if None."""
+        self._liveness = None if seconds is None else Liveness(SILENT_TURNS)
+        self._silence = seconds or 0.0
+
+    @property
+    def silent(self) -> str:
+        """The cause of the death of a silent one, in words."""
+        return f"it was silent for {self._silence:g} s"
+
+    def watch(self, worker: WorkerId, pid: int | None, *, program: bool, beats: bool) -> None:
+        """Watch an endpoint. *pid*: its process, if that is on this host."""
+        process = None if pid is None else Watched.of(pid)
+        if process is not None:
+            self._processes[worker] = process
+            if program:
+                self._programs.add(worker)
+        if beats:
+            self.expect(worker)
+
+    def expect(self, worker: WorkerId) -> None:
+        """Expect beats of *worker*."""
+        if self._liveness:
+            self._liveness.watch(worker)
+
+    def heard(self, worker: WorkerId) -> bool:
+        """*worker* has beaten. False if it was given up."""
+        return self._liveness is None or self._liveness.heard(worker)
+
+    def forget(self, worker: WorkerId) -> None:
+        """*worker* is dead, or has left."""
+        self._processes.pop(worker, None)
+        self._programs.discard(worker)
+        if self._liveness:
+            self._liveness.forget(worker)
+
+    def turn(self) -> Noticed:
+        """A turn has passed."""
+        ended = [worker for worker in self._programs if not self._processes[worker].alive()]
+        silent = []
+        for worker in self._liveness.turn() if self._liveness else ():
+            process = self._processes.get(worker)
+            if process is not None and process.running():
+                self.expect(worker)  # it computes, and will beat again
+            elif worker not in ended:
+                silent.append(worker)
+        return Noticed(ended, silent)

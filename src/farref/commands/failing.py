@@ -1,0 +1,24 @@
+"""The errors that a command expects: one line on standard error, and exit code 1."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from ..protocol.errors import FarrefError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@contextmanager
+def failing(command: str, *more: type[Exception]) -> Iterator[None]:
+    """Let a `FarrefError`, or one of *more*, in the block end `farref` *command* with one line."""
+    expected: tuple[type[Exception], ...] = (FarrefError, *more)
+    try:
+        yield
+    except expected as error:
+        typer.echo(f"farref {command}: {error}", err=True)
+        raise typer.Exit(1) from error
