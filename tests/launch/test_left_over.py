@@ -107,8 +107,9 @@ def test_a_program_that_is_killed_while_it_joins_leaves_nothing(place: Path) -> 
     with socket.create_server(("127.0.0.1", 0)) as nobody:
         first = f"127.0.0.1:{nobody.getsockname()[1]}"
         command = [*FARREF, "join", first, "--key", str(key), "--host", "127.0.0.8"]
-        with subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL) as joining:
-            eventually(lambda: any(map(is_("admin"), family(mine, MARK))), PATIENCE)
+        nobody.settimeout(PATIENCE)
+        started = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
+        with started as joining, nobody.accept()[0]:
             joining.kill()
         eventually(lambda: not family(mine, MARK), PATIENCE)
     subprocess.run([*FARREF, "ps"], env=env, check=True)
