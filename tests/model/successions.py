@@ -19,7 +19,6 @@ SUCCESSIONS = (
         hosts=3,
         crashes=(0,),
         orders=(("e1", "w", 1), ("e2", "w", 2)),
-        slow=True,
     ),
     Passing(
         "the registrar dies with an endpoint that orders", crashes=(0,), orders=(("e0", "w", 1),)
@@ -38,6 +37,7 @@ SUCCESSIONS = (
     ),
     Passing("the registrar dies, and its successor gets no answer", crashes=(0,), unsure=1),
     Passing("answers of the store are lost", unsure=2, dying=("e1",)),
+    Passing("an answer is lost, and the lease ends", unsure=1, leases=1),
     Passing("answers are lost, and the lease ends", unsure=1, leases=1, dying=("e0",), slow=True),
     Passing(
         "the registrar dies while the store writes",
@@ -50,7 +50,6 @@ SUCCESSIONS = (
         leases=1,
         stepwise=True,
         late=("l1",),
-        slow=True,
     ),
     Passing("one registrar after the other dies", hosts=3, crashes=(0, 1)),
     Passing("the system is ended", ending=(1,)),
