@@ -46,6 +46,8 @@ class Growth:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """Of processor time."""
     bytes: dict[str, list[float]] = field(default_factory=dict)
+    counts: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """What was counted at each step: of an event, each figure by its name."""
     dropping: float | None = None
     """Processor seconds for each object of the last step, until the last one is freed."""
 

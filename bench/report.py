@@ -179,6 +179,16 @@ def grown(part: Growth, *, markdown: bool = False) -> Table:
     return made
 
 
+def counted(part: Growth) -> list[str]:
+    """The counts of *part*, a line for each event and step."""
+    return [
+        f"{number:,} {part.what}, {event}: "
+        + ", ".join(f"{digits(value)} {name}" for name, value in figures[at].items())
+        for event, figures in part.counts.items()
+        for at, number in enumerate(part.steps)
+    ]
+
+
 def dropped(part: Growth) -> str | None:
     """The cost of letting go in *part*, in a sentence; None if it was not measured."""
     if part.dropping is None:

@@ -24,7 +24,7 @@ from .growth import Growth, forks, references, workers
 from .hosts import hosts
 from .machine import about, machine
 from .plots import pyplot
-from .report import dropped, grown, shown
+from .report import counted, dropped, grown, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,7 +78,7 @@ def main() -> None:
         work, most = PARTS[name]
         parts.append(work(options.most or most))
         console.print(grown(parts[-1]))
-        console.print(f"{dropped(parts[-1]) or ''}\n")
+        console.print("\n".join([*counted(parts[-1]), dropped(parts[-1]) or "", ""]))
     if options.json:
         said = {"machine": where, "parts": [asdict(part) for part in parts]}
         options.json.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")

@@ -39,7 +39,8 @@ LONG = (
     *("model", "hosts", "fuzz", "simulation", "faults", "wear"),  # explorations, and machines
     *("launch", "rpc", "bench", "examples"),  # programs by the dozen
     *("docs/test_blocks.py", "docs/test_site.py", "packaging/test_types.py"),
-    *("actors/cluster/test_etcd.py", "actors/cluster/test_sharing_deaths.py"),
+    *("actors/cluster/test_etcd.py", "actors/cluster/test_store_troubles.py"),
+    "actors/cluster/test_sharing_deaths.py",
     *("actors/limits/test_bounds.py", "base/test_elsewhere.py"),
 )
 """All tests in these folders and files are marked long: `make test` leaves them to `make test-all`,

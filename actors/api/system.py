@@ -209,7 +209,7 @@ class System:
             entry["registry"] = registry
         directory.add(settings.system, entry)
         try:
-            with _start_errors(settings.system, base):
+            with _errors(f"system {settings.system!r} on {base} did not start"):
                 how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
                 reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
@@ -248,7 +248,7 @@ class System:
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
         entry = directory.find(name)
         versions.check(entry.get("versions"), f"system {name!r}")
-        with _start_errors(name, entry["base"]):
+        with _errors(f"cannot attach to system {name!r}"):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
         self._base = entry["base"]
@@ -309,7 +309,7 @@ class System:
         directory.sweep()
         order = electing.order_to_join(first, base, capabilities)
         enter = hosts.join if order is None else electing.join
-        with _start_errors(first, base):
+        with _errors(f"cannot join {first}"):
             asys, place = enter(
                 first,
                 base,
@@ -709,10 +709,10 @@ class System:
 
 
 @contextlib.contextmanager
-def _start_errors(name: str, base: object) -> Iterator[None]:
+def _errors(what: str) -> Iterator[None]:
     try:
         yield
     except SystemDownError:
         raise
     except Exception as error:
-        raise SystemDownError(f"system {name!r} on {base} did not start: {error}") from error
+        raise SystemDownError(f"{what}: {error}") from error

@@ -17,6 +17,7 @@ socket, any other by TCP.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import os
 import re
@@ -163,7 +164,7 @@ def numeric(host: str, *, listen: bool = False) -> str:
         return str(chosen)
     if chosen.is_unspecified or chosen.is_multicast or chosen == BROADCAST:
         raise InvalidAddress(
-            f"{host!r} is {chosen}, not the address of one host: give the address that others dial"
+            f"{host!r} is not the address of one host: give the address that others dial"
             " (to listen on all interfaces, pass that one as advertise=, too)"
         )
     return str(chosen)
@@ -221,7 +222,9 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
 
     An IPv6 address with a port is in brackets: ``"[::1]:1900"``.  *default* is any number.
     """
-    wrong = InvalidAddress(f"{spec!r} is not an address: use 'host:port'")
+    wrong = InvalidAddress(
+        f"{spec!r} is not an address: use 'host:port', with a port from 1 to {MAX_PORT}"
+    )
     match spec:
         case str() if spec.startswith("["):
             host, closed, port = spec[1:].partition("]")
@@ -244,6 +247,18 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
     if not 0 < number <= MAX_PORT:
         raise wrong
     return host, number if port else default
+
+
+def cannot_listen(host: str, port: int, error: OSError) -> InvalidAddress:
+    """The error if *error* comes of listening at *host* and *port*."""
+    why = {
+        errno.EADDRINUSE: f"port {port} is in use, maybe by another system (see `farref ps`): give"
+        " another one as port=",
+        errno.EADDRNOTAVAIL: f"{host} is no address of this machine: give its own as host=, and the"
+        " one that others dial as advertise=",
+        errno.EACCES: f"this user may not use port {port}: give one from 1024 on as port=",
+    }.get(error.errno or 0, str(error))
+    return InvalidAddress(f"cannot listen at {at(host, port)}: {why}")
 
 
 def free_port(host: str) -> int:

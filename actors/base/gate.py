@@ -3,8 +3,8 @@
 Only the admin of a system listens on TCP.  A stranger's first bytes name the actor or program that
 it wants (:mod:`.handshake`).  The admin connects to the Unix socket of that one, and passes the
 connection itself over it (``SCM_RIGHTS``), with the bytes that it has read.  Then it closes its own
-descriptor.  So nothing is forwarded: from here on, both ends have the connection to themselves, and
-whether the stranger knows the key is a matter between these two.
+descriptor of the connection.  So nothing is forwarded: from here on, both ends have the connection
+to themselves, and whether the stranger knows the key is a matter between these two.
 
 Exactly the preamble is read from the connection, and not one byte more.
 
@@ -18,6 +18,7 @@ from __future__ import annotations
 import array
 import contextlib
 import errno
+import functools
 import os
 import socket
 from collections.abc import Callable
@@ -121,28 +122,88 @@ def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
     sock.close()
 
 
-def pass_on(sock: socket.socket, preamble: bytes, settings: SystemSettings) -> bytes:
-    """Pass *sock* to the process that its *preamble* names; never waits.
+class Passing:
+    """Passes connections on to the processes that their strangers name.
 
-    The caller closes it.  Returns the notice for the stranger if that is not possible.
+    The kernel counts the descriptors that are on their way, and takes no more from this user beyond
+    a limit.  So a process that takes none for a while, because it computes or is stopped, may have
+    *most* of them waiting: else strangers who name it would shut out those who name others.
     """
-    path = addresses.minted_for(settings, wanted(preamble))
-    if not path:
-        return GONE
-    try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as way:
-            way.setblocking(False)
-            way.connect(path)
-            if peer_uid(way) != os.getuid():
-                return GONE
-            message = PASSED + preamble
-            # A few hundred bytes into an empty socket buffer: it takes all or none.
-            if socket.send_fds(way, [message], [sock.fileno()]) != len(message):
-                return CROWDED
-    except OSError as error:
-        # Strangers may use up the backlog and the descriptors: then the actor is not gone.
-        return GONE if error.errno in ENDED else CROWDED
-    return b""
+
+    def __init__(self, settings: SystemSettings, poller: Poller) -> None:
+        self._settings = settings
+        self._poller = poller
+        self._ways: dict[str, set[_Way]] = {}
+
+    def pass_on(self, sock: socket.socket, preamble: bytes) -> bytes:
+        """Pass *sock* to the process that its *preamble* names; never waits.
+
+        The caller closes it.  Returns the notice for the stranger if that is not possible.
+        """
+        path = addresses.minted_for(self._settings, wanted(preamble))
+        if not path:
+            return GONE
+        waiting = self._ways.get(path, set())
+        if len(waiting) >= self._settings.limits.max_handshakes:
+            return CROWDED
+        try:
+            way = _send(path, sock, PASSED + preamble)
+        except OSError as error:
+            # Strangers may use up the backlog and the descriptors: then the actor is not gone.
+            return GONE if error.errno in ENDED else CROWDED
+        self._ways[path] = waiting
+        waiting.add(_Way(way, self._poller, functools.partial(self._taken, path)))
+        return b""
+
+    def _taken(self, path: str, way: _Way) -> None:
+        waiting = self._ways[path]
+        waiting.remove(way)
+        if not waiting:
+            del self._ways[path]
+
+    def close(self) -> None:
+        """Close all ways."""
+        for way in [way for waiting in self._ways.values() for way in waiting]:
+            way.on_event(READABLE)
+
+    def abandon(self) -> None:
+        """In a forked child: close the parent's sockets."""
+        for waiting in self._ways.values():
+            for way in waiting:
+                way.sock.close()
+
+
+class _Way:
+    """A Unix socket over which a connection was passed on: its receiver closes it."""
+
+    def __init__(
+        self, sock: socket.socket, poller: Poller, on_taken: Callable[[_Way], None]
+    ) -> None:
+        self.sock = sock
+        self._poller = poller
+        self._on_taken = on_taken
+        poller.add(sock.fileno(), READABLE, self)
+
+    def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
+        """The receiver has the connection, or has ended."""
+        self._poller.remove(self.sock.fileno())
+        self.sock.close()
+        self._on_taken(self)
+
+
+def _send(path: str, sock: socket.socket, message: bytes) -> socket.socket:
+    """Send *sock*, with *message*, to the process at *path*; returns the way.  Raises OSError."""
+    with contextlib.ExitStack() as closing:
+        way = closing.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        way.setblocking(False)
+        way.connect(path)
+        if peer_uid(way) != os.getuid():
+            raise ConnectionRefusedError(errno.ECONNREFUSED, "it is another user's")
+        # A few hundred bytes into an empty socket buffer: it takes all or none.
+        if socket.send_fds(way, [message], [sock.fileno()]) != len(message):
+            raise BlockingIOError(errno.EAGAIN, "no room")
+        closing.pop_all()
+        return way
 
 
 def receive(way: socket.socket, size: int) -> tuple[bytes, socket.socket | None]:

@@ -279,11 +279,14 @@ class Dialler:
         if received == CROWDED:
             raise CrowdedOut(f"{self._want} has too many strangers, and closed this connection")
         if received == ENCRYPTS:
-            raise OtherMode("the other host encrypts, and this one has encrypt=False")
+            raise OtherMode(
+                "the other host encrypts, and this one has encrypt=False: give that to all hosts,"
+                " or to none"
+            )
         if received == PLAIN:
             raise OtherMode(
                 "the other host has encrypt=False, and this one encrypts: nothing is sent to it in"
-                " the clear"
+                " the clear; give encrypt=False to all hosts, or to none"
             )
         if received == GONE:
             raise NobodyThere(f"{self._want} is not on its host (any more)")

@@ -38,7 +38,7 @@ from . import addresses, places, tcp, tls
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
-from .gate import Visitor, hang_up, pass_on, passed_preamble
+from .gate import Passing, Visitor, hang_up, passed_preamble
 from .handshake import (
     ANY_ADMIN,
     CROWDED,
@@ -159,6 +159,7 @@ class Listener:
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
+        self._passing = Passing(settings, poller)
         self.connections: set[InConnection] = set()
         self.waits = False
         """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
@@ -238,7 +239,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._other_mode(preamble) or pass_on(sock, preamble, self._settings)
+            notice = self._other_mode(preamble) or self._passing.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -374,6 +375,7 @@ class Listener:
                 os.unlink(self._sockets.address.path)
         for connection in [*self.connections, *self.strangers]:
             connection.close()
+        self._passing.close()
         for door in self._doors:
             if door.sock is not None:
                 self._poller.remove(door.sock.fileno())
@@ -383,4 +385,5 @@ class Listener:
         """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
+        self._passing.abandon()
         self._sockets.close()

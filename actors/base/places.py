@@ -10,6 +10,7 @@ one of these sockets can make its owner unpickle code:
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
 ``.new-<pid>-<random>``  a file that this process will publish under another name
+``host-<pid>-<random>.host``  the entry of a program that has made this machine a host
 ``key``                  secret for TCP over loopback, made on first use
 ``thespian.log``         Thespian's own log, unless ``THESPLOG_FILE`` says another
 =======================  ====================================================
@@ -45,6 +46,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from . import lives
 from .errors import BaseError, InvalidAddress, OtherUsersDirectory, PathTooLong, UnsafeDirectory
 
 MAX_SOCKET_PATH = 103  # sun_path is 104 bytes on macOS with its final NUL, and 108 on Linux
@@ -53,6 +55,8 @@ BACKLOG = 4096
 LOOPBACK_KEY = 32  # bytes
 THESPIAN_LOG = "THESPLOG_FILE"  # Thespian's environment variable
 _log = ""
+HOSTS = "*.host"
+"""The files of `host_entry`."""
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.")
 
 
@@ -208,15 +212,18 @@ def draft(directory: Path) -> Path:
     return directory / f".new-{os.getpid()}-{secrets.token_hex(4)}"
 
 
-def _is_abandoned(hidden: Path) -> bool:
-    """Whether the process that made the draft *hidden* has ended."""
+def host_entry(directory: Path, pid: int) -> Path:
+    """A fresh name in *directory* for the entry of the process *pid* as a host."""
+    return directory / f"host-{pid}-{secrets.token_hex(4)}.host"
+
+
+def _is_abandoned(own: Path) -> bool:
+    """Whether the process that has made the file *own*, and whose pid is in its name, has ended."""
     try:
-        os.kill(int(hidden.name.split("-")[1]), 0)
+        pid = int(own.name.split("-")[1])
+        return not lives.Watched(pid, lives.started(pid)).alive()
     except (ProcessLookupError, ValueError):
         return True
-    except PermissionError:
-        pass  # another user's process has the pid now; the draft is swept when that one ends
-    return False
 
 
 def answers(path: str) -> bool:
@@ -310,9 +317,10 @@ def sweep(directory: Path) -> None:
     for pattern in ("*.admin", "x-*"):
         for entry in directory.glob(pattern):
             remove_if_dead(str(entry))
-    for hidden in directory.glob(".new-*"):
-        if _is_abandoned(hidden):
-            hidden.unlink(missing_ok=True)
+    for pattern in (".new-*", HOSTS):
+        for own in directory.glob(pattern):
+            if _is_abandoned(own):
+                own.unlink(missing_ok=True)
 
 
 def loopback_key(directory: Path) -> bytes:

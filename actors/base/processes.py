@@ -63,6 +63,7 @@ def start_admin(
     settings = endpoint.settings
     abandon_inherited()
     _begin()
+    signals.forget_handlers()
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)

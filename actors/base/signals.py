@@ -28,6 +28,12 @@ def leave_faults_alone() -> None:
     uncatchable_signals.extend(number for number in FAULTS if number not in uncatchable_signals)
 
 
+def forget_handlers() -> None:
+    """Have these signals end this process, which inherits the handlers of the program."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+
+
 def die_of_faults() -> None:
     """Have a fault end this process.  In its main thread, before code of the user's runs."""
     faulthandler.disable()  # of the program that this process was forked from

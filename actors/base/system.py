@@ -124,9 +124,7 @@ class FarrefBase(Outside, MultiprocessCommon):
                 endpoint = self.transport.prepEndpoint(adminAddr, capabilities)
             except OSError as error:
                 os.close(alive)
-                raise InvalidAddress(
-                    f"cannot listen at {addresses.at(*settings.listen)}: {error}"
-                ) from error
+                raise addresses.cannot_listen(*settings.listen, error) from error
         try:
             process = self.mpcontext.Process(
                 target=start_admin,

@@ -46,6 +46,7 @@ from ..wire.messages import (
     Heartbeat,
     HostJoin,
     Meet,
+    NoStore,
     Resign,
     check_wire,
 )
@@ -66,6 +67,7 @@ RENEWALS = 2
 """Turns between two questions to the store."""
 AGAIN = 0.2
 """Seconds until a store that has not answered is asked again."""
+WORKS = "the etcd works again"
 MOST_EARLY = 10_000
 """Messages for a registrar that wait until this clerk knows whether it is one."""
 
@@ -84,6 +86,12 @@ class Told(msgspec.Struct, frozen=True):
     facts: tuple[dict[str, bytes], int] | None = None
     wrong: str = ""
     """The reason why this host can have no part in what the store holds."""
+
+
+class Silent(msgspec.Struct, frozen=True):
+    """Thread -> its clerk: the store fails. Without a reason: it works again."""
+
+    why: str
 
 
 class Clerk(SystemActor):
@@ -129,6 +137,8 @@ class Clerk(SystemActor):
                     self._campaign.suspect()
             case Forward() | HostJoin() | Heartbeat():
                 self._serve(message, sender)
+            case Silent(why=why):
+                self.send(self._deputy, NoStore(why))
             case Told(to=Write()):
                 self._written(message)
             case Told(to=GiveBack()):
@@ -164,13 +174,13 @@ class Clerk(SystemActor):
         assert transport is not None  # noqa: S101 - `System` asks for our base
         key = self._key = transport.settings.key
 
-        def hand(told: Told) -> None:
+        def hand(told: Told | Silent) -> None:
             bases.nudge(transport, told)
 
         def ask(store: EtcdStore, question: Any) -> Told:
             if isinstance(question, TakeOver):
                 return Told(question, None, store.read())
-            with contextlib.suppress(NoAnswer, LookupError):
+            with contextlib.suppress(LookupError):
                 if isinstance(question, GiveBack):
                     store.resign(question.lease)
                     return Told(question, None)
@@ -181,7 +191,7 @@ class Clerk(SystemActor):
             return Told(question, None)
 
         def write(store: EtcdStore, question: Write) -> Told:
-            with contextlib.suppress(NoAnswer, LookupError):
+            with contextlib.suppress(LookupError):
                 return Told(question, store.write(question))
             return Told(question, None)
 
@@ -326,22 +336,28 @@ def _work(
     jobs: queue.SimpleQueue[Any],
     do: Callable[[EtcdStore, Any], Told],
     store: EtcdStore,
-    hand: Callable[[Told], None],
+    hand: Callable[[Told | Silent], None],
 ) -> None:
     """Do *jobs*, one after the other, until there comes a None. In a thread of its own."""
+    silent = ""
     while (job := jobs.get()) is not None:
         while True:
+            told, why = Told(job, None), ""
             try:
                 told = do(store, job)
-            except NoAnswer:  # to the question for the facts: nothing can be done without them
-                time.sleep(AGAIN)
-                continue
+            except NoAnswer as error:
+                why = f"the etcd fails: {error}"
             except UnreadableError as error:
                 told = Told(job, None, wrong=str(error))
             except Exception as error:
                 log.error("the store failed on %s:\n%s", type(job).__name__, details_of(error))
-                told = Told(job, None)
+            if bool(why) != bool(silent):
+                silent = why
+                log.warning("%s", f"{why}; new names and deaths wait" if why else WORKS)
+                hand(Silent(why))
             if told.answer is None:
                 time.sleep(AGAIN)  # the question will come again
+            if why and isinstance(job, TakeOver):
+                continue  # nothing can be done without the facts
             hand(told)
             break

@@ -47,6 +47,7 @@ from ..wire.messages import (
     Make,
     Meet,
     Mint,
+    NoStore,
     Resign,
     Serving,
     Settled,
@@ -62,6 +63,8 @@ from .witness import ENDED, SILENT_TURNS, Witness
 
 log = logging.getLogger(__name__)
 
+SEARCH = 25.0
+"""Seconds in which this host has to join. The program that waits for it has a little longer."""
 DEFAULT_SILENCE = 5.0
 """Seconds, for the lease and the beats of a system that has no limit for silence."""
 
@@ -91,6 +94,8 @@ class Deputy(SystemActor):
         self._refused = ""
         self._wrong = ""
         """What the clerk has found wrong, last."""
+        self._sought = 0.0
+        """Seconds that this host has looked for a registrar."""
         self._leaving: ActorAddress | None = None
         """The program that waits until this host has left."""
         self._ender: ActorAddress | None = None
@@ -111,6 +116,8 @@ class Deputy(SystemActor):
                     self._refuse(refused)
             case Meet(term=term, registrar=registrar):
                 self._hear(Deliver(term, (), None, Heard()), registrar)
+            case NoStore(why=why):
+                self._wrong = why
             case Deliver():
                 check_wire(message.message)
                 self._hear(message, sender)
@@ -279,14 +286,19 @@ class Deputy(SystemActor):
                 self.send(desk.line.registrar, Heartbeat(desk.me, answer=True))
             if due.doubt:
                 self.send(self._clerk, Doubt(desk.line.term, heard=False))
+            self._sought += self._seconds / SILENT_TURNS
             if due.lost:
-                seconds = self._seconds * LOST / SILENT_TURNS
-                why = f"nothing was heard of any registrar for {seconds:g} s"
-                self._lose(f"{why}; {self._wrong}" if self._wrong else why)
+                self._lose(self._unheard(self._seconds * LOST / SILENT_TURNS))
+            elif not desk.joined and self._sought > SEARCH:
+                self._refuse(self._unheard(SEARCH))
         if self._program is not None and not self._program.alive():
             self._program = None
             self._lose("its program was killed")
         self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TURNS))
+
+    def _unheard(self, seconds: float) -> str:
+        why = f"nothing was heard of any registrar for {seconds:g} s"
+        return f"{why}; {self._wrong}" if self._wrong else why
 
     def _look(self) -> None:
         """Look for endpoints of this host that are dead, or silent and stopped."""

@@ -18,6 +18,7 @@ environment of each host, under the names that `etcdctl` reads:
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -136,5 +137,8 @@ def _checked(answer: Any) -> Mapping[str, Any]:
 
 
 def _text(error: Exception) -> str:
-    """The words of *error*. etcd3gw's exceptions have them beside their text."""
-    return str(getattr(error, "detail_text", None) or error)
+    """The words of *error*. etcd3gw's exceptions have those of the etcd beside their text."""
+    said = str(getattr(error, "detail_text", None) or error)
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(said)["error"])
+    return said

@@ -206,6 +206,7 @@ def _farref(
         if reach.tls is not None:
             more["tls"] = reach.tls
         leader = leader or addresses.at(*reach.seen)
+    logs.hush_thespian()  # the admin is forked here
     made = system_base(
         name,
         capabilities=capabilities,
@@ -218,7 +219,7 @@ def _farref(
     door = {**more, "key": more["key"].hex()} if more else {}
     if reach is not None and reach.tls is not None:
         door["tls"] = [os.path.abspath(path) for path in msgspec.structs.astuple(reach.tls)]
-    return _open(made), door
+    return ActorSystem(made, transientUnique=True), door
 
 
 def _reachable(
@@ -258,7 +259,9 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         if "tls" in more:
             more["tls"] = TLS(*more["tls"])
-        return _open(system_base(_short(name), log_defs=logs.quiet(), mode="join", **more))
+        logs.hush_thespian()
+        made = system_base(_short(name), log_defs=logs.quiet(), mode="join", **more)
+        return ActorSystem(made, transientUnique=True)
     return _open(base, found, log_definitions=logs.quiet())
 
 

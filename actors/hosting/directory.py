@@ -10,7 +10,6 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,8 +27,6 @@ DOORS = (
     {"host", "port", "key", "advertise", "encrypt", "tls"},
 )
 """The keys of the address in an entry, in either of its forms."""
-HOST = ".host"
-"""The end of the names of entries that are no systems, but hosts of others' systems."""
 START_PATIENCE = 10.0
 """The most seconds from a system's entry until programs can join it."""
 
@@ -69,7 +66,7 @@ def sweep() -> None:
     system.
     """
     with places.claiming(folder()):
-        for kind in ("*.json", f"*{HOST}"):
+        for kind in ("*.json", places.HOSTS):
             for path in folder().glob(kind):
                 if not _runs(path):
                     path.unlink(missing_ok=True)
@@ -90,7 +87,7 @@ def add_host(entry: dict[str, Any]) -> Path:
 
     The caller unlinks the returned file at its end. Only `hosts` reads it.
     """
-    path = folder() / f"{entry['pid']}-{secrets.token_hex(4)}{HOST}"
+    path = places.host_entry(folder(), entry["pid"])
     _draft(path, entry).replace(path)
     return path
 
@@ -99,7 +96,7 @@ def hosts() -> list[dict[str, Any]]:
     """The entries that `add_host` made, of programs that run. It removes the others."""
     sweep()
     found = []
-    for path in sorted(folder().glob(f"*{HOST}")):
+    for path in sorted(folder().glob(places.HOSTS)):
         with contextlib.suppress(OSError, ValueError):  # it has just ended
             found.append(_read(path))
     return found

@@ -406,6 +406,12 @@ class Meet(msgspec.Struct, frozen=True):
     refused: str = ""
 
 
+class NoStore(msgspec.Struct, frozen=True):
+    """Clerk -> deputy: the store fails. Without a reason: it works again."""
+
+    why: str
+
+
 class Doubt(msgspec.Struct, frozen=True):
     """Deputy -> clerk: the registrar of this term is heard of (*heard*), or not any more."""
 
@@ -538,7 +544,7 @@ TO_REGISTRAR = (
 )
 TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
 TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
-TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, Resign, LeaveSystem, EndSystem)
+TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, NoStore, Resign, LeaveSystem, EndSystem)
 
 ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD + TO_CLERK + TO_DEPUTY)
 

@@ -36,7 +36,7 @@ from .actors.api.system import System
 from .actors.base import addresses, keys
 from .actors.hosting import launched
 from .launch.children import dying_with
-from .launch.joining import command, free_port, taken
+from .launch.joining import Report, command, free_port
 from .protocol.errors import SystemDownError
 
 if TYPE_CHECKING:
@@ -206,13 +206,15 @@ class RayHost:
         host = get_node_ip_address()
         self._why = ""
         self._ended = threading.Event()
-        words, self._report = command({**how, "host": host, "port": free_port(host)})
-        self._process = subprocess.Popen(  # noqa: S603 - ourselves
-            words,
-            env={**os.environ, launched.KEY: key},
-            stdin=subprocess.DEVNULL,
-            preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - it calls into libc alone
-        )
+        how, self._report = {**how, "host": host, "port": free_port(host)}, Report()
+        with self._report.given() as theirs:
+            self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                command(how, theirs),
+                env={**os.environ, launched.KEY: key},
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs,),
+                preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - it calls into libc alone
+            )
         threading.Thread(target=self._watch, daemon=True).start()
 
     def report(self) -> str:
@@ -222,7 +224,8 @@ class RayHost:
 
     def _watch(self) -> None:
         code = self._process.wait()
-        text = taken(self._report)
+        with contextlib.closing(self._report):
+            text = self._report.taken()
         self._why = text or (f"its process ended with {code}" if code else "")
         self._ended.set()
         if code:

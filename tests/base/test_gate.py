@@ -2,33 +2,81 @@
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import socket
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 from farref.actors.base import places
 from farref.actors.base.addresses import mint
-from farref.actors.base.gate import pass_on
+from farref.actors.base.gate import Passing, receive
 from farref.actors.base.handshake import CROWDED, GONE, SECURE, preamble
+from farref.actors.base.poller import Poller
 from farref.actors.base.settings import SystemSettings
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
-def test_no_descriptor_is_left_to_pass_a_connection_on(tmp_path: Path) -> None:
+
+@pytest.fixture
+def settings(tmp_path: Path) -> SystemSettings:
+    return SystemSettings(name="system", directory=tmp_path, system_id="abc")
+
+
+@pytest.fixture
+def poller() -> Iterator[Poller]:
+    made = Poller(spin=0.0)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def passing(settings: SystemSettings, poller: Poller) -> Iterator[Passing]:
+    made = Passing(settings, poller)
+    yield made
+    made.close()
+
+
+def test_no_descriptor_is_left_to_pass_a_connection_on(
+    passing: Passing, settings: SystemSettings
+) -> None:
     """The stranger is told to come again; no error reaches the loop of the admin."""
-    settings = SystemSettings(name="system", directory=tmp_path, system_id="abc")
     there = mint(settings, "abc")
     wanted = preamble(there.key, SECURE)
     here, other = socket.socketpair()
     with here, other:
-        assert pass_on(here, wanted, settings) == GONE
+        assert passing.pass_on(here, wanted) == GONE
         with places.listen_at(there.path):
-            assert pass_on(here, wanted, settings) == b""
+            assert passing.pass_on(here, wanted) == b""
             limits = resource.getrlimit(resource.RLIMIT_NOFILE)
             with socket.socket() as next_one:
                 lowest = next_one.fileno()
             resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
             try:
-                notice = pass_on(here, wanted, settings)
+                notice = passing.pass_on(here, wanted)
             finally:
                 resource.setrlimit(resource.RLIMIT_NOFILE, limits)
             assert notice == CROWDED
+
+
+def test_a_process_that_takes_no_connections_shuts_nobody_else_out(
+    passing: Passing, settings: SystemSettings, poller: Poller
+) -> None:
+    """The kernel passes on only so many descriptors of one user that nobody has taken."""
+    busy, idle = mint(settings, "abc"), mint(settings, "abc")
+    most = settings.limits.max_handshakes
+    here, other = socket.socketpair()
+    with here, other, places.listen_at(busy.path) as door, places.listen_at(idle.path):
+        named = [passing.pass_on(here, preamble(busy.key, SECURE)) for _ in range(2 * most)]
+        assert named == [b""] * most + [CROWDED] * most
+        assert passing.pass_on(here, preamble(idle.key, SECURE)) == b""
+        door.settimeout(10)
+        for _ in range(most):  # the busy one goes on
+            way, _ = door.accept()
+            with way, contextlib.closing(receive(way, 1 << 16)[1] or socket.socket()):
+                pass
+        poller.wait(0.0)
+        assert passing.pass_on(here, preamble(busy.key, SECURE)) == b""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import textwrap
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -114,3 +117,43 @@ def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
         assert signal.getsignal(signal.SIGALRM) is theirs
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+HANDLER = """
+    import os, signal, time
+    import psutil
+    import farref
+
+    def handle(*_):
+        print("the program's handler", os.getpid(), flush=True)
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, handle)
+    with farref.System() as system:
+        session = [p for p in psutil.process_iter(["name"]) if sid(p.pid) == system._session]
+        (logger,) = [p for p in session if p.info["name"] == "farref: logger"]
+        logger.terminate()
+        while logger.is_running() and logger.status() != "zombie":
+            time.sleep(0.05)
+        print("ended", flush=True)
+"""
+SID = """
+    import os
+
+    def sid(pid):
+        try:
+            return os.getsid(pid)
+        except OSError:
+            return None
+"""
+
+
+@pytest.mark.processes
+def test_the_logger_has_no_handlers_of_the_programs() -> None:
+    """It is told to end by SIGTERM; a handler that raises would show its traceback."""
+    program = textwrap.dedent(SID) + textwrap.dedent(HANDLER)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.stdout, done.stderr) == ("ended\n", "")

@@ -142,6 +142,16 @@ def test_a_program_ends_a_system_that_another_has_started(own_folder: Path) -> N
             farref.rpc_sync("B", pow, (2, 2))
 
 
+def test_a_system_that_this_machine_has_only_joined_is_not_ended_here(own_folder: Path) -> None:
+    entry = {"system": "train", "first": "10.0.0.1:1900", "pid": os.getpid()}
+    note = directory.add_host({**entry, "started": lives.started(os.getpid())})
+    refused = run("down", "train")
+    note.unlink()
+    assert refused.returncode == 1
+    assert "this machine has joined train at 10.0.0.1:1900: end it by" in refused.stderr
+    assert f"stop process {os.getpid()}" in refused.stderr
+
+
 def test_the_entry_of_a_killed_host_goes_with_the_next_system(own_folder: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"]) as process:
         entry = directory.add_host({"pid": process.pid, "started": lives.started(process.pid)})

@@ -12,9 +12,10 @@ Each program begins when all hosts and endpoints have joined, and host 0 is the 
 from __future__ import annotations
 
 import copyreg
+import hashlib
 import pickle
 from collections import deque
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -232,7 +233,7 @@ class Place:
 
 
 class World:
-    """The whole world; compared by everything in it."""
+    """The whole world."""
 
     def __init__(self, program: Takeover) -> None:
         self.program = program.name
@@ -264,25 +265,29 @@ class World:
         self.dead: set[WorkerId] = set()
         """The endpoints that have died after they had joined."""
         self.flaw: Mistake | None = None
-        self._frozen: Hashable = None
 
-    def clone(self) -> World:
-        frozen, self._frozen = self._frozen, None
-        copy: World = pickle.loads(pickle.dumps(self, 5))
-        self._frozen = frozen
-        return copy
 
-    @property
-    def frozen(self) -> Hashable:
-        if self._frozen is None:
-            self._frozen = msgspec.msgpack.encode(_parts(self), enc_hook=_parts)
-        return self._frozen
+class State:
+    """A world at rest; compared by everything in it. Small, for an exploration keeps all."""
+
+    __slots__ = ("_packed", "_same", "mistake")
+
+    def __init__(self, world: World, mistake: Mistake | None = None) -> None:
+        parts = msgspec.msgpack.encode(_parts(world), enc_hook=_parts)
+        self._same = hashlib.blake2b(parts, digest_size=16).digest()
+        self._packed = pickle.dumps(world, 5)
+        self.mistake = mistake
+
+    def world(self) -> World:
+        """A new copy of the world."""
+        world: World = pickle.loads(self._packed)
+        return world
 
     def __hash__(self) -> int:
-        return hash(self.frozen)
+        return hash(self._same)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, World) and self.frozen == other.frozen
+        return isinstance(other, State) and self._same == other._same
 
 
 CONSTANT = {
@@ -292,7 +297,6 @@ CONSTANT = {
     "_here",
     "_remembered",
     "info",
-    "_frozen",
     "program",
     "_homes",
     "_deputies",
@@ -333,7 +337,7 @@ class PassingModel:
 
     # ---- the beginning
 
-    def start(self) -> World:
+    def start(self) -> State:
         world = World(self.program)
         for place in range(self.program.hosts):
             for _ in range(1 if place else 4):  # host 0 looks, gets a lease, and stands
@@ -347,7 +351,7 @@ class PassingModel:
             self._settle_down(world)
         self._seen.clear()
         assert all(end.me for end in there)
-        return world
+        return State(world)
 
     def _settle_down(self, world: World) -> None:
         """Do everything that is under way."""
@@ -366,14 +370,14 @@ class PassingModel:
 
     # ---- moves
 
-    def moves(self, world: World) -> Iterator[tuple[Move, World]]:
-        for move in self._possible(world):
-            after = world.clone()
+    def moves(self, state: State) -> Iterator[tuple[Move, State]]:
+        for move in self._possible(state.world()):
+            after = state.world()
             try:
                 self._do(after, move)
             except Exception as error:  # any exception of a machine is a finding
                 after.flaw = Mistake("no machine raises", f"{type(error).__name__}: {error}")
-            yield move, after
+            yield move, State(after, self._mistake_in(after))
 
     def _possible(self, world: World) -> Iterator[Move]:
         for channel, line in world.up.items():
@@ -802,7 +806,10 @@ class PassingModel:
     def need_not(self, move: Move) -> bool:
         return move.optional
 
-    def judge(self, world: World) -> Mistake | None:
+    def judge(self, state: State) -> Mistake | None:
+        return state.mistake
+
+    def _mistake_in(self, world: World) -> Mistake | None:
         if world.flaw is not None:
             return world.flaw
         names: dict[str, WorkerId] = {}
@@ -813,7 +820,8 @@ class PassingModel:
                 names[end.me.name] = end.me
         return None
 
-    def judge_end(self, world: World) -> Mistake | None:
+    def judge_end(self, state: State) -> Mistake | None:
+        world = state.world()
         living = [place for place in world.places if place.alive]
         ends = [end for end in world.ends if end.alive]
         if not living:
@@ -858,10 +866,11 @@ class PassingModel:
                 return Mistake("every request is done at last", str(place.desk.line.kept))
         return None
 
-    def show(self, before: World, move: Move, after: World) -> str:
+    def show(self, before: State, move: Move, after: State) -> str:
+        world = before.world()
         about = ", ".join(map(str, move.about))
         what = ""
-        for name, lines in (("the registrar gets", before.up), ("the deputy gets", before.down)):
+        for name, lines in (("the registrar gets", world.up), ("the deputy gets", world.down)):
             if move.what == name:
                 what = f": {lines[move.about][0]!r:.150}"
         return f"{move.what} {about}{what}"

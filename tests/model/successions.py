@@ -21,7 +21,6 @@ SUCCESSIONS = (
         hosts=3,
         crashes=(0,),
         orders=(("e1", "w", 1), ("e2", "w", 2)),
-        slow=True,
     ),
     Takeover(
         "the registrar dies with an endpoint that orders", crashes=(0,), orders=(("e0", "w", 1),)
@@ -40,6 +39,7 @@ SUCCESSIONS = (
     ),
     Takeover("the registrar dies, and its successor gets no answer", crashes=(0,), unsure=1),
     Takeover("answers of the store are lost", unsure=2, dying=("e1",)),
+    Takeover("an answer is lost, and the lease ends", unsure=1, leases=1),
     Takeover("answers are lost, and the lease ends", unsure=1, leases=1, dying=("e0",), slow=True),
     Takeover(
         "the registrar dies while the store writes",
@@ -52,7 +52,6 @@ SUCCESSIONS = (
         leases=1,
         stepwise=True,
         late=("l1",),
-        slow=True,
     ),
     Takeover("one registrar after the other dies", hosts=3, crashes=(0, 1)),
     Takeover("the system is ended", ending=(1,)),

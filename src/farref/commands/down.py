@@ -49,6 +49,12 @@ def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:
             raise SystemDownError(f"name one of your running systems: {there}")
         return next(iter(running))
     if name not in running:
+        for entry in directory.hosts():
+            if entry["system"] == name:
+                raise SystemDownError(
+                    f"this machine has joined {name} at {entry['first']}: end it by `farref down` "
+                    f"on the host that began it; to leave it, stop process {entry['pid']}"
+                )
         raise directory.not_running(name, running)
     return name
 

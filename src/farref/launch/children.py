@@ -39,15 +39,16 @@ class Child:
 
     @classmethod
     async def start(
-        cls, words: Sequence[str], env: Mapping[str, str], *, member: bool = False
+        cls, words: Sequence[str], env: Mapping[str, str], *, report: int | None = None
     ) -> Child:
-        """Start it; a *member* has nothing to read. Raises `LaunchError`."""
+        """Start it. A member has a *report*, and nothing to read. Raises `LaunchError`."""
         apart = not is_in_front()
         try:
             process = await asyncio.create_subprocess_exec(
                 *words,
                 env=env,
-                stdin=asyncio.subprocess.DEVNULL if member else None,
+                stdin=None if report is None else asyncio.subprocess.DEVNULL,
+                pass_fds=() if report is None else (report,),
                 preexec_fn=dying_with(os.getpid()),
                 process_group=0 if apart else None,
             )

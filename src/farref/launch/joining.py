@@ -2,30 +2,59 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-import tempfile
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..actors.base import addresses
 from .errors import LaunchError
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
-def command(how: dict[str, Any]) -> tuple[list[str], Path]:
-    """The command of a member that joins as *how* says, and the file for its error."""
-    handle, report = tempfile.mkstemp(prefix="farref-member-")
-    os.close(handle)
-    return [sys.executable, "-m", f"{__package__}.member", json.dumps(how), report], Path(report)
+LONGEST = 4096
+"""Bytes of a report: a pipe takes so many at once, though nobody reads yet."""
 
 
-def taken(report: Path) -> str:
-    """The error in the file, which is removed; empty if the member ended without one."""
-    try:
-        return report.read_text(encoding="utf-8")
-    finally:
-        report.unlink()
+class Report:
+    """The way of a member's error to the process that starts it: a pipe.
+
+    So nothing of it is left, whoever is killed.
+    """
+
+    def __init__(self) -> None:
+        self._mine, self._theirs = os.pipe()
+        os.set_blocking(self._mine, False)  # a process of the member's may hold the other end
+
+    @contextlib.contextmanager
+    def given(self) -> Iterator[int]:
+        """The member's end. The member inherits it when it is started in this context."""
+        try:
+            yield self._theirs
+        finally:
+            os.close(self._theirs)
+
+    def taken(self) -> str:
+        """The error of the member, which has ended; empty if it has told none."""
+        with contextlib.suppress(BlockingIOError):
+            return os.read(self._mine, LONGEST).decode(errors="replace")
+        return ""
+
+    def close(self) -> None:
+        """Close this end."""
+        os.close(self._mine)
+
+
+def command(how: dict[str, Any], report: int) -> list[str]:
+    """The command of a member that joins as *how* says, and writes its error to *report*."""
+    return [sys.executable, "-m", f"{__package__}.member", json.dumps(how), str(report)]
+
+
+def tell(report: int, error: Exception) -> None:
+    """Write the *error* of this member, from its beginning."""
+    os.write(report, str(error).encode()[:LONGEST])
 
 
 def free_port(host: str) -> int:

@@ -1,7 +1,7 @@
 """The process of another node than the first: one more host of the program's system.
 
-Run by the agent: ``python -m farref.launch.member JSON FILE``. An error goes into the file: maybe
-nobody should see it, as the program has ended and its exit code says more.
+Run by the agent: ``python -m farref.launch.member JSON DESCRIPTOR``. An error goes to the agent by
+this descriptor: maybe nobody should see it, as the program has ended and its exit code says more.
 """
 
 from __future__ import annotations
@@ -9,18 +9,18 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from pathlib import Path
 
 from ..actors.api.system import System
 from ..actors.hosting import launched
 from ..protocol.errors import FarrefError
 from .errors import FAILED
+from .joining import tell
 from .options import SIGNALS
 
 
 def main() -> int:
     """Join, and take part until the system ends. Returns the exit code."""
-    how, report = json.loads(sys.argv[1]), Path(sys.argv[2])
+    how, report = json.loads(sys.argv[1]), int(sys.argv[2])
     path = how.pop("path")
     # The modules beside the program can be imported here, too, if the nodes share its folder.
     sys.path += [folder for folder in path if folder not in sys.path]
@@ -30,7 +30,7 @@ def main() -> int:
         with System.join(how.pop("first"), key=launched.key(), **how) as system:
             system.serve()
     except FarrefError as error:
-        report.write_text(str(error), encoding="utf-8")
+        tell(report, error)
         return FAILED
     return 0
 

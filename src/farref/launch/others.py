@@ -6,14 +6,13 @@ import asyncio
 import contextlib
 import os
 import signal
-from pathlib import Path
 from typing import Any
 
 from ..actors.hosting import launched, versions
 from . import notes
 from .children import GRACE, Child
 from .errors import LaunchError
-from .joining import command, free_port, taken
+from .joining import Report, command, free_port
 from .lines import Line, LineError, WrongKeyError, dial
 from .options import SIGNALS, Options, say
 
@@ -155,19 +154,19 @@ class Other:
             "port": options.port or free_port(host),
             "capabilities": {**options.capabilities, launched.NODE: options.rank},
         }
-        words, report = command(how)
-        self._member = await Child.start(
-            words, {**os.environ, launched.KEY: self._key().hex()}, member=True
-        )
+        env, report = {**os.environ, launched.KEY: self._key().hex()}, Report()
+        with report.given() as theirs:
+            self._member = await Child.start(command(how, theirs), env, report=theirs)
         self._watching = asyncio.create_task(self._watch(self._member, report))
 
     def _key(self) -> bytes:
         note = notes.read(self._options.note) if self._options.note else None
         return self._options.key if note is None else note.key
 
-    async def _watch(self, member: Child, report: Path) -> None:
+    async def _watch(self, member: Child, report: Report) -> None:
         """Wait for the member's end. If it fails, tell the first node."""
-        code, why = await member.wait(), taken(report)
+        with contextlib.closing(report):
+            code, why = await member.wait(), report.taken()
         if not code or self._line is None:
             return
         await asyncio.sleep(NEWS)  # mostly the program has ended otherwise, and its code comes

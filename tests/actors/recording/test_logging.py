@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -107,6 +108,14 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
     ]
     assert sorted(said(tmp_path, base, len(expected))) == sorted(expected)
     assert not list(tmp_path.glob("thespian.log*"))
+
+
+def test_thespian_writes_no_file_about_an_actor_that_is_told_to_end(own_folder: Path) -> None:
+    with System() as system:
+        system.worker("B")
+        os.kill(farref.rpc_sync("B", os.getpid), signal.SIGTERM)
+        assert until(system, lambda: "B" not in {info.name for info in system.workers()})
+    assert not list(own_folder.glob("thespian.log*"))
 
 
 @pytest.mark.processes

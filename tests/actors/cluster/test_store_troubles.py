@@ -1,0 +1,256 @@
+"""What can befall a store for real: compaction, a restart, no space, silence, another leader.
+
+Meanwhile calls and references go on; nothing hangs for good, nothing is freed early, and the log
+or the error names the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import os
+import signal
+import threading
+import time
+import uuid
+import weakref
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import RRef, System, SystemDownError, WorkerDiedError, rpc_sync
+from farref.actors.cluster.etcd import EtcdStore
+from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write, Written
+from farref.testing import assert_nothing_held, until
+
+from ...rendezvous.kit import free_ports
+from ...stopping import stopped
+from ..helpers import Box
+from .servers import HERE, RefusedError, Servers, Slow, coded
+from .test_etcd import KEY, elected, keys_of, kill_clerk
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
+
+AGAIN = "the etcd works again"
+FULL = "database space exceeded"
+
+
+def options(spec: str, **more: Any) -> dict[str, Any]:
+    (port,) = free_ports(1)
+    name = f"trouble-{uuid.uuid4().hex[:8]}"
+    given = {"name": name, "registry": spec, "host": HERE, "port": port, "silence": 1.0}
+    return {**given, "orphan_grace": 0.3, **more}
+
+
+class Held:
+    """An object of this program's, which the worker A of *system* holds through the trouble."""
+
+    def __init__(self, system: System) -> None:
+        system.worker("A")
+        self._system = system
+        box = Box(0)
+        self._watch = weakref.ref(box)
+        rpc_sync("A", keep, (RRef(box),))
+        self.used()
+
+    def used(self) -> None:
+        """A's reference is good, and its calls go on."""
+        gc.collect()
+        assert self._watch() is not None
+        assert rpc_sync("A", reads, ()) == 0
+
+    def is_let_go(self) -> None:
+        """A is killed. The registrar tells all, and the object is freed, not before."""
+        self.used()
+        os.kill(rpc_sync("A", os.getpid), signal.SIGKILL)
+        with pytest.raises(WorkerDiedError):
+            rpc_sync("A", pow, (2, 2))
+        assert until(self._system, lambda: self._watch() is None)
+        assert_nothing_held(self._system)
+
+
+KEPT: list[Any] = []
+
+
+def keep(ref: RRef[Box]) -> None:
+    KEPT.append(ref)
+
+
+def reads() -> int:
+    content: int = KEPT[0].rpc_sync().get()
+    return content
+
+
+@contextlib.contextmanager
+def making(system: System, name: str) -> Iterator[threading.Thread]:
+    """A worker is made meanwhile. It is there in the end."""
+    thread = threading.Thread(target=system.worker, args=(name,))
+    thread.start()
+    yield thread
+    thread.join(60)
+    assert rpc_sync(name, pow, (2, 3)) == 8
+
+
+class Compacting(threading.Thread):
+    """Compacts *servers* again and again."""
+
+    def __init__(self, servers: Servers) -> None:
+        super().__init__(daemon=True)
+        self._servers = servers
+        self._over = threading.Event()
+        self.times = 0
+
+    def run(self) -> None:
+        while not self._over.wait(0.1):
+            self._servers.compact()
+            self.times += 1
+
+    def end(self) -> None:
+        self._over.set()
+        self.join(60)
+
+
+def test_an_etcd_that_is_compacted_all_the_time(tmp_path: Path) -> None:
+    """farref reads the present only. By hand, and by the etcd itself, each second."""
+    automatic = ["--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1s"]
+    with Servers(tmp_path, 1, *automatic) as servers:
+        given = options(servers.spec)
+        compacting = Compacting(servers)
+        compacting.start()
+        with System(**given) as system:
+            held = Held(system)
+            for number in range(3):
+                kill_clerk(system)  # the next one reads all facts
+                system.worker(f"B{number}")
+                held.used()
+            before = compacting.times
+            time.sleep(2.0)
+            assert compacting.times > before
+            held.is_let_go()
+        compacting.end()
+        assert keys_of(servers.spec, given["name"]) == []
+        with pytest.raises(RefusedError, match="compacted"):
+            servers.post("/kv/range", {"key": coded("x"), "revision": 2})
+
+
+def test_the_rules_of_the_store_do_not_need_what_was_compacted(tmp_path: Path) -> None:
+    """Terms and the number of the last write are of the keys' present values."""
+    with Servers(tmp_path) as servers:
+        store = EtcdStore(servers.spec, uuid.uuid4().hex, KEY, 5.0)
+        first = elected(store)
+        one = Write(first.term, 1, 0, (("a", b"1"),))
+        done = store.write(one)
+        assert isinstance(done, Written)
+        two = Write(first.term, 2, done.revision, (("a", b"2"),))
+        after = store.write(two)
+        assert isinstance(after, Written)
+        servers.compact()
+        servers.restart()
+        assert store.write(one) == Refused()
+        assert store.write(two) == after  # sent again: the answer was lost
+        assert store.ask(WhoLeads(), "two", b"") == first
+        assert store.ask(Renew(first.lease), "one", b"") == Renewed()
+        assert store.read() == ({"a": b"2"}, after.revision)
+        three = Write(first.term, 3, after.revision, (("a", None),))
+        assert isinstance(store.write(three), Written)
+
+
+def test_an_etcd_that_is_restarted(tmp_path: Path) -> None:
+    with Servers(tmp_path) as servers, System(**options(servers.spec)) as system:
+        held = Held(system)
+        with making(system, "B"):
+            servers.restart()
+        held.is_let_go()
+
+
+def test_another_server_of_three_leads(tmp_path: Path) -> None:
+    with Servers(tmp_path, 3) as servers, System(**options(servers.spec)) as system:
+        held = Held(system)
+        for number in range(2):
+            with making(system, f"B{number}"):
+                servers.change_leader()
+            held.used()
+        held.is_let_go()
+
+
+def test_an_etcd_without_space(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """New names wait until somebody has made space. The log names the reason, once."""
+    with Servers(tmp_path, 1, "--quota-backend-bytes", "8000000") as servers:
+        with System(**options(servers.spec)) as system:
+            held = Held(system)
+            servers.fill()
+            said = ""
+            with making(system, "B") as thread:
+                end = time.monotonic() + 30
+                while FULL not in said and time.monotonic() < end:
+                    said += capfd.readouterr().err
+                    time.sleep(0.1)
+                held.used()
+                time.sleep(2.0)
+                held.used()
+                assert thread.is_alive()
+                servers.make_space()
+            held.is_let_go()
+        said += capfd.readouterr().err
+    (line,) = [line for line in said.splitlines() if FULL in line]
+    assert "the etcd fails: http://" in line
+    assert "new names and deaths wait" in line
+    assert said.count(AGAIN) == 1
+
+
+def test_a_start_at_an_etcd_without_space(tmp_path: Path) -> None:
+    with Servers(tmp_path, 1, "--quota-backend-bytes", "8000000") as servers:
+        servers.fill()
+        with pytest.raises(SystemDownError, match=f"nothing was heard of any registrar .*{FULL}"):
+            System(**options(servers.spec))
+        servers.make_space()
+        with System(**options(servers.spec)) as system:
+            system.worker("A")
+
+
+def test_an_etcd_that_is_silent_for_longer_than_the_lease(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The registrar has lost its lease then, and is elected again. Calls have gone on."""
+    with Servers(tmp_path) as servers, System(**options(servers.spec)) as system:
+        held = Held(system)
+        ((_, server),) = servers.running.items()
+        with making(system, "B") as thread:
+            with stopped(server.pid):
+                end = time.monotonic() + 6.0  # the lease is of 2 seconds
+                while time.monotonic() < end:
+                    held.used()
+                    time.sleep(0.2)
+            thread.join(60)
+        held.is_let_go()
+    said = capfd.readouterr().err
+    assert "the etcd fails: http://" in said
+    assert AGAIN in said
+
+
+def test_a_slow_etcd(tmp_path: Path) -> None:
+    """Each answer takes a while: all goes on, only slower."""
+    with Servers(tmp_path) as servers:
+        ((port, _),) = servers.running.items()
+        slow = Slow(port, 0.2)
+        with System(**options(f"etcd://{HERE}:{slow.port}", silence=3.0)) as system:
+            held = Held(system)
+            kill_clerk(system)
+            with making(system, "B"):
+                held.used()
+            held.is_let_go()
+        slow.close()
+
+
+def test_an_etcd_that_is_too_slow(tmp_path: Path) -> None:
+    """A third of `silence` is the limit. The start ends, and says that it timed out."""
+    with Servers(tmp_path) as servers:
+        ((port, _),) = servers.running.items()
+        slow = Slow(port, 1.5)
+        with pytest.raises(SystemDownError, match=r"nothing was heard .*[Tt]imed? ?out"):
+            System(**options(f"etcd://{HERE}:{slow.port}", silence=2.0))
+        slow.close()
