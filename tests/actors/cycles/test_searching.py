@@ -174,6 +174,55 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
             time.sleep(0.1)
 
 
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint searches all the time by itself."""
+    monkeypatch.setattr(collector, "IDLE", 0.02)
+    monkeypatch.setattr(collector, "LONGEST", 0.02)
+    monkeypatch.setattr(scan, "AGE", 0.01)
+
+
+def rings_of_one(number: int) -> set[str]:
+    """Objects that hold themselves."""
+    refs = [RRef(Node()) for _ in range(number)]
+    for each in refs:
+        each.local_value().link(each)
+    return {str(each.id) for each in refs}
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_report_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level(logging.INFO, "farref.actors.cycles"),
+        System(timeout=20, cycles="report") as system,
+    ):
+        names = rings_of_one(2)
+        counters = system.counters
+        assert until(system, lambda: counters()["program"].collected == len(names))
+        searches = counters()["program"].searches
+        assert until(system, lambda: counters()["program"].searches > searches + 3)
+        assert counters()["program"].collected == len(names)
+        assert there(system, names) == names
+    assert len([each for each in caplog.messages if " found 1 objects " in each]) == len(names)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_findings_that_nobody_asks_for_take_no_more_and_more_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collector, "KEPT", 4)
+    with System(timeout=20) as system:
+        names = rings_of_one(20)
+        assert until(system, lambda: not there(system, names))
+        assert len(system.endpoint.collector._found) == 4
+        monkeypatch.setattr(system.endpoint.collector, "_looks_by_itself", False)
+        names = rings_of_one(20)
+        found = {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
+        assert names <= found  # all that it has found itself
+        assert len(found) == len(names) + 4
+        assert not system.collect(timeout=PATIENCE)
+
+
 def test_an_endpoint_that_beats_does_not_wake_up_to_search(system: System) -> None:
     assert system.endpoint.collector.deadline() is None
     with System("farrefBase", silence=None) as other:
