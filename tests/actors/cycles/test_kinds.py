@@ -23,7 +23,18 @@ import pytest
 from farref import System, remote, rpc_async, rpc_sync
 
 from ..helpers import PATIENCE
-from .test_collecting import HELD, NAMES, Holder, Node, assert_goes, assert_stays, ids, there
+from .test_collecting import (
+    HELD,
+    NAMES,
+    Holder,
+    Node,
+    assert_goes,
+    assert_stays,
+    ids,
+    release,
+    there,
+)
+from .test_scan import BESIDE
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
@@ -169,7 +180,11 @@ class Wrapper(Node):
     """A node that holds its neighbour in a value of some type."""
 
     def enclose(self, how: str, ref: Any) -> None:
-        self.links.append((SEEN | UNSEEN)[how](ref))
+        self.links.append((BESIDE[how][0] if how in BESIDE else (SEEN | UNSEEN)[how])(ref))
+
+    def beside(self, name: str, how: str) -> None:
+        """Code has what gives out the contents of a part of the value; see `BESIDE`."""
+        HELD[name] = BESIDE[how][1](self.links[-1])
 
     def busy(self, name: str, how: str) -> None:
         """Code that runs has a handle of the neighbour: it is in no value any more."""
@@ -273,6 +288,20 @@ def test_a_ring_that_the_collector_does_not_see_stays_until_it_is_opened(
     nodes.clear()
     assert_stays(system, names)
     rpc_sync("B", open_all)
+    assert_goes(system, names)
+
+
+@pytest.mark.parametrize("how", BESIDE)
+def test_what_gives_out_the_contents_of_a_part_keeps_a_ring(system: System, how: str) -> None:
+    """The ring stays, though no count of Python's may tell of it."""
+    nodes = [remote("B", Wrapper), remote("C", Wrapper)]
+    nodes[0].rpc_sync().enclose(how, nodes[1])
+    nodes[1].rpc_sync().link(nodes[0])
+    names = ids(nodes)
+    nodes[0].rpc_sync().beside("beside", how)
+    nodes.clear()
+    assert_stays(system, names)
+    rpc_sync("B", release, args=("beside",))
     assert_goes(system, names)
 
 
