@@ -14,7 +14,7 @@ from farref.actors.cycles import exact, reading
 from farref.serialization.contains import namespaces
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
+    from collections.abc import AsyncIterator, Generator, Iterator
 
 
 class Node:
@@ -135,7 +135,7 @@ async def _coroutine(inner: object) -> object:
 
 
 class _Never:
-    def __await__(self) -> Iterator[None]:
+    def __await__(self) -> Generator[None]:
         yield
 
 

@@ -13,13 +13,24 @@ import pytest
 
 from farref import RRef, System, remote, rpc_sync
 from farref.actors.cycles import collector, exact, scan
+from farref.protocol import quest, survey
 from farref.protocol.effects import Weigh
 from farref.protocol.ids import RRefId, WorkerId
 from farref.testing import until
 
 from ...commands.test_cli import farref as command
 from ..helpers import PATIENCE
-from .test_collecting import HELD, NAMES, Node, assert_goes, ids, release, ring_of, there
+from .test_collecting import (
+    HELD,
+    NAMES,
+    Node,
+    assert_goes,
+    assert_stays,
+    ids,
+    release,
+    ring_of,
+    there,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -145,6 +156,45 @@ def looks(system: System) -> int:
 
 def use_many() -> int:
     return sum(ref.local_value() is not None for ref in HELD["many"])
+
+
+LIMITS: list[tuple[Any, str]] = [
+    *((scan, "PARTS"), (scan, "OBJECTS"), (survey, "MAX_SET")),
+]
+
+
+@pytest.mark.parametrize(("module", "limit"), LIMITS, ids=[name for _, name in LIMITS])
+def test_what_is_too_large_for_a_search_counts_as_live(
+    module: Any, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with System(timeout=20) as system:
+        refs = [RRef(Node()) for _ in range(5)]
+        for one, other in itertools.pairwise([*refs, refs[0]]):
+            one.local_value().link(other)
+        names = ids(refs)
+        del one, other
+        refs.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(module, limit, 3)
+            assert_stays(system, names)
+        assert_goes(system, names)
+
+
+@pytest.mark.parametrize(("limit", "goes"), [(100, True), (4, False)])
+def test_a_ring_too_large_over_two_endpoints_counts_as_live(
+    limit: int, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quest, "MAX_SET", limit)  # the worker inherits it by the fork
+    with System(timeout=20) as system:
+        system.worker("B")
+        nodes = ring_of("B", "B", "B", "B")
+        here = RRef(Node())
+        nodes[0].rpc_sync().link(here)
+        here.local_value().link(nodes[1])
+        names = ids([*nodes, here])
+        nodes.clear()
+        del here
+        (assert_goes if goes else assert_stays)(system, names)
 
 
 # ---- the modes
