@@ -167,6 +167,8 @@ SEEN: dict[str, Any] = {
 UNSEEN: dict[str, Any] = {
     "array of objects": lambda ref: np.array([ref, None], dtype=object),
     "error with a frame": _error,
+    "thread": lambda ref: threading.Thread(target=print, args=(ref,)),
+    "future that nobody has asked": lambda ref: rpc_async("D", same, args=(ref,)),
     "class": lambda ref: type("Made", (), {"ref": ref}),
     "module": _in_module,
     "thread's own attributes": _in_thread,
