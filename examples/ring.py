@@ -3,7 +3,8 @@
 Each is counted by the owner of the other, so reference counts never free them.
 
 Look for
-  - `drop`: nothing is freed, as each owner still counts the other endpoint;
+  - the first deletes: the program drops both objects. Neither is freed, as each owner still counts
+    the other endpoint;
   - the looks: an owner asks how the other endpoint holds its object. Only the value of the other
     object does, so the set is closed. It asks again: nothing has changed;
   - the end: the value of one object is dropped. Ordinary deletes free both (G5).

@@ -272,7 +272,8 @@ class Probe(Said, frozen=True, kw_only=True):
     """Waiter -> endpoint that it asked: I wait for *call*, on *rref*; does *call* wait for *start*?
 
     *start* is the object on which requests have been queued for long. *path* is the way from there.
-    In the second lap of a ring, *before* is the way of the first lap.
+    In the second lap of a ring, *before* is the way of the first lap. Without a *call* it goes to
+    the endpoint that named *rref*: the creation of *rref* has not arrived.
     """
 
     words = ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe")

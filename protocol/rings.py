@@ -17,10 +17,13 @@ Two situations are no waits: a call by ``rpc_async`` before somebody asks for it
 that any one of several answers ends.
 
 A caller, or the owner of an alias, may *hold back* a request (see `names`). Such a request waits
-for an earlier one on the same handle. A request on an object waits in the same way if its caller
-holds the creation back. The probe goes on with the earlier request. That request is never refused:
-maybe no code waits for it, and the request that was held back would only take its place in the
-ring. So if a probe comes to a queue in this way, the queue is not part of the ring.
+for an earlier one on the same handle. The probe goes on with the earlier request. That request is
+never refused: maybe no code waits for it, and the request that was held back would only take its
+place in the ring. So if a probe comes to a queue in this way, the queue is not part of the ring.
+
+A creation may be held back, too. Requests on the object overtake it, and wait in a queue at its
+owner, which knows nothing else of the object. So the probe goes on to the endpoint that named the
+object, and from there with the earlier request.
 
 **Probes.** When requests have been queued on an object for some time, the shell reports it
 (`Context.suspect`). A `Probe` follows the way out of that queue, one message for each endpoint::
@@ -89,7 +92,7 @@ class Rings(msgspec.Struct):
     # ---- calls of the shell
 
     def blocker(self, rref: RRefId) -> CallId | None:
-        """The request that has to end before one in the queue of *rref* can go on, if any."""
+        """The request that has to end before one in the queue of *rref* can go on, if known."""
         owner = self._foremost(rref)
         if owner is None:
             return None
@@ -115,6 +118,8 @@ class Rings(msgspec.Struct):
     def receive_probe(self, sender: WorkerId, probe: Probe) -> list[Effect]:
         """*sender* waits for a request; *probe* goes on to that request's own wait."""
         call, rref = probe.call, probe.rref
+        if call is None and rref is not None and rref.creator == self.state.me:
+            return self._creation(rref, probe)
         if call is None or call.caller != sender:
             raise ProtocolError(f"{sender} waits for {call}, which is not its own")
         owner = self.state.owners.get(rref) if rref is not None else None
@@ -138,28 +143,49 @@ class Rings(msgspec.Struct):
         self, probe: Probe, call: CallId, to: WorkerId, rref: RRefId | None
     ) -> list[Effect]:
         """Send *probe* to the place where *call* waits, or to the request that holds it back."""
-        first = self._in_front(call, rref)
+        held_back = self._behind(probe, call, rref)
+        return held_back or [Send(to, replace(probe, call=call, rref=rref))]
+
+    def _behind(self, probe: Probe, call: CallId, rref: RRefId | None) -> list[Effect]:
+        """If *call* is held back, send *probe* to the place of the request in front of it."""
+        first = self._in_front(call)
         waiting = self.state.waiting.get(first)
-        if first != call and waiting is not None:
-            what = f"{call} on {rref} is held back until {first} is answered"
-            probe = _longer(probe, Hop(run=call, call=first, what=what))
-            call, to, rref = first, waiting.to, waiting.rref
-        return [Send(to, replace(probe, call=call, rref=rref))]
+        if first == call or waiting is None:
+            return []
+        what = f"{call} on {rref} is held back until {first} is answered"
+        longer = _longer(probe, Hop(run=call, call=first, what=what))
+        return [Send(waiting.to, replace(longer, call=first, rref=waiting.rref))]
 
     def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* leaves the queue on *rref* and goes on to the request that blocks it."""
         call = self.blocker(rref)
+        if call is None:
+            return self._ask_creator(rref, probe)
         asking = self.state.asking
         alias = self.state.aliases.get(asking[call]) if call in asking else None
-        if call is None or alias is None:
+        if alias is None:
             return self._look(call, probe)
         about = alias.asked[call]
         hop = Hop(run=call, call=call, what=f"{alias.rref} is an alias of {about}")
         home = self.entries.home(self.entries.entry(about))
         return [] if _has_met(probe, call) else self._follow(_longer(probe, hop), call, home, about)
 
-    def _look(self, run: CallId | None, probe: Probe) -> list[Effect]:
-        if run is None or _has_met(probe, run):
+    def _ask_creator(self, rref: RRefId, probe: Probe) -> list[Effect]:
+        """*probe* is in the queue on *rref*, whose creation has not come: maybe it is held back."""
+        owner = self._foremost(rref)
+        if owner is None or owner.settled or owner.rref.creator in self.state.dead:
+            return []
+        return [Send(owner.rref.creator, replace(probe, call=None, rref=owner.rref))]
+
+    def _creation(self, rref: RRefId, probe: Probe) -> list[Effect]:
+        """*probe* comes from the queue on *rref*, whose creation has not arrived."""
+        _, creation = self.state.creating.get(rref, (None, None))
+        if creation is None or _has_met(probe, creation):
+            return []
+        return self._behind(probe, creation, rref)
+
+    def _look(self, run: CallId, probe: Probe) -> list[Effect]:
+        if _has_met(probe, run):
             return []
         self.state.looking[run] = probe
         return [Look(run)]
@@ -176,16 +202,11 @@ class Rings(msgspec.Struct):
 
     # ---- obstacles
 
-    def _in_front(self, call: CallId, rref: RRefId | None) -> CallId:
-        """The request to be answered before *call*, or the creation of its object, can leave.
-
-        It is *call* itself if both have left.
-        """
+    def _in_front(self, call: CallId) -> CallId:
+        """The request to be answered before *call* can leave; *call* itself if it has left."""
         state = self.state
-        _, creation = state.creating.get(rref, (None, None)) if rref is not None else (None, None)
-        late = state.held_calls & {call, creation}
-        for name, held in state.held.items() if late else ():
-            if late & calls_in(held):
+        for name, held in state.held.items() if call in state.held_calls else ():
+            if call in calls_in(held):
                 entry = self.entries.find(name)  # none: *name* has turned out to be an alias
                 pending = entry.pending if entry is not None else set()
                 sent = pending & state.waiting.keys() - state.held_calls

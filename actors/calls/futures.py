@@ -518,9 +518,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     trail = self._core.trail(self._rref) if self._rref else ""
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
-                self._cargo = None  # the message was opened: its own hold on its references ends
-                if self._hold is not None:
-                    self._core.discards.settle(self._hold)
+                self._let_go()
             self._taken = True
 
     def _take_frozen(self, cargo: Cargo) -> None:
@@ -548,9 +546,14 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 if keeper is not None:
                     frozen = self._packer.open_frozen(cargo, copy=False)
                     keeper._frozen = frozen or keeper._frozen
-            self._cargo = None
-            if self._hold is not None:
-                self._core.discards.settle(self._hold)
+            self._let_go()
+
+    def _let_go(self) -> None:
+        """The message was opened, or nobody needs it: its own hold on its references ends."""
+        self._cargo = None
+        if self._hold is not None:
+            self._core.discards.settle(self._hold)
+            self._hold = None
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(

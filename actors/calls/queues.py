@@ -74,5 +74,7 @@ class Queues:
         before, looks = self._queues[rref]
         looks = looks + 1 if blocker == before else 0
         self._queues[rref] = blocker, looks
-        waits = blocker is not None and (self._waits(blocker) or owner.alias is not None)
+        # Without a blocker the object is not created: its creation may be held back.
+        asks = blocker is None or blocker in self._context.state.asking
+        waits = asks or (blocker is not None and self._waits(blocker))
         return waits and looks > 0 and (looks % RARELY == 0 or looks.bit_count() == 1)

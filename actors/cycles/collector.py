@@ -49,6 +49,8 @@ TOGETHER = 100_000
 """The most objects that one search begins with, if somebody waits for it."""
 BESIDE = 10_000
 """The most objects that one search begins with, if nobody asked for it."""
+KEPT = 10_000
+"""The most objects that are kept for `collect`, of searches that nobody asked for."""
 SHOWN = 20
 """The most objects of a ring that a line in the log names, besides the last one."""
 
@@ -79,6 +81,10 @@ class Collector(Internal):
         self._ended = threading.Condition(core.lock)
         self._found: dict[RRefId, Garbage] = {}
         """Garbage found and not yet taken by `collect`, by its first object."""
+        self._kept = 0
+        """The number of objects in `_found`."""
+        self._asked = False
+        """Whether `collect` is at work: it takes all findings."""
         self._look_at = time.monotonic() + IDLE
         self._looking = False
         self._warned = False
@@ -129,14 +135,23 @@ class Collector(Internal):
 
     def _looked(self, effect: Looked, later: Later) -> None:
         """Under the endpoint's lock."""
-        for garbage in effect.garbage:
-            self.collected += len(garbage.objects)
-            self._found[garbage.objects[0]] = garbage
-        later.append(partial(self._log, effect.garbage))
+        news = tuple(garbage for garbage in effect.garbage if self._keep(garbage))
+        self.collected += sum(len(garbage.objects) for garbage in news)
+        later.append(partial(self._log, news))
         if effect.over:
             self._start = None
             self.searches += 1
             self._ended.notify_all()
+
+    def _keep(self, garbage: Garbage) -> bool:
+        """Keep *garbage* for `collect`. Returns whether it is news: a report is made once."""
+        before = self._found.pop(garbage.objects[0], None)
+        self._found[garbage.objects[0]] = garbage
+        self._kept += len(garbage.objects) - (len(before.objects) if before is not None else 0)
+        while self._kept > KEPT and len(self._found) > 1 and not self._asked:
+            oldest = self._found.pop(next(iter(self._found)))
+            self._kept -= len(oldest.objects)
+        return garbage != before
 
     def _log(self, found: tuple[Garbage, ...]) -> None:
         for garbage in found:
@@ -286,6 +301,7 @@ class Collector(Internal):
             core.step(list)
         holders = self.scanner.holders(anew=True)
         todo = sorted({holder for each in holders.values() for holder in each})
+        self._asked = True
         while todo and not core.closed and time.monotonic() < end:
             self._wait(end)  # for a search that has begun by itself
             if self._begin(todo[:TOGETHER], cuts=cuts):
@@ -293,6 +309,7 @@ class Collector(Internal):
                 self._wait(end)
         with core.lock:
             found, self._found = list(self._found.values()), {}
+            self._kept, self._asked = 0, False
         return found
 
     def _wait(self, end: float) -> None:

@@ -11,7 +11,8 @@ from functools import cache, partial
 from typing import Any
 
 from ...serialization.contains import namespaces
-from .reading import Walk, reached
+from .kinds import twin_of
+from .reading import Walk, reached, twins_of
 
 PARTS = 1_000
 """More than any trial has."""
@@ -62,21 +63,27 @@ _TRIALS = (
 def _tried(wrap: Any) -> bool:
     """Whether the comparison sees exactly whether something else reaches a part of ``wrap(x)``."""
 
-    def look(inner: list[Any], *, watch: bool = False) -> bool:
+    def look(inner: list[Any], *, watch: bool = False, beside: bool = False) -> bool:
         value = [wrap(inner[0])]
+        twin = twin_of(value[0]) if beside else None
         seen = weakref.ref(inner[0]) if watch else None
         inner.clear()
         walk = Walk(value, namespaces(), PARTS)
         wanted = [number for number, part in walk.met.items() if type(part) is _Thing]
         target = [number for number in wanted if walk.met[number].inner == "target"]  # type: ignore[attr-defined]  # it is a `_Thing`
-        parts = list(walk.leading(target).values())
+        leading = walk.leading(target)
+        twins = twins_of(leading)
+        parts = list(leading.values())
         found = bool(target)
         roots = {id(value)}
-        del walk, wanted, target
-        alone = found and not reached(parts, roots, [range(len(parts))])
+        del walk, wanted, target, leading
+        alone = found and not reached(parts, roots, [range(len(parts))], twins=twins)
+        if twin is not None:
+            return not alone
         return alone and (seen is None or seen() is not None)
 
     held = _Thing("target")
     in_variable = look([held])
     del held
-    return not in_variable and look([_Thing("target")]) and not look([_Thing("target")], watch=True)
+    seen = look([_Thing("target")]) and look([_Thing("target")], beside=True)
+    return seen and not in_variable and not look([_Thing("target")], watch=True)

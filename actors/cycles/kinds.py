@@ -53,6 +53,31 @@ _BUILTIN = _of_contexts().union(
 """Python's own types without a module. C code of packages makes further ones of that kind."""
 
 
+_HAS_INLINE_ATTRIBUTES = 1 << 2 if sys.version_info >= (3, 13) else 0
+"""The flag of each class whose objects keep their attributes beside their dictionary."""
+_FRAMES = {
+    types.GeneratorType: "gi_frame",
+    types.CoroutineType: "cr_frame",
+    types.AsyncGeneratorType: "ag_frame",
+}
+
+
+def twin_of(part: object) -> object:
+    """The other object that gives out what *part* holds; None if there is none (see `reading`).
+
+    Makes the twin if need be, so that nobody else can do so later without a reference to *part*.
+    """
+    kind = type(part)
+    if kind in _FRAMES:
+        return getattr(part, _FRAMES[kind])
+    if _flags_of(kind) & _HAS_INLINE_ATTRIBUTES:
+        for base in _mro_of(kind):
+            attributes = _contents_of(base).get("__dict__")
+            if type(attributes) is types.GetSetDescriptorType:
+                return attributes.__get__(part)
+    return None
+
+
 def is_counted(kind: type) -> bool:
     """Whether Python counts every reference to the objects of *kind*."""
     return all(_is_trusted(base) for base in _mro_of(kind) if _is_in_c(base))

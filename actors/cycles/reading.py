@@ -9,6 +9,10 @@ reference. A weak reference to a part makes it reached, too: it may give out the
 So does the type of a part if it does not tell all its holders to Python (`kinds`). All this trusts
 what types written in C say of their references exactly as far as Python's own collector does.
 
+Some parts have a *twin*: another object gives out what they hold, and does not tell Python that it
+refers to it. From Python 3.13 on, that is the dictionary of an object's attributes, and in any
+Python the frame of a suspended generator or coroutine. So the twins are compared, too (`twins_of`).
+
 One call of C code reads the numbers of some parts. During that no other thread can run, and no
 garbage collection.
 """
@@ -22,20 +26,21 @@ import time
 import weakref
 from collections import Counter, defaultdict
 from functools import partial
-from types import FrameType, ModuleType
+from types import FrameType, MappingProxyType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ..core.core import Internal
 from ..handles.rref import RRef
-from .kinds import is_counted
+from .kinds import is_counted, twin_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     _Numbers = tuple[list[int], list[list[object]], list[int]]
     """For each part: the references to it, the objects that it refers to, its weak references."""
     Moment = Callable[[Callable[[], None]], None]
 
+NO_TWINS: Mapping[int, int] = MappingProxyType({})
 YIELD = 500
 """A walk lets other threads run after this many objects: in about 1 ms, not in Python's 5."""
 _call = operator.methodcaller("__call__")
@@ -47,8 +52,9 @@ _COLLECTS_ANYWHERE = sys.version_info < (3, 12)
 class _Reading:
     """The numbers of some parts."""
 
-    def __init__(self, roots: Collection[int]) -> None:
+    def __init__(self, roots: Collection[int], twins: Mapping[int, int]) -> None:
         self._roots = roots
+        self._twins = twins
         self._inside: Counter[int] = Counter()
         """The references to each object that come from the parts."""
         self._others: dict[int, int] = {}
@@ -89,6 +95,9 @@ class _Reading:
             self._others[number] = count - base - (number in self._roots)
             self._edges[number] = ids = list(map(id, led))
             self._inside.update(ids)
+            twin = self._twins.get(number)
+            if twin is not None and twin not in ids:
+                self._inside[twin] += 1
             kind = type(part)
             if watched != issubclass(kind, RRef) or kind in uncounted:  # the hold of a handle
                 self._watched.append(number)
@@ -97,6 +106,8 @@ class _Reading:
         """The parts that something else reaches."""
         wrong = [each for each, others in self._others.items() if others != self._inside[each]]
         found = {*wrong, *self._watched}
+        of_twins = [each for each, twin in self._twins.items() if twin in found]
+        found.update(of_twins)
         ahead = list(found)
         while ahead:
             for each in self._edges[ahead.pop()]:
@@ -111,14 +122,16 @@ def reached(
     roots: Collection[int],
     portions: Iterable[Iterable[int]],
     at_a_moment: Moment = operator.call,
+    twins: Mapping[int, int] = NO_TWINS,
 ) -> set[int]:
     """The ids of the *parts* that anything else reaches.
 
-    *roots* are the ids of parts with one more reference that does not count. The caller has no
-    references to the parts but one in *parts*. Each of *portions*, the places of some parts, is
+    *roots* are the ids of parts with one more reference that does not count. *twins* are those of
+    parts, and of their twins, which are among the parts. The caller has no references to the parts
+    but one in *parts*. Each of *portions*, the places of some parts, is
     read at one moment, which *at_a_moment* chooses: it calls the reader.
     """
-    reading = _Reading(roots)
+    reading = _Reading(roots, twins)
     for portion in portions:
         _take(reading, [parts[place] for place in portion], at_a_moment)
     return reading.reached()
@@ -130,6 +143,17 @@ def _take(reading: _Reading, parts: list[object], at_a_moment: Moment) -> None:
     at_a_moment(lambda: numbers.append(reading.read(parts)))
     for each in numbers:  # none if the endpoint has closed
         reading.add(parts, each)
+
+
+def twins_of(parts: dict[int, object]) -> dict[int, int]:
+    """Add the twins of *parts* to them. Returns the id of each twin, by the id of its part."""
+    twins: dict[int, int] = {}
+    for number, part in list(parts.items()):
+        twin = twin_of(part)
+        if twin is not None:
+            twins[number] = id(twin)
+            parts[id(twin)] = twin
+    return twins
 
 
 class Walk:

@@ -29,7 +29,7 @@ from ...serialization.contains import namespaces
 from ..core.core import Internal
 from ..handles.rref import RRef
 from .exact import is_exact
-from .reading import Walk, reached
+from .reading import Walk, reached, twins_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -57,7 +57,7 @@ times as long as it took to make it."""
 class Prepared:
     """The parts to compare, for a look at some objects."""
 
-    __slots__ = ("entries", "groups", "handles", "parts", "roots", "survey")
+    __slots__ = ("entries", "groups", "handles", "parts", "roots", "survey", "twins")
 
     def __init__(self, survey: Survey) -> None:
         self.survey = survey
@@ -70,6 +70,8 @@ class Prepared:
         """The objects that hold the references, and the id of each one's value."""
         self.handles: dict[int, tuple[RRefId, list[RRefId]]] = {}
         """The place of each wanted handle in `parts`, its object, and the objects that hold it."""
+        self.twins: dict[int, int] = {}
+        """For parts with a twin among the parts, the ids of both."""
 
 
 class Scanner(Internal):
@@ -183,6 +185,10 @@ class Scanner(Internal):
             parts |= led
             if exact:
                 groups.join(holder, *led)
+        if exact:
+            made.twins = twins_of(parts)
+            for each, twin in made.twins.items():
+                groups.join(each, twin)
         made.parts = list(parts.values())
         for place, number in enumerate(parts):
             if number in leads:
@@ -240,7 +246,7 @@ class Scanner(Internal):
                 else:
                     entries = {rref: made.entries[rref] for rref in rrefs}
                     moment = partial(self._at_a_moment, made.survey, entries)
-                    found |= reached(made.parts, roots, [places], moment)
+                    found |= reached(made.parts, roots, [places], moment, made.twins)
         else:
             everything = range(len(made.parts))
             portions = [everything[first : first + SLICE] for first in everything[::SLICE]]

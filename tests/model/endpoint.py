@@ -452,7 +452,7 @@ class ScriptedEndpoint(Shell):
             owner.rref
             for owner in self.context.owners.values()
             if owner.queue and (blocker := self.context.rings.blocker(owner.rref)) is not None
-            if owner.alias is not None or self.awaited(blocker)[0] is not None
+            if blocker in self.context.state.asking or self.awaited(blocker)[0] is not None
         ]
 
     def _see(self, task: Task) -> None:

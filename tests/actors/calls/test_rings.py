@@ -20,8 +20,12 @@ from farref import (
     System,
     WorkerDiedError,
 )
+from farref.actors.calls.queues import Queues
 from farref.actors.looking.counting import counters
 from farref.protocol import rings
+from farref.protocol.context import Context
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Fetch
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test
 from farref.trace.merge import merge
@@ -41,6 +45,20 @@ WAITS = (
 """The ways in which one object waits for the next; see `Node`."""
 AWAITS = ("await", "await function", "await value")
 """The ways in which one object awaits the next: it takes other calls meanwhile."""
+
+
+A, B = WorkerId("A", 1), WorkerId("B", 1)
+
+
+def test_a_queue_is_suspected_while_the_creation_of_its_object_has_not_come() -> None:
+    """Its caller may hold it back, behind a request that waits for one in this queue."""
+    context = Context(B, "lend")
+    queues = Queues(context, lambda _: False)
+    fetch = Fetch(call=CallId(A, 1), rref=RRefId(A, 2), copy=True, direct=False)
+    context.receive(A, fetch)
+    queues.arrived(fetch, lambda: 0.0)
+    suspected = [bool(queues.look(0.2 * look)) for look in range(1, 5)]
+    assert suspected == [True, True, False, True]
 
 
 def meet(place: Path, count: int) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref import RefActor, RRef, System, remote, rpc_sync
+from farref import RefActor, RefLostError, RRef, System, remote, rpc_sync
 from farref.actors.looking.metrics import text
 
 from ...bases import PROCESSES
@@ -318,6 +318,77 @@ def test_on_delete_runs_once_for_each_object(system: System) -> None:
 
 def logged(name: str) -> Any:
     return list(HELD[name])
+
+
+class Saver(Node):
+    """Its finalizer keeps the handles of its value."""
+
+    def __del__(self) -> None:
+        HELD["saved"] = self.links
+
+
+def use_saved() -> int:
+    """Use the object that a saved handle leads to; this one leads back to the ring."""
+    count: int = HELD["saved"][0].rpc_sync().use_next()
+    return count
+
+
+class User(Node):
+    def use_next(self) -> int:
+        count: int = self.links[0].rpc_sync().count()
+        return count
+
+
+def test_what_a_finalizer_saves_is_there_and_leads_to_an_error(system: System) -> None:
+    nodes = [remote("B", Saver), remote("C", User)]
+    nodes[0].rpc_sync().link(nodes[1])
+    nodes[1].rpc_sync().link(nodes[0])
+    names, cut = ids(nodes), str(nodes[0].id)
+    nodes.clear()
+    end = time.monotonic() + PATIENCE
+    while not rpc_sync("B", saves):
+        assert time.monotonic() < end
+        system.collect(timeout=PATIENCE)
+    assert there(system, names) == names
+    with pytest.raises(RefLostError, match=cut):
+        rpc_sync("B", use_saved)
+    rpc_sync("B", release, args=("saved",))
+    assert_goes(system, names)
+
+
+def saves() -> bool:
+    return "saved" in HELD
+
+
+def owned(system: System) -> int:
+    """The number of objects that live here, after some searches."""
+    for _ in range(3):
+        system.collect(timeout=PATIENCE)
+    return len(system.endpoint.core.context.owners)
+
+
+def test_two_systems_in_one_process_do_not_disturb_each_other() -> None:
+    """A ring of one goes. One over both stays until it is opened: no endpoint sees all of it."""
+    with System(timeout=20) as first:
+        ring, crossing = [RRef(Node()), RRef(Node())], RRef(Node())
+        for one, other in itertools.permutations(ring):
+            one.local_value().link(other)
+        del one, other
+        with System(timeout=20) as second:
+            there = RRef(Node())
+            crossing.local_value().link(there)
+            there.local_value().link(crossing)
+            node = there.local_value()
+            assert (owned(first), owned(second)) == (3, 1)
+            ring.clear()
+            del crossing, there
+            assert (owned(first), owned(second)) == (1, 1)
+            assert node.links[0].rpc_sync().count() == 1
+            opened = weakref.ref(node)
+            del node
+            assert (owned(first), owned(second)) == (1, 1)
+            opened().links.clear()  # type: ignore[union-attr]  # it is there
+            assert (owned(first), owned(second)) == (0, 0)
 
 
 class Keeper(RefActor):

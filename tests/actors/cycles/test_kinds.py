@@ -4,25 +4,40 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import contextvars
 import ctypes
+import dataclasses
+import functools
 import gc
 import itertools
 import threading
 import time
+import types
 import weakref
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from farref import System, remote, rpc_sync
+from farref import System, remote, rpc_async, rpc_sync
 
 from ..helpers import PATIENCE
-from .test_collecting import HELD, NAMES, Node, assert_goes, assert_stays, ids, there
+from .test_collecting import (
+    HELD,
+    NAMES,
+    Holder,
+    Node,
+    assert_goes,
+    assert_stays,
+    ids,
+    release,
+    there,
+)
+from .test_scan import BESIDE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 pytestmark = pytest.mark.processes
 
@@ -38,6 +53,11 @@ class Slots:
 class Pair(NamedTuple):
     one: Any
     other: Any
+
+
+@dataclasses.dataclass(slots=True)
+class Data:
+    ref: Any
 
 
 class Tagged(np.random.Generator):
@@ -79,6 +99,54 @@ def _error(ref: Any) -> Exception:
     raise AssertionError
 
 
+def same(value: Any) -> Any:
+    return value
+
+
+def _in_cache(ref: Any) -> Any:
+    made = functools.lru_cache(maxsize=8)(same)
+    made(ref)
+    return made
+
+
+def _in_attribute_of_function(ref: Any) -> Any:
+    def made() -> None:
+        pass
+
+    made.ref = ref  # type: ignore[attr-defined]  # any function has attributes
+    return made
+
+
+def _in_async_generator(ref: Any) -> Any:
+    async def suspended(ref: Any) -> AsyncIterator[Any]:
+        yield 1
+        yield ref
+
+    made = suspended(ref)
+    with contextlib.suppress(StopIteration):
+        made.__anext__().send(None)  # type: ignore[attr-defined]  # it runs without a loop
+    return made
+
+
+def _in_future(ref: Any) -> Any:
+    future = rpc_async("D", same, args=(ref,))
+    future.result()
+    return future
+
+
+def _in_thread(ref: Any) -> Any:
+    """The thread that runs this has the attributes of the object."""
+    made = threading.local()
+    made.ref = ref
+    return made
+
+
+def _in_module(ref: Any) -> Any:
+    module = types.ModuleType("made")
+    module.ref = ref  # type: ignore[attr-defined]  # any module has attributes
+    return module
+
+
 SEEN: dict[str, Any] = {
     "slots beside an array": Slots,
     "deque": lambda ref: collections.deque([ref]),
@@ -87,11 +155,24 @@ SEEN: dict[str, Any] = {
     "context": _in_context,
     "named tuple": lambda ref: Pair(ref, 1),
     "finalizer": Final,
+    "data class with slots": Data,
+    "cache": _in_cache,
+    "attribute of a function": _in_attribute_of_function,
+    "asynchronous generator": _in_async_generator,
+    "future of a call, and its result": _in_future,
+    "proxy": lambda ref: ref.rpc_sync(),
+    "method of a proxy": lambda ref: ref.rpc_async().count,
     "pointer": lambda ref: (ctypes.py_object(ref), ref),
 }
 UNSEEN: dict[str, Any] = {
     "array of objects": lambda ref: np.array([ref, None], dtype=object),
     "error with a frame": _error,
+    "thread": lambda ref: threading.Thread(target=print, args=(ref,)),
+    "future that nobody has asked": lambda ref: rpc_async("D", same, args=(ref,)),
+    "class": lambda ref: type("Made", (), {"ref": ref}),
+    "module": _in_module,
+    "thread's own attributes": _in_thread,
+    "weak reference to a part": lambda ref: (made := Holder(ref), weakref.ref(made)),
     "object that a package makes in C": _tagged,
 }
 """The collector does not look into these, or the search does not, or does not trust them."""
@@ -101,7 +182,11 @@ class Enclosing(Node):
     """A node that holds its neighbour in a value of some type."""
 
     def enclose(self, how: str, ref: Any) -> None:
-        self.links.append((SEEN | UNSEEN)[how](ref))
+        self.links.append((BESIDE[how][0] if how in BESIDE else (SEEN | UNSEEN)[how])(ref))
+
+    def beside(self, name: str, how: str) -> None:
+        """Code has what gives out the contents of a part of the value; see `BESIDE`."""
+        HELD[name] = BESIDE[how][1](self.links[-1])
 
     def busy(self, name: str, how: str) -> None:
         """Code that runs has a handle of the neighbour: it is in no value any more."""
@@ -205,6 +290,20 @@ def test_a_ring_that_the_collector_does_not_see_stays_until_it_is_opened(
     nodes.clear()
     assert_stays(system, names)
     rpc_sync("B", open_all)
+    assert_goes(system, names)
+
+
+@pytest.mark.parametrize("how", BESIDE)
+def test_what_gives_out_the_contents_of_a_part_keeps_a_ring(system: System, how: str) -> None:
+    """The ring stays, though no count of Python's may tell of it."""
+    nodes = [remote("B", Enclosing), remote("C", Enclosing)]
+    nodes[0].rpc_sync().enclose(how, nodes[1])
+    nodes[1].rpc_sync().link(nodes[0])
+    names = ids(nodes)
+    nodes[0].rpc_sync().beside("beside", how)
+    nodes.clear()
+    assert_stays(system, names)
+    rpc_sync("B", release, args=("beside",))
     assert_goes(system, names)
 
 

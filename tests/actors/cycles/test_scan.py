@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 from farref.actors.cycles import exact, reading
 from farref.serialization.contains import namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Generator, Iterator
 
 
 class Node:
@@ -48,10 +51,13 @@ def is_alone(box: list[Any], target: int) -> bool | None:
     *target* is an id.
     """
     walk = reading.Walk(box[0], namespaces(), 1_000)
-    parts = list(walk.leading([target]).values()) if target in walk.met else []
-    del walk
+    leading = walk.leading([target]) if target in walk.met else {}
+    twins = reading.twins_of(leading)
+    parts = list(leading.values())
+    del walk, leading
     roots = {id(box[0])} & set(map(id, parts))
-    return target not in reading.reached(parts, roots, [range(len(parts))]) if parts else None
+    found = reading.reached(parts, roots, [range(len(parts))], twins=twins)
+    return target not in found if parts else None
 
 
 @settings(max_examples=300, deadline=None)
@@ -102,6 +108,72 @@ def test_the_variable_of_another_thread_is_seen() -> None:
     assert not is_alone(box, number)
     end.set()
     thread.join()
+    assert is_alone(box, number)
+
+
+class Holder:
+    """An object with one in an attribute."""
+
+    def __init__(self, inner: object) -> None:
+        self.inner = inner
+
+
+class Slotted(Holder):
+    """It has a dictionary beside its slot."""
+
+    __slots__ = ("more",)
+
+
+def _generator(inner: object) -> Iterator[object]:
+    yield 1
+    yield inner
+
+
+async def _coroutine(inner: object) -> object:
+    await _Never()
+    return inner
+
+
+class _Never:
+    def __await__(self) -> Generator[None]:
+        yield
+
+
+async def _async_generator(inner: object) -> AsyncIterator[object]:
+    await _Never()
+    yield inner
+
+
+def started(made: Any) -> Any:
+    """*made*, suspended."""
+    (made if hasattr(made, "send") else made.__anext__()).send(None)
+    return made
+
+
+BESIDE: dict[str, tuple[Any, Any]] = {
+    "dictionary of attributes": (Holder, vars),
+    "dictionary beside slots": (Slotted, vars),
+    "frame of a generator": (lambda x: started(_generator(x)), lambda made: made.gi_frame),
+    "frame of a coroutine": (lambda x: started(_coroutine(x)), lambda made: made.cr_frame),
+    "frame of an async generator": (
+        lambda x: started(_async_generator(x)),
+        lambda made: made.ag_frame,
+    ),
+}
+"""Objects that give out what another one holds, and may not tell Python that they refer to it."""
+
+
+@pytest.mark.parametrize("how", BESIDE)
+def test_what_gives_out_the_contents_of_a_part_is_seen(how: str) -> None:
+    wrap, beside = BESIDE[how]
+    inner = [Node()]
+    number = id(inner[0])
+    box = [[wrap(inner[0])]]
+    inner.clear()
+    assert is_alone(box, number)
+    kept = beside(box[0][0])
+    assert not is_alone(box, number)
+    del kept
     assert is_alone(box, number)
 
 

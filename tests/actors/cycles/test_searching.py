@@ -13,13 +13,24 @@ import pytest
 
 from farref import RRef, System, remote, rpc_sync
 from farref.actors.cycles import collector, exact, scan
+from farref.protocol import quest, survey
 from farref.protocol.effects import Weigh
 from farref.protocol.ids import RRefId, WorkerId
 from farref.testing import until
 
 from ...commands.test_cli import farref as command
 from ..helpers import PATIENCE
-from .test_collecting import HELD, NAMES, Node, assert_goes, ids, release, ring_of, there
+from .test_collecting import (
+    HELD,
+    NAMES,
+    Node,
+    assert_goes,
+    assert_stays,
+    ids,
+    release,
+    ring_of,
+    there,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -147,6 +158,45 @@ def use_many() -> int:
     return sum(ref.local_value() is not None for ref in HELD["many"])
 
 
+LIMITS: list[tuple[Any, str]] = [
+    *((scan, "PARTS"), (scan, "OBJECTS"), (survey, "MAX_SET")),
+]
+
+
+@pytest.mark.parametrize(("module", "limit"), LIMITS, ids=[name for _, name in LIMITS])
+def test_what_is_too_large_for_a_search_counts_as_live(
+    module: Any, limit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with System(timeout=20) as system:
+        refs = [RRef(Node()) for _ in range(5)]
+        for one, other in itertools.pairwise([*refs, refs[0]]):
+            one.local_value().link(other)
+        names = ids(refs)
+        del one, other
+        refs.clear()
+        with monkeypatch.context() as patch:
+            patch.setattr(module, limit, 3)
+            assert_stays(system, names)
+        assert_goes(system, names)
+
+
+@pytest.mark.parametrize(("limit", "goes"), [(100, True), (4, False)])
+def test_a_ring_too_large_over_two_endpoints_counts_as_live(
+    limit: int, goes: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quest, "MAX_SET", limit)  # the worker inherits it by the fork
+    with System(timeout=20) as system:
+        system.worker("B")
+        nodes = ring_of("B", "B", "B", "B")
+        here = RRef(Node())
+        nodes[0].rpc_sync().link(here)
+        here.local_value().link(nodes[1])
+        names = ids([*nodes, here])
+        nodes.clear()
+        del here
+        (assert_goes if goes else assert_stays)(system, names)
+
+
 # ---- the modes
 
 
@@ -172,6 +222,55 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
         while there(system, names):
             assert time.monotonic() < end
             time.sleep(0.1)
+
+
+@pytest.fixture
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An endpoint searches all the time by itself."""
+    monkeypatch.setattr(collector, "IDLE", 0.02)
+    monkeypatch.setattr(collector, "LONGEST", 0.02)
+    monkeypatch.setattr(scan, "AGE", 0.01)
+
+
+def rings_of_one(number: int) -> set[str]:
+    """Objects that hold themselves."""
+    refs = [RRef(Node()) for _ in range(number)]
+    for each in refs:
+        each.local_value().link(each)
+    return {str(each.id) for each in refs}
+
+
+@pytest.mark.usefixtures("hasty")
+def test_a_report_is_made_once(caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level(logging.INFO, "farref.actors.cycles"),
+        System(timeout=20, cycles="report") as system,
+    ):
+        names = rings_of_one(2)
+        counters = system.counters
+        assert until(system, lambda: counters()["program"].collected == len(names))
+        searches = counters()["program"].searches
+        assert until(system, lambda: counters()["program"].searches > searches + 3)
+        assert counters()["program"].collected == len(names)
+        assert there(system, names) == names
+    assert len([each for each in caplog.messages if " found 1 objects " in each]) == len(names)
+
+
+@pytest.mark.usefixtures("hasty")
+def test_findings_that_nobody_asks_for_take_no_more_and_more_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(collector, "KEPT", 4)
+    with System(timeout=20) as system:
+        names = rings_of_one(20)
+        assert until(system, lambda: not there(system, names))
+        assert len(system.endpoint.collector._found) == 4
+        monkeypatch.setattr(system.endpoint.collector, "_looks_by_itself", False)
+        names = rings_of_one(20)
+        found = {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
+        assert names <= found  # all that it has found itself
+        assert len(found) == len(names) + 4
+        assert not system.collect(timeout=PATIENCE)
 
 
 def test_an_endpoint_that_beats_does_not_wake_up_to_search(system: System) -> None:

@@ -69,14 +69,20 @@ RINGS = {
         ),
     ),
     "requests/a_ring_with_a_call_held_back": (
-        in_context(
-            "does not follow what is held back", "_follow", "self._in_front(call, rref)", "call"
-        ),
+        in_context("does not follow what is held back", "_behind", "self._in_front(call)", "call"),
         in_context(
             "refuses what holds another request back",
             "receive_probe",
             "_holds_back(probe.path[-1])",
             "False",
+        ),
+    ),
+    "requests/a_ring_with_a_creation_held_back": (
+        in_context(
+            "does not ask for a creation that has not come", "_ask_creator", "owner.settled", "True"
+        ),
+        in_context(
+            "does not know what holds a creation back", "_creation", "creation is None", "True"
         ),
     ),
     "requests/a_creation_held_back_behind_itself": (
