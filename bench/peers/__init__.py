@@ -56,7 +56,7 @@ RAW = "base"
 _TORCH = Spec(
     "torch", "PyTorch RPC", "pytorch", "PyTorch", ("torch", "numpy"), "torch", restless=True
 )
-_RAW = Spec(RAW, "raw, our base", "raw", "Raw", options={"base": "ours"}, ours=True)
+_RAW = Spec(RAW, "raw, our base", "raw", "RawPeer", options={"base": "ours"}, ours=True)
 _OURS = Spec(OURS, "farref", "ours", "Ours", ours=True)
 _SPECS = (
     _OURS,
@@ -95,7 +95,7 @@ _SPECS = (
         asked=True,
     ),
     replace(_RAW, name="least", title="the least call", kind="Least", works=("call",)),
-    Spec("thespian", "raw, Thespian", "raw", "Raw", (), "thespian", {"base": "stock"}),
+    Spec("thespian", "raw, Thespian", "raw", "RawPeer", (), "thespian", {"base": "stock"}),
     _TORCH,
     replace(
         _TORCH,
