@@ -133,6 +133,10 @@ class World:
         self._to: list[int] = []
         self._pair: list[int] = []
         """The places of the sender and of the receiver of each envelope, as one number."""
+        self._flights: dict[tuple[tuple[int, ...], int, tuple[int, ...]], tuple[int, ...]] = {}
+        """The messages in flight after a step, by those before, the one used and those sent."""
+        self._ways: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        """The messages that may arrive next, each with its place, by all in flight."""
         self._acts: dict[int, list[Outcome]] = {}
         self._reactions: dict[tuple[int, object], Outcome] = {}
 
@@ -165,14 +169,15 @@ class World:
 
     def moves(self, state: State) -> Iterator[tuple[Move, State]]:
         """Every possible next move."""
-        for number in (
-            self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
-        ):
-            place = self._to[number]
-            if state.endpoints[place] != DEAD:  # (two equal messages are one move)
-                outcome = self._deliver(state.endpoints[place], number)
+        endpoints, flying = state
+        ways = self._ways.get(flying)
+        if ways is None:
+            ways = self._ways[flying] = self._arrivals(flying)
+        for number, place in ways:
+            if endpoints[place] != DEAD:
+                outcome = self._deliver(endpoints[place], number)
                 yield outcome.move, self._next(state, outcome, number)
-        for number in state.endpoints:
+        for number in endpoints:
             if number != DEAD:
                 for outcome in self._steps(number):
                     if not outcome.settles or self._is_settled(state):
@@ -326,21 +331,34 @@ class World:
         return State(endpoints, flying)
 
     def _next(self, state: State, outcome: Outcome, used: int = DEAD) -> State:
+        endpoints, flying = state
         place, sends = outcome.move.place, outcome.sends
-        endpoints = (*state.endpoints[:place], outcome.endpoint, *state.endpoints[place + 1 :])
+        endpoints = (*endpoints[:place], outcome.endpoint, *endpoints[place + 1 :])
         if used == DEAD and not sends:
-            return State(endpoints, state.flying)
-        flying = list(state.flying)
-        if used != DEAD:
-            flying.remove(used)
-        if sends:
-            flying += [
+            return State(endpoints, flying)
+        if sends and DEAD in endpoints:
+            sends = tuple(
                 number
                 for number in sends
                 if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
-            ]
-            flying.sort(key=self._pair.__getitem__ if self.program.ordered else None)
-        return State(endpoints, tuple(flying))
+            )
+        flight = (flying, used, sends)
+        after = self._flights.get(flight)
+        if after is None:
+            after = self._flights[flight] = self._fly(*flight)
+        return State(endpoints, after)
+
+    def _fly(self, flying: tuple[int, ...], used: int, sends: tuple[int, ...]) -> tuple[int, ...]:
+        after = [*flying, *sends]
+        if used != DEAD:
+            after.remove(used)
+        after.sort(key=self._pair.__getitem__ if self.program.ordered else None)
+        return tuple(after)
+
+    def _arrivals(self, flying: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The next message of each pair, or all of them; two equal messages are one move."""
+        numbers = self._first(flying) if self.program.ordered else dict.fromkeys(flying)
+        return [(number, self._to[number]) for number in numbers]
 
     def _first(self, flying: tuple[int, ...]) -> Iterable[int]:
         """The next message of each pair."""
