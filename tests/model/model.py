@@ -81,9 +81,10 @@ class ProgramModel:
 
     def judge(self, state: State) -> Mistake | None:
         """The first broken `always` property, if any."""
-        for number in state.endpoints:
-            if number in self.world.broken:
-                return self.world.broken[number]
+        if self.world.broken:
+            for number in state.endpoints:
+                if number in self.world.broken:
+                    return self.world.broken[number]
         parts = tuple(map(self._facts, state.endpoints))
         looks = (parts, state.flying)
         if looks in self._judged:

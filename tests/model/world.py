@@ -174,8 +174,11 @@ class World:
         if ways is None:
             ways = self._ways[flying] = self._arrivals(flying)
         for number, place in ways:
-            if endpoints[place] != DEAD:
-                outcome = self._deliver(endpoints[place], number)
+            endpoint = endpoints[place]
+            if endpoint != DEAD:
+                outcome = self._reactions.get((endpoint, number))
+                if outcome is None:
+                    outcome = self._deliver(endpoint, number)
                 yield outcome.move, self._next(state, outcome, number)
         for number in endpoints:
             if number != DEAD:
@@ -332,21 +335,21 @@ class World:
 
     def _next(self, state: State, outcome: Outcome, used: int = DEAD) -> State:
         endpoints, flying = state
-        place, sends = outcome.move.place, outcome.sends
-        endpoints = (*endpoints[:place], outcome.endpoint, *endpoints[place + 1 :])
-        if used == DEAD and not sends:
-            return State(endpoints, flying)
-        if sends and DEAD in endpoints:
+        changed, sends = list(endpoints), outcome.sends
+        changed[outcome.move.place] = outcome.endpoint
+        if sends and DEAD in changed:
             sends = tuple(
                 number
                 for number in sends
-                if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
+                if changed[self._to[number]] != DEAD or self._may_be_taken_back(number)
             )
-        flight = (flying, used, sends)
-        after = self._flights.get(flight)
-        if after is None:
-            after = self._flights[flight] = self._fly(*flight)
-        return State(endpoints, after)
+        if sends or used != DEAD:
+            flight = (flying, used, sends)
+            after = self._flights.get(flight)
+            if after is None:
+                after = self._flights[flight] = self._fly(*flight)
+            flying = after
+        return tuple.__new__(State, (tuple(changed), flying))  # as `State()` does, in half the time
 
     def _fly(self, flying: tuple[int, ...], used: int, sends: tuple[int, ...]) -> tuple[int, ...]:
         after = [*flying, *sends]
@@ -383,11 +386,8 @@ class World:
         return known
 
     def _deliver(self, number: int, envelope: int) -> Outcome:
-        known = self._reactions.get((number, envelope))
-        if known is None:
-            sender, _, message = self.envelopes[envelope]
-            known = self._take(number, Deliver(sender, message))
-            self._reactions[number, envelope] = known
+        sender, _, message = self.envelopes[envelope]
+        known = self._reactions[number, envelope] = self._take(number, Deliver(sender, message))
         return known
 
     def _react(self, number: int, step: Notice | Bury | Suspect | Search | Forget) -> Outcome:
