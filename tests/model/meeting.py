@@ -18,7 +18,7 @@ are shifted back to 0.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -95,9 +95,7 @@ class Node:
     def clone(self) -> Node:
         """A copy to try a step on."""
         attendant = clone(self.attendant)
-        return Node(
-            self.me, attendant, self.script, self.ticks, self.phase, self.held, self.ended
-        )
+        return Node(self.me, attendant, self.script, self.ticks, self.phase, self.held, self.ended)
 
     def freeze(self) -> Hashable:
         """Equal for nodes that will behave the same."""

@@ -24,9 +24,11 @@ from .world import DEAD, Crash, Move, Program, State, Taken, World
 class ProgramModel:
     """The model of *program*, for `explore`."""
 
+    kind_of_world = World
+
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.world = World(program, inspect=self._inspect)
+        self.world = self.kind_of_world(program, inspect=self._inspect)
         self._facts = cache(self._read)
         self._distinct: dict[object, Facts] = {}
         self._judged: set[object] = set()
