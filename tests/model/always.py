@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.effects import Loss
@@ -44,7 +45,7 @@ from .steps import Act, Arrival, Notice
 from .world import InFlight, Taken
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
     """A state of the world, prepared for the properties."""
 
@@ -52,13 +53,16 @@ class View:
     flying: list[InFlight]
     deaths: bool = False
 
-    def descriptors(self) -> Iterator[tuple[InFlight, Descriptor]]:
+    @cached_property
+    def descriptors(self) -> list[tuple[InFlight, Descriptor]]:
         """The references on their way to an endpoint that will accept them."""
-        for envelope in self.flying:
-            receiver = self.living.get(envelope.to)
-            if receiver is not None and envelope.sender not in receiver.dead:
-                for descriptor in references_in(envelope.message):
-                    yield envelope, descriptor
+        return [
+            (envelope, descriptor)
+            for envelope in self.flying
+            if (receiver := self.living.get(envelope.to)) is not None
+            and envelope.sender not in receiver.dead
+            for descriptor in references_in(envelope.message)
+        ]
 
 
 def deletes_in(message: Message) -> tuple[Delete, ...]:
@@ -346,7 +350,7 @@ def not_freed_while_held(view: View) -> str | None:
         held = freed & facts.held
         if held:
             return f"{held.pop()} is freed, and {facts.me} holds it"
-    for envelope, descriptor in view.descriptors():
+    for envelope, descriptor in view.descriptors:
         if descriptor.rref in freed:
             return f"{descriptor.rref} is freed, and on its way to {envelope.to}"
     for sender, to, message in view.flying:
@@ -365,7 +369,7 @@ def not_collected_while_reachable(view: View) -> str | None:
     if not collected:
         return None
     roots = {rref for facts in view.living.values() for rref in facts.roots}
-    roots.update(descriptor.rref for _, descriptor in view.descriptors())
+    roots.update(descriptor.rref for _, descriptor in view.descriptors)
     for sender, to, message in view.flying:
         if to in view.living and sender not in view.living[to].dead:
             roots.update(requested(message))
@@ -376,7 +380,7 @@ def not_collected_while_reachable(view: View) -> str | None:
 
 def children_are_pinned(view: View) -> str | None:
     """G2: the parent of every unconfirmed child is pinned, as long as both live."""
-    for _, descriptor in view.descriptors():
+    for _, descriptor in view.descriptors:
         flaw = _unpinned(view, descriptor.rref, descriptor.fork, descriptor.owner)
         if flaw:
             return flaw
@@ -448,7 +452,7 @@ def forks_form_a_tree(view: View) -> str | None:
     places = [fork for facts in view.living.values() for fork in facts.children]
     places += [
         descriptor.fork
-        for _, descriptor in view.descriptors()
+        for _, descriptor in view.descriptors
         if descriptor.passing is not Passing.BACK
     ]
     if len(set(places)) == len(places):
@@ -515,7 +519,7 @@ def owners_are_known(view: View) -> str | None:
         for rref, home in facts.homes.items():
             if homes.setdefault(rref, home) != home or facts.me == home:
                 return f"{facts.me} believes that {home} owns {rref}"
-    for envelope, descriptor in view.descriptors():
+    for envelope, descriptor in view.descriptors:
         if homes.setdefault(descriptor.rref, descriptor.owner) != descriptor.owner:
             return f"{envelope.to} is told that {descriptor.owner} owns {descriptor.rref}"
     return None

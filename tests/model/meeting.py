@@ -18,7 +18,7 @@ are shifted back to 0.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
@@ -94,7 +94,8 @@ class Node:
 
     def clone(self) -> Node:
         """A copy to try a step on."""
-        return replace(self, attendant=clone(self.attendant))
+        attendant = clone(self.attendant)
+        return Node(self.me, attendant, self.script, self.ticks, self.phase, self.held, self.ended)
 
     def freeze(self) -> Hashable:
         """Equal for nodes that will behave the same."""
@@ -167,6 +168,10 @@ class MeetingModel:
         self._ids: dict[Hashable, int] = {}
         self._travels: dict[int, Mistake | None] = {}
         """For each place: the mistake if its state cannot be sent."""
+        self._older: dict[int, int] = {}
+        """For each node: the same one, a second later."""
+        self._normals: dict[tuple[int, tuple[int, ...]], tuple[int, tuple[int, ...]]] = {}
+        """For each place and its nodes: the same ones with their beats shifted back."""
         self._flaws: dict[World, Mistake] = {}
         self._ends: dict[World, Mistake | None] = {}
         self._seen: set[str] = set()
@@ -364,16 +369,11 @@ class MeetingModel:
         return self._serve(world) if isinstance(place, RendezvousRun) else world
 
     def _tick_one(self, world: World, number: int) -> World:
-        node = self.nodes[world.nodes[number]].clone()
-        attendant = node.attendant
-        attendant._observer._last = max(attendant._observer._last - 1, -1)
-        attendant._lived = max(attendant._lived - 1, -1)
-        if attendant._said is not None:
-            attendant._said = attendant._said[0], max(attendant._said[1] - 1, -1)
-        if attendant._deadline is not None:
-            attendant._deadline = max(attendant._deadline - 1, 0)
-        node.ticks = max(node.ticks - 1, 0)
-        return self._with(world, number, node)
+        index = world.nodes[number]
+        older = self._older.get(index)
+        if older is None:
+            older = self._older[index] = self._intern(_older(self.nodes[index]))
+        return self._with_node(world, number, older)
 
     # ---- the results of a step
 
@@ -434,8 +434,11 @@ class MeetingModel:
         self._seen.update(claim for claim, violated in claims.items() if violated)
 
     def _with(self, world: World, number: int, node: Node) -> World:
+        return self._with_node(world, number, self._intern(node))
+
+    def _with_node(self, world: World, number: int, index: int) -> World:
         nodes = list(world.nodes)
-        nodes[number] = self._intern(node)
+        nodes[number] = index
         after = world._replace(nodes=tuple(nodes))
         flaw = self._flaws.get(world)
         normal = self._normal(after)
@@ -445,11 +448,17 @@ class MeetingModel:
 
     def _normal(self, world: World) -> World:
         """The world with all beats shifted as far back as they go."""
-        if self.program.shell == "service":
+        if self.program.shell == "service" or self.state(world) is None:
             return world
+        key = world.place, world.nodes
+        normal = self._normals.get(key)
+        if normal is None:
+            normal = self._normals[key] = self._shifted(world)
+        return world if normal == key else world._replace(place=normal[0], nodes=normal[1])
+
+    def _shifted(self, world: World) -> tuple[int, tuple[int, ...]]:
         state = self.state(world)
-        if state is None:
-            return world
+        assert state is not None
         shifts: dict[WorkerId, int] = {}
         for node, seat in state.seats().items():
             seen = [
@@ -458,7 +467,7 @@ class MeetingModel:
             ]
             shifts[node] = min(seat.beat, *seen)
         if not any(shifts.values()):
-            return world
+            return world.place, world.nodes
 
         def shift(seats: dict[WorkerId, Seat]) -> dict[WorkerId, Seat]:
             return {n: s._replace(beat=s.beat - shifts[n]) for n, s in seats.items()}
@@ -479,7 +488,7 @@ class MeetingModel:
             if said is not None:
                 each.attendant._said = said[0] - shifts.get(each.me, 0), said[1]
             nodes.append(self._intern(each))
-        return world._replace(place=self._place(state), nodes=tuple(nodes))
+        return self._place(state), tuple(nodes)
 
     def _intern(self, node: Node) -> int:
         return self._number(("node", node.freeze()), node, self.nodes)
@@ -569,6 +578,20 @@ class MeetingModel:
     def seen(self) -> frozenset[str]:
         """The negative properties violated so far."""
         return frozenset(self._seen)
+
+
+def _older(node: Node) -> Node:
+    """*node*, a second later."""
+    node = node.clone()
+    attendant = node.attendant
+    attendant._observer._last = max(attendant._observer._last - 1, -1)
+    attendant._lived = max(attendant._lived - 1, -1)
+    if attendant._said is not None:
+        attendant._said = attendant._said[0], max(attendant._said[1] - 1, -1)
+    if attendant._deadline is not None:
+        attendant._deadline = max(attendant._deadline - 1, 0)
+    node.ticks = max(node.ticks - 1, 0)
+    return node
 
 
 def _frozen(state: State) -> Hashable:

@@ -24,9 +24,11 @@ from .world import DEAD, Crash, Move, Program, Taken, World, WorldState
 class ProgramModel:
     """The model of *program*, for `explore`."""
 
+    kind_of_world = World
+
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.world = World(program, inspect=self._inspect)
+        self.world = self.kind_of_world(program, inspect=self._inspect)
         self._facts = cache(self._read)
         self._distinct: dict[object, Facts] = {}
         self._judged: set[object] = set()
@@ -83,9 +85,10 @@ class ProgramModel:
 
     def judge(self, state: WorldState) -> Mistake | None:
         """The first broken `always` property, if any."""
-        for number in state.endpoints:
-            if number in self.world.broken:
-                return self.world.broken[number]
+        if self.world.broken:
+            for number in state.endpoints:
+                if number in self.world.broken:
+                    return self.world.broken[number]
         parts = tuple(map(self._facts, state.endpoints))
         looks = (parts, state.flying)
         if looks in self._judged:

@@ -433,7 +433,7 @@ def _(view: View) -> bool:
         for delete in deletes_in(envelope.message)
     }
     return bool(deletes) and any(
-        (envelope.to, each.rref) in deletes for envelope, each in view.descriptors()
+        (envelope.to, each.rref) in deletes for envelope, each in view.descriptors
     )
 
 

@@ -11,10 +11,10 @@ machine takes or refuses each of them, and a refused message changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, partial
+from collections.abc import Callable, Iterator
+from functools import cache, cached_property, partial
 from operator import mod
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -57,8 +57,8 @@ from .script import (
     Script,
 )
 from .state import clone, freeze
-from .steps import Arrival
-from .world import Crash, Move, Program, WorldState
+from .steps import Arrival, Step
+from .world import DEAD, Crash, Move, Outcome, Program, World, WorldState
 
 QUICK = settings(
     max_examples=50,
@@ -191,11 +191,56 @@ ANY_SHARING = st.sampled_from(tuple(DISCIPLINES)).flatmap(
 SCHEDULES = st.lists(st.integers(0, 97), max_size=250)
 
 
+class Offer:
+    """A step of an endpoint that is taken when somebody asks for its results."""
+
+    def __init__(self, move: Move, take: Callable[[], Outcome]) -> None:
+        self.move = move
+        self.settles = False
+        self._take = take
+
+    @cached_property
+    def _outcome(self) -> Outcome:
+        return self._take()
+
+    @property
+    def endpoint(self) -> int:
+        return self._outcome.endpoint
+
+    @property
+    def sends(self) -> tuple[int, ...]:
+        return self._outcome.sends
+
+
+class OfferingWorld(World):
+    """A world that takes no step but the chosen one: its next states are functions."""
+
+    def _take(self, number: int, step: Step) -> Outcome:
+        move = Move(self._places[self.endpoints[number].me], step)
+        offer = Offer(move, partial(super()._take, number, step))
+        return cast("Outcome", offer)  # it has the same attributes
+
+    def _next(self, state: WorldState, outcome: Outcome, used: int = DEAD) -> WorldState:
+        return cast("WorldState", partial(super()._next, state, outcome, used))
+
+    def _crash(self, state: WorldState, place: int) -> WorldState:
+        return cast("WorldState", partial(super()._crash, state, place))
+
+
+class OfferingModel(ProgramModel):
+    """The model of a program in such a world."""
+
+    kind_of_world = OfferingWorld
+
+    def moves(self, state: WorldState) -> Iterator[tuple[Move, Callable[[], WorldState]]]:  # type: ignore[override]  # it offers them
+        return cast("Iterator[tuple[Move, Callable[[], WorldState]]]", super().moves(state))
+
+
 class RandomRun:
     """One way through *program*."""
 
     def __init__(self, program: Program) -> None:
-        self.model = ProgramModel(program)
+        self.model = OfferingModel(program)
         self.state = self.model.start()
         self.trace: list[tuple[WorldState, Move, WorldState]] = []
 
@@ -204,7 +249,8 @@ class RandomRun:
         moves = list(self.model.moves(self.state))
         if not moves:
             return False
-        move, after = moves[choose(len(moves))]
+        move, offer = moves[choose(len(moves))]
+        after = offer()
         self.trace.append((self.state, move, after))
         self.state = after
         mistake = self.model.judge(after)

@@ -133,6 +133,10 @@ class World:
         self._to: list[int] = []
         self._pair: list[int] = []
         """The places of the sender and of the receiver of each envelope, as one number."""
+        self._flights: dict[tuple[tuple[int, ...], int, tuple[int, ...]], tuple[int, ...]] = {}
+        """The messages in flight after a step, by those before, the one used and those sent."""
+        self._ways: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        """The messages that may arrive next, each with its place, by all in flight."""
         self._acts: dict[int, list[Outcome]] = {}
         self._reactions: dict[tuple[int, object], Outcome] = {}
 
@@ -167,14 +171,18 @@ class World:
 
     def moves(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """Every possible next move."""
-        for number in (
-            self._first(state.flying) if self.program.ordered else dict.fromkeys(state.flying)
-        ):
-            place = self._to[number]
-            if state.endpoints[place] != DEAD:  # (two equal messages are one move)
-                outcome = self._deliver(state.endpoints[place], number)
+        endpoints, flying = state
+        ways = self._ways.get(flying)
+        if ways is None:
+            ways = self._ways[flying] = self._arrivals(flying)
+        for number, place in ways:
+            endpoint = endpoints[place]
+            if endpoint != DEAD:
+                outcome = self._reactions.get((endpoint, number))
+                if outcome is None:
+                    outcome = self._deliver(endpoint, number)
                 yield outcome.move, self._next(state, outcome, number)
-        for number in state.endpoints:
+        for number in endpoints:
             if number != DEAD:
                 for outcome in self._steps(number):
                     if not outcome.settles or self._is_settled(state):
@@ -334,21 +342,36 @@ class World:
         return WorldState(endpoints, flying)
 
     def _next(self, state: WorldState, outcome: Outcome, used: int = DEAD) -> WorldState:
-        place, sends = outcome.move.place, outcome.sends
-        endpoints = (*state.endpoints[:place], outcome.endpoint, *state.endpoints[place + 1 :])
-        if used == DEAD and not sends:
-            return WorldState(endpoints, state.flying)
-        flying = list(state.flying)
-        if used != DEAD:
-            flying.remove(used)
-        if sends:
-            flying += [
+        endpoints, flying = state
+        changed, sends = list(endpoints), outcome.sends
+        changed[outcome.move.place] = outcome.endpoint
+        if sends and DEAD in changed:
+            sends = tuple(
                 number
                 for number in sends
-                if endpoints[self._to[number]] != DEAD or self._may_be_taken_back(number)
-            ]
-            flying.sort(key=self._pair.__getitem__ if self.program.ordered else None)
-        return WorldState(endpoints, tuple(flying))
+                if changed[self._to[number]] != DEAD or self._may_be_taken_back(number)
+            )
+        if sends or used != DEAD:
+            flight = (flying, used, sends)
+            after = self._flights.get(flight)
+            if after is None:
+                after = self._flights[flight] = self._fly(*flight)
+            flying = after
+        return tuple.__new__(
+            WorldState, (tuple(changed), flying)
+        )  # as `WorldState()` does, in half the time
+
+    def _fly(self, flying: tuple[int, ...], used: int, sends: tuple[int, ...]) -> tuple[int, ...]:
+        after = [*flying, *sends]
+        if used != DEAD:
+            after.remove(used)
+        after.sort(key=self._pair.__getitem__ if self.program.ordered else None)
+        return tuple(after)
+
+    def _arrivals(self, flying: tuple[int, ...]) -> list[tuple[int, int]]:
+        """The next message of each pair, or all of them; two equal messages are one move."""
+        numbers = self._first(flying) if self.program.ordered else dict.fromkeys(flying)
+        return [(number, self._to[number]) for number in numbers]
 
     def _first(self, flying: tuple[int, ...]) -> Iterable[int]:
         """The next message of each pair."""
@@ -373,11 +396,8 @@ class World:
         return known
 
     def _deliver(self, number: int, envelope: int) -> Outcome:
-        known = self._reactions.get((number, envelope))
-        if known is None:
-            sender, _, message = self.envelopes[envelope]
-            known = self._take(number, Arrival(sender, message))
-            self._reactions[number, envelope] = known
+        sender, _, message = self.envelopes[envelope]
+        known = self._reactions[number, envelope] = self._take(number, Arrival(sender, message))
         return known
 
     def _react(self, number: int, step: Notice | Bury | Suspect | Search | Forget) -> Outcome:
