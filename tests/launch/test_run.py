@@ -232,7 +232,7 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "1"]
     nowhere = farref_run(*nodes, "--", "true")
     assert nowhere.returncode == 1
-    missing = "the first node's address is missing in the command line, and no launcher is here"
+    missing = "the first node's address is missing in the command line"
     assert f"{missing}; give --first ADDRESS" in nowhere.stderr
     no_key = farref_run(*nodes, "--first", "10.0.0.1", "--", "true")
     assert "the nodes need a shared key" in no_key.stderr
