@@ -85,7 +85,7 @@ def three(network: Network, etcds: Etcds, key: Path, tmp_path: Path) -> Iterator
                     network.on("C"),
                     System.join(f"{registry}/{name}", key=key, host=address("C"), timeout=30) as it,
                 ):
-                    assert until(it, lambda: len(it.hosts()) == 3)
+                    assert until(it, lambda: len(it.hosts()) == 3, 60)
                     yield Three(network, it, first)
             finally:
                 second.terminate()

@@ -227,12 +227,21 @@ def test_hosts_in_the_clear(tmp_path: Path, caplog: pytest.LogCaptureFixture) ->
             assert "sent in the clear" in caplog.text
             joined.worker("B", on="127.0.0.3")
             assert farref.rpc_sync("B", pow, (2, 3)) == 8
+        command = [sys.executable, "-m", "farref", "join", first, "--no-encrypt"]
+        command += ["--host", "127.0.0.4", "--port", str(free_port("127.0.0.4"))]
+        with subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as joining:
+            assert joining.stdout is not None
+            assert joining.stderr is not None
+            assert "is a host of" in joining.stdout.readline()
+            assert joining.stderr.readline() == "messages between its hosts are sent in the clear\n"
+            joining.terminate()
     with System(**here, timeout=30) as system:
         with pytest.raises(SystemDownError, match="the other host encrypts"):
             System.join(first, **there, encrypt=False)
-        done = subprocess.run(
-            [*command[:-1], system.name], capture_output=True, check=True, text=True, timeout=60
-        )
+        command = [sys.executable, "-m", "farref", "refs", system.name]
+        done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
         assert "in the clear" not in done.stdout
 
 

@@ -232,7 +232,8 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "1"]
     nowhere = farref_run(*nodes, "--", "true")
     assert nowhere.returncode == 1
-    assert "does not tell the first node's address; give --first ADDRESS" in nowhere.stderr
+    missing = "the first node's address is missing in the command line"
+    assert f"{missing}; give --first ADDRESS" in nowhere.stderr
     no_key = farref_run(*nodes, "--first", "10.0.0.1", "--", "true")
     assert "the nodes need a shared key" in no_key.stderr
     absent = farref_run(*nodes, "--first", "10.0.0.1", "--key", str(tmp_path / "k"), "--", "true")

@@ -72,6 +72,8 @@ def join(
         ) as system:
             here = system.endpoint.core.me.name.partition("@")[2]
             typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
+            if not encrypt:
+                typer.echo("messages between its hosts are sent in the clear", err=True)
             system.serve()
             typer.echo(f"{system.name} has ended")
     except KeyboardInterrupt:

@@ -180,7 +180,7 @@ def _meeting(
 def _missing(launch: launchers.Launch) -> str:
     if not launch.first:
         return (
-            f"{launch.by} does not tell the first node's address; give --first ADDRESS, or --shared"
+            f"the first node's address is missing in {launch.by}; give --first ADDRESS, or --shared"
             " FOLDER if all nodes see one"
         )
     return (

@@ -69,7 +69,7 @@ class Launch:
         return replace(known, first=name, port=int(port) if port else self.port)
 
 
-ALONE = Launch("nobody", 1, 0)
+ALONE = Launch("the command line", 1, 0)
 BY_HAND = Launch("the command line")
 
 
