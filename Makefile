@@ -12,7 +12,7 @@ SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/se
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 4
 test-all: JOBS = 5
-smoke: JOBS = 2
+smoke: JOBS = 0
 PARALLEL = -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # The tests start hundreds of Pythons, each of which would compile everything anew.
 export PYTHONDONTWRITEBYTECODE =
@@ -106,7 +106,6 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 		( set -e; $$python -m venv $$venv; \
 		$$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
 		$$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
-		$$venv/bin/pytest --collect-only -q $(SMOKE_TESTS) >/dev/null; \
 		$$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
 		started="$$started $$!:$$version"; \
 	done; \
