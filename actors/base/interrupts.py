@@ -11,7 +11,9 @@ A handler that a section puts off runs at the end of the outermost section.  One
 off runs when the turn is over.  But a handler that interrupts the sleep of the turn runs at once,
 and sleep is where the thread nearly always is.
 
-A section is short and never waits for the user's code, because Ctrl-C has no effect in it.
+A section is short and never waits for the user's code, because Ctrl-C has no effect in it.  It may
+contain a turn: a call sends its request and waits for the reply in one section, so the handlers are
+replaced once.  In the sleep of that turn Ctrl-C has its effect at once.
 
 Only signals with handlers that usually raise, or end the program, are put off: those in ``HELD``.
 Thespian gives each of its actors handlers for them that raise nothing; these run at once.
