@@ -1,7 +1,10 @@
 """The id of this process, without a system call.
 
-A step, a wait and a handle's end check whether a fork has copied them into another process.  Four
-times in a call, `os.getpid` would take as long as the whole check of the message.
+A wait, a handle's end and a context check whether a fork has copied them into another process.  To
+ask the kernel each time would take as long as a check of the message.
+
+C code may fork without telling Python.  So a step of the protocol, without which nothing leaves
+this process, asks the kernel itself.
 """
 
 from __future__ import annotations

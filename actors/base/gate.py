@@ -122,7 +122,7 @@ def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
     sock.close()
 
 
-class Passing:
+class Usher:
     """Passes connections on to the processes that their strangers name.
 
     The kernel counts the descriptors that are on their way, and takes no more from this user beyond

@@ -126,7 +126,7 @@ class Interrupts:
     def _lets_in(self) -> bool:
         """Whether a handler may run now."""
         innermost = self._within[-1] if self._within else None
-        return not self._within or (innermost is not None and innermost.asleep)
+        return not self._within or (innermost is not None and innermost.asleep == self._main)
 
     def _take(self, number: int, frame: FrameType | None) -> None:
         handler = self._handlers[number]

@@ -38,7 +38,7 @@ from . import addresses, places, tcp, tls
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
-from .gate import Passing, Visitor, hang_up, passed_preamble
+from .gate import Usher, Visitor, hang_up, passed_preamble
 from .handshake import (
     ANY_ADMIN,
     CROWDED,
@@ -159,7 +159,7 @@ class Listener:
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
-        self._passing = Passing(settings, poller)
+        self._usher = Usher(settings, poller)
         self.connections: set[InConnection] = set()
         self.waits = False
         """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
@@ -239,7 +239,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._other_mode(preamble) or self._passing.pass_on(sock, preamble)
+            notice = self._other_mode(preamble) or self._usher.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -375,7 +375,7 @@ class Listener:
                 os.unlink(self._sockets.address.path)
         for connection in [*self.connections, *self.strangers]:
             connection.close()
-        self._passing.close()
+        self._usher.close()
         for door in self._doors:
             if door.sock is not None:
                 self._poller.remove(door.sock.fileno())
@@ -385,5 +385,5 @@ class Listener:
         """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
-        self._passing.abandon()
+        self._usher.abandon()
         self._sockets.close()

@@ -160,12 +160,13 @@ class RunLoop:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """For a signal handler that waits: if it interrupted a sleeping guest, others may lead."""
-        if not (self.is_runner() and self._poller.asleep):
+        sleeper = self._poller.asleep
+        if not (self.is_runner() and sleeper):
             yield
             return
         with self.lead_of.lent():
             yield
-        self._poller.asleep = True
+        self._poller.asleep = sleeper
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
@@ -344,7 +345,9 @@ class RunLoop:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))
             polled = True
-            new = bool(inbox.ring or self._nudged or outbox.dirty or outbox.finished)
+            new = bool(
+                inbox.ring or self._nudged or self._signals or outbox.dirty or outbox.finished
+            )
             if not yields and self._aide is not None and self._aide.work.offered:
                 new = True
             if until is not None and not new and until():

@@ -109,12 +109,10 @@ class Outbox:
             connection = self._connections.get(address.key)
             if connection is None or self.handling == threading.get_ident():
                 self.post(address, [frame], None)
-            elif not connection.write_now(frame):
-                connection.enqueued += len(frame)
-                connection.parts.append(frame)
-                connection.flush()
-                if self.finished:
-                    self.poller.wake()
+                return
+            connection.write(frame)
+            if self.finished:
+                self.poller.wake()
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""

@@ -278,23 +278,22 @@ class OutConnection:
             self.parts.append(request)
             self.flush()
 
-    def write_now(self, frame: bytes) -> bool:
-        """Write *frame* at once; the rest follows later if the socket takes only a part.
-
-        False, with nothing done, if others wait before it, or the socket takes none of it.
-        """
-        if self.parts or self.state is not ConnectionState.OPEN:
-            return False
-        try:
-            count = self.sock.send(frame)
-        except OSError:
-            return False  # `flush` will meet it again
+    def write(self, frame: bytes) -> None:
+        """Queue *frame*, which nobody acknowledges, and `flush`."""
+        parts = self.parts
+        parts.append(frame)
         self.enqueued += len(frame)
-        self.written += count
-        if count < len(frame):
-            self.parts.append(memoryview(frame)[count:])
-            self._listen_for(READABLE | WRITABLE)
-        return True
+        if len(parts) == 1 and self.state is ConnectionState.OPEN:
+            try:
+                count = self.sock.send(frame)
+            except OSError:
+                count = 0  # `flush` meets it again
+            if count == len(frame):  # nearly always
+                parts.clear()
+                self.written += count
+                return
+            self._wrote(count)
+        self.flush()
 
     def flush(self) -> None:
         """Write as much as the socket takes (a bounded amount); the rest follows later."""

@@ -28,6 +28,7 @@ import os
 import select
 import stat
 from collections.abc import Callable
+from threading import get_ident
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -87,8 +88,9 @@ class Poller:
 
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
-        self.asleep = False
-        """For the waiting thread: whether its own signal handler has interrupted its sleep."""
+        self.asleep = 0
+        """The identity of the thread that sleeps in :meth:`wait`, also while its own signal handler
+        interrupts that; 0 if none does."""
         self._wakened = False
         self._bell = Bell()
         self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
@@ -157,11 +159,11 @@ class Poller:
             else:
                 events = self._spinning(timeout)
         if not events:
-            self.asleep = True
+            self.asleep = get_ident()
             try:
                 events = self._epoll.poll(timeout)
             finally:
-                self.asleep = False
+                self.asleep = 0
         ready: list[int] = []
         for descriptor, mask in events:
             owner = self._owners.get(descriptor)

@@ -161,9 +161,9 @@ class Calls(Internal):
 
         with undisturbed:
             self._send(pack, begin, to=to, replies=True)
-            if waits:
+            if waits and not core.closed:
                 future.attend()
-        if core.closed:  # meanwhile: nobody would complete the future
+        if core.closed and not future.over:  # meanwhile: nobody would complete it
             core.check_open()
         return future
 
@@ -200,11 +200,11 @@ class Calls(Internal):
             try:
                 with undisturbed:
                     self._send(pack, partial(begin, to.id), to=to, replies=True)
-                    if waits:
+                    if waits and not core.closed:
                         future.attend()
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
-            if core.closed:  # meanwhile: nobody would complete the future
+            if core.closed and not future.over:  # meanwhile: nobody would complete it
                 core.check_open()
             return future
 
@@ -239,12 +239,13 @@ class Calls(Internal):
         try:
             with undisturbed:
                 core.step_within(begin)
-                if waits:
+                if waits and not core.closed:
                     future.attend()
         except BaseException:
-            future.cancel()
+            if future.call is not None:  # it has left
+                future.cancel()
             raise
-        if core.closed:  # meanwhile: nobody would complete the future
+        if core.closed and not future.over:  # meanwhile: nobody would complete it
             core.check_open()
         return future
 

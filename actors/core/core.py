@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -189,7 +190,7 @@ class Core(Internal):
 
     def step_within(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
         """`step`, within a section of the caller's: see `base.interrupts`."""
-        if forks.pid != self.pid:
+        if os.getpid() != self.pid:
             self.check_process()
         if self.closed:
             return
@@ -409,7 +410,7 @@ class Core(Internal):
 
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
-        if forks.pid != self.pid:
+        if os.getpid() != self.pid:
             raise SystemDownError(
                 f"this process was forked from that of {self.me}, and is no endpoint itself; "
                 "start the system after the fork, or attach to it by name"

@@ -94,11 +94,15 @@ class Packer(Internal):
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
+        simple = None
         if call:
             simplest = dumps_call(value)  # type: ignore[arg-type]  # it is a call
-            if simplest is not None and len(simplest) < SHORT:  # nearly always
-                return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
-        simple = dumps_plain(value)
+            if simplest is not None:
+                if len(simplest) < SHORT:  # nearly always
+                    return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
+                simple = simplest, []
+        if simple is None:
+            simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:

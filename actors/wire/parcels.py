@@ -149,7 +149,7 @@ def unpack(data: bytes | bytearray) -> Parcel:
             # Nobody has seen the cargo yet, so changing the frozen object is safe.
             if type(row) is list and row[1:4] == _NO_MORE and row[5:] == _NOR_THIS:  # mostly
                 content, tag = row[0], row[4]
-                if type(content) is bytes and (type(tag) is str or tag is None):
+                if type(content) is bytes and row[5] is False and (tag is None or type(tag) is str):
                     _put(cargo, "payload", Payload(content, tag=tag))
                     continue
             _put(cargo, "payload", _payload(opens, row))

@@ -36,7 +36,7 @@ from .actors.api.system import System
 from .actors.base import addresses, keys
 from .actors.hosting import launched
 from .launch.children import dying_with
-from .launch.joining import Report, command, free_port
+from .launch.joining import ErrorPipe, command, free_port
 from .protocol.errors import SystemDownError
 
 if TYPE_CHECKING:
@@ -206,7 +206,7 @@ class RayHost:
         host = get_node_ip_address()
         self._why = ""
         self._ended = threading.Event()
-        how, self._report = {**how, "host": host, "port": free_port(host)}, Report()
+        how, self._report = {**how, "host": host, "port": free_port(host)}, ErrorPipe()
         with self._report.given() as theirs:
             self._process = subprocess.Popen(  # noqa: S603 - ourselves
                 command(how, theirs),

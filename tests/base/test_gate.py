@@ -11,7 +11,7 @@ import pytest
 
 from farref.actors.base import places
 from farref.actors.base.addresses import mint
-from farref.actors.base.gate import Passing, receive
+from farref.actors.base.gate import Usher, receive
 from farref.actors.base.handshake import CROWDED, GONE, SECURE, preamble
 from farref.actors.base.poller import Poller
 from farref.actors.base.settings import SystemSettings
@@ -34,14 +34,14 @@ def poller() -> Iterator[Poller]:
 
 
 @pytest.fixture
-def passing(settings: SystemSettings, poller: Poller) -> Iterator[Passing]:
-    made = Passing(settings, poller)
+def passing(settings: SystemSettings, poller: Poller) -> Iterator[Usher]:
+    made = Usher(settings, poller)
     yield made
     made.close()
 
 
 def test_no_descriptor_is_left_to_pass_a_connection_on(
-    passing: Passing, settings: SystemSettings
+    passing: Usher, settings: SystemSettings
 ) -> None:
     """The stranger is told to come again; no error reaches the loop of the admin."""
     there = mint(settings, "abc")
@@ -63,7 +63,7 @@ def test_no_descriptor_is_left_to_pass_a_connection_on(
 
 
 def test_a_process_that_takes_no_connections_shuts_nobody_else_out(
-    passing: Passing, settings: SystemSettings, poller: Poller
+    passing: Usher, settings: SystemSettings, poller: Poller
 ) -> None:
     """The kernel passes on only so many descriptors of one user that nobody has taken."""
     busy, idle = mint(settings, "abc"), mint(settings, "abc")

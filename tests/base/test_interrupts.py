@@ -131,7 +131,7 @@ HANDLER = """
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, handle)
     with farref.System() as system:
-        session = [p for p in psutil.process_iter(["name"]) if sid(p.pid) == system._session]
+        session = [p for p in psutil.process_iter(["name"]) if sid(p.pid) == system._stay.session]
         (logger,) = [p for p in session if p.info["name"] == "farref: logger"]
         logger.terminate()
         while logger.is_running() and logger.status() != "zombie":

@@ -18,7 +18,7 @@ LONGEST = 4096
 """Bytes of a report: a pipe takes so many at once, though nobody reads yet."""
 
 
-class Report:
+class ErrorPipe:
     """The way of a member's error to the process that starts it: a pipe.
 
     So nothing of it is left, whoever is killed.

@@ -12,7 +12,7 @@ from ..actors.hosting import launched, versions
 from . import notes
 from .children import GRACE, Child
 from .errors import LaunchError
-from .joining import Report, command, free_port
+from .joining import ErrorPipe, command, free_port
 from .lines import Line, LineError, WrongKeyError, dial
 from .options import SIGNALS, Options, say
 
@@ -154,7 +154,7 @@ class Other:
             "port": options.port or free_port(host),
             "capabilities": {**options.capabilities, launched.NODE: options.rank},
         }
-        env, report = {**os.environ, launched.KEY: self._key().hex()}, Report()
+        env, report = {**os.environ, launched.KEY: self._key().hex()}, ErrorPipe()
         with report.given() as theirs:
             self._member = await Child.start(command(how, theirs), env, report=theirs)
         self._watching = asyncio.create_task(self._watch(self._member, report))
@@ -163,7 +163,7 @@ class Other:
         note = notes.read(self._options.note) if self._options.note else None
         return self._options.key if note is None else note.key
 
-    async def _watch(self, member: Child, report: Report) -> None:
+    async def _watch(self, member: Child, report: ErrorPipe) -> None:
         """Wait for the member's end. If it fails, tell the first node."""
         with contextlib.closing(report):
             code, why = await member.wait(), report.taken()

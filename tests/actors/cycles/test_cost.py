@@ -40,15 +40,25 @@ def nothing(*_: object) -> None:
 
 def note_sizes(patch: pytest.MonkeyPatch) -> None:
     """Note the bytes of each message but those of searches, here and in processes forked here."""
-    plain = links.Links.send
+    ways = links.Links.send, links.Links.send_now
 
-    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
+    def note(message: Any) -> None:
         kind = type(message).__name__
         if kind not in ABOUT_SEARCHES:
             SIZES[kind] += len(packets.encode(Packet(1, (message,), 1))[0])
-        return plain(self, to, message, *args, **how)
+
+    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
+        note(message)
+        return ways[0](self, to, message, *args, **how)
+
+    def send_now(self: Any, to: Any, message: Any, *args: Any) -> Packet | None:
+        packet = ways[1](self, to, message, *args)
+        if packet is not None:  # else it leaves by `send`
+            note(message)
+        return packet
 
     patch.setattr(links.Links, "send", send)
+    patch.setattr(links.Links, "send_now", send_now)
 
 
 def sizes() -> Counter[str]:
