@@ -220,7 +220,7 @@ def _(w: World, x: RRefId) -> None:
 
 @scenario(
     KEPT,
-    "by D, until its first call ends; lent by a user to C, by C to D, by D to E, and by E to D again",
+    "by D, until its first call ends; lent by a user to C, by C to D, by D to E, by E to D again",
     given="B",
 )
 def _(w: World, x: RRefId) -> None:
