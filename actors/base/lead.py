@@ -153,7 +153,10 @@ class Lead:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """For a thread that waits for a message that the leader will receive."""
+        """For a bystander: as long as the block runs, the resident takes over at once if nobody leads.
+
+        The thread waits within the block for a message that the leading thread receives.
+        """
         counted = 0
         try:
             with self._lock:
