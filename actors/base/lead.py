@@ -153,9 +153,9 @@ class Lead:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """For a bystander: as long as the block runs, the resident takes over at once if nobody leads.
+        """During the block the resident takes over at once, if nobody leads.
 
-        The thread waits within the block for a message that the leading thread receives.
+        For a bystander: in the block it waits for a message that the leading thread receives.
         """
         counted = 0
         try:
