@@ -36,7 +36,7 @@ class Malformed(msgspec.Struct, frozen=True):
 
 
 class PacketRow(NamedTuple):
-    """A packet, as it travels."""
+    """A packet as the row that MessagePack encodes: its fields, without their names."""
 
     first: Number
     expects: Number

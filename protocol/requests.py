@@ -34,7 +34,10 @@ if TYPE_CHECKING:
 
 
 class ElsewhereError(FarrefError):
-    """The request was packed for another endpoint than its present owner: pack it again."""
+    """The request was packed for one endpoint, and its object is at another: pack it for that one.
+
+    The object is an alias, and its canonical object became known after the packing.
+    """
 
 
 class Requests(msgspec.Struct):

@@ -1,5 +1,8 @@
 """How this endpoint holds some objects: the answer to a look, made bit by bit (see `cycles`).
 
+The answer has a *grip* (`Grip`) for each object that nothing here holds but values and other
+endpoints: it names these holders. An object that anything else holds here has no grip, and lives.
+
 A shell may have to answer for very many objects, and messages cannot wait for all of them. So it
 makes the answer in steps, and lets messages in between them:
 
@@ -84,7 +87,7 @@ class Survey:
         return some
 
     def add(self, grips: Iterable[tuple[RRefId, Grip | None]]) -> None:
-        """Take *grips*; None: something else keeps the object."""
+        """Take *grips*; None: something else holds the object."""
         for rref, grip in grips:
             if grip is None or len(self.made) == MAX_SET:
                 self.alive.append(rref)
@@ -105,7 +108,10 @@ class Survey:
 
 
 class Surveys(msgspec.Struct):
-    """The machine that makes answers. It reads the tables, and changes nothing."""
+    """Answers the looks of searches for rings: how does this endpoint hold these objects?
+
+    It reads the tables, and changes nothing.
+    """
 
     state: Tables
     entries: Entries
@@ -135,7 +141,7 @@ class Surveys(msgspec.Struct):
         return alias is not None and not alias.gone
 
     def grip(self, survey: Survey, rrefs: Collection[RRefId]) -> list[tuple[RRefId, Grip | None]]:
-        """How this endpoint holds each of *rrefs* now; None: something else keeps it, too."""
+        """How this endpoint holds each of *rrefs* now; None: something else holds it, too."""
         if not survey.exact:  # any moment will do
             self.count(survey, self.entries_of(rrefs))
         return [(rref, self._grip(survey, rref)) for rref in rrefs]
@@ -151,7 +157,7 @@ class Surveys(msgspec.Struct):
         return entry.grip(sorted({*values, *aliases}) if aliases else values)
 
     def finish(self, survey: Survey) -> tuple[Grip, ...]:
-        """Make all grips at once."""
+        """Make all grips that are still missing, in one step, and return the answer."""
         while some := survey.due():
             survey.add(self.grip(survey, some))
         return survey.grips()

@@ -153,7 +153,10 @@ class Lead:
 
     @contextmanager
     def beside(self) -> Iterator[None]:
-        """For a thread that waits for a message that the leader will receive."""
+        """During the block the resident takes over at once, if nobody leads.
+
+        For a bystander: in the block it waits for a message that the leading thread receives.
+        """
         counted = 0
         try:
             with self._lock:

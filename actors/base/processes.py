@@ -103,7 +103,7 @@ def start_logger(admin: Replicator) -> None:
 
 
 def _log_aggregator(admin: Replicator) -> ActorAddress | None:
-    """Where warnings are sent in addition: the leader of the convention, unless that is us."""
+    """The address that gets a copy of each warning: the convention's leader. None if we lead."""
     transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:

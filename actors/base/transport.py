@@ -160,7 +160,7 @@ class Transport:
         return self.__class__(CloneInit(self.settings, self._admin))
 
     def setAddressManager(self, manager: ActorAddressManager) -> None:
-        """Thespian's translation of addresses of children."""
+        """Thespian calls this: *manager* translates the addresses of children."""
         self._manager = manager
 
     # -- sending ----------------------------------------------------------------------

@@ -151,7 +151,7 @@ class Tracer:
     ) -> None:
         """*message* of *sender* takes effect now, and has the effects *effects*.
 
-        If effects are given here, only the `RARE` ones among them have to be recorded separately.
+        A caller that gives the effects here records only the `RARE` ones among them by itself.
         """
         if self._by is not None:
             self._settle()

@@ -166,7 +166,7 @@ class Server:
                     log.error("a callback raised on %s:\n%s", self._core.me, details_of(error))
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
-        """Answer a request that will not run; the error names each wait of a ring."""
+        """Answer a request that will not run, by an error; for a ring, this names all its waits."""
         sender, request, why = effect.sender, effect.request, effect.why
         error: BaseException
         if why is Refusal.CANCELLED:

@@ -244,7 +244,7 @@ def test_without_encryption_all_is_in_the_clear() -> None:
 # ---- a man in the middle
 
 
-def test_who_only_passes_on_is_a_way_in(guarded: ActorSystem, port: int) -> None:
+def test_a_relay_that_alters_nothing_is_like_a_wire(guarded: ActorSystem, port: int) -> None:
     with middle(("127.0.0.1", port)) as man:
         name = tcp.knock(*man.address, KEY, 0, tls.make())
         assert name == f"127.0.0.1:{port}"

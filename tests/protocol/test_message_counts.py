@@ -194,7 +194,9 @@ def _(w: World, x: RRefId) -> None:
     w.drop("D", x)
 
 
-@scenario(KEPT, "only by a call that goes on: lent by the owner, lent on, and returned before")
+@scenario(
+    KEPT, "by D, until its call ends; lent by the owner to C, by C to D, and C's call ends first"
+)
 def _(w: World) -> None:
     x = w.own("A")
     task = w.call("A", "C", x)
@@ -204,7 +206,11 @@ def _(w: World) -> None:
     last.end()
 
 
-@scenario(KEPT, "only by a call that goes on: lent by a user, lent on, and returned", given="B")
+@scenario(
+    KEPT,
+    "by D, until its call ends; lent by a user to C, by C to D, and C's call ends first",
+    given="B",
+)
 def _(w: World, x: RRefId) -> None:
     task = w.call("A", "C", x)
     last = w.call("C", "D", x)
@@ -214,7 +220,7 @@ def _(w: World, x: RRefId) -> None:
 
 @scenario(
     KEPT,
-    "only by a call that goes on: lent by a user, lent on, and by a third to the second again",
+    "by D, until its first call ends; lent by a user to C, by C to D, by D to E, by E to D again",
     given="B",
 )
 def _(w: World, x: RRefId) -> None:
