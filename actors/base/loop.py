@@ -345,10 +345,8 @@ class RunLoop:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))
             polled = True
-            new = bool(
-                inbox.ring or self._nudged or self._signals or outbox.dirty or outbox.finished
-            )
-            if not yields and self._aide is not None and self._aide.work.offered:
+            new = bool(inbox.ring or self._nudged or outbox.dirty or outbox.finished)
+            if self._signals or (not yields and self._aide and self._aide.work.offered):
                 new = True
             if until is not None and not new and until():
                 return _HOLDS  # nearly always: nothing else has come

@@ -94,7 +94,7 @@ class Packer(Internal):
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
-        simple = None
+        simple: tuple[bytes, list[memoryview]] | None = None
         if call:
             simplest = dumps_call(value)  # type: ignore[arg-type]  # it is a call
             if simplest is not None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
+import threading
 import time
 import uuid
 from pathlib import Path
@@ -22,7 +24,7 @@ from ..helpers import hold, somebody_waits, until
 from ..scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 pytestmark = pytest.mark.processes
 
@@ -84,6 +86,29 @@ def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> No
         chained.result()
     with pytest.raises(SystemDownError):
         ref.to_here()
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_thread_that_waits_for_a_reply_is_told_why(base: str, mark: str, gate: Path) -> None:
+    """It receives for the endpoint, and hears of the end in the middle of that."""
+    with System(base) as system:
+        system.worker("B")
+        said: list[str] = []
+
+        def wait() -> None:
+            try:
+                farref.rpc_sync("B", hold, (gate,))
+            except SystemDownError as error:
+                said.append(str(error))
+
+        waits = threading.Thread(target=wait)
+        waits.start()
+        assert until(system, lambda: system.endpoint.calls.in_flight == 1)
+        time.sleep(0.2)  # it leads by now
+        system.shutdown(timeout=0)
+        waits.join(30)
+    assert len(said) == 1
+    assert "was shut down" in said[0]
 
 
 @pytest.mark.parametrize("base", PROCESSES)
@@ -241,12 +266,14 @@ def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
         System(bad)
 
 
-def test_a_reference_in_a_forked_child_is_refused_at_once() -> None:
+@pytest.mark.parametrize("fork", [os.fork, ctypes.PyDLL(None).fork], ids=["Python", "C"])
+def test_a_reference_in_a_forked_child_is_refused_at_once(fork: Callable[[], int]) -> None:
+    """C code, a web server's for example, may fork without telling Python."""
     with System() as system:
         system.worker("B")
         ref = farref.remote("B", list, ((1,),))
         assert ref.to_here() == [1]
-        child = os.fork()
+        child = fork()
         if child == 0:
             try:
                 ref.to_here(timeout=30)
