@@ -47,7 +47,7 @@ class Growth:
     """Of processor time."""
     bytes: dict[str, list[float]] = field(default_factory=dict)
     counts: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    """What was counted at each step: of an event, each figure by its name."""
+    """For each event, the figures of each step by their names."""
     dropping: float | None = None
     """Processor seconds for each object of the last step, until the last one is freed."""
 

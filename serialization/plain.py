@@ -93,11 +93,6 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     else:
         return None
     views: list[memoryview] = []
-    if not arrays:
-        try:
-            return pickle.dumps(value, 5), views
-        except pickle.PicklingError:  # its name means something else by now
-            return None
 
     def in_band(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
@@ -106,8 +101,8 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         return view.nbytes <= SHORT
 
     try:
-        return pickle.dumps(value, 5, buffer_callback=in_band), views
-    except pickle.PicklingError:
+        return pickle.dumps(value, 5, buffer_callback=in_band if arrays else None), views
+    except pickle.PicklingError:  # its name means something else by now
         return None
 
 

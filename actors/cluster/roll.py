@@ -372,7 +372,7 @@ class Roll:
             self.tell_all(AllSettled(agreed))
 
     def _bury(self) -> None:
-        """Have done with the deaths of which every endpoint has."""
+        """Count the dying as dead, once every endpoint has buried them."""
         self._graves.bury(self.now())
 
     def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:

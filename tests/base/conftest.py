@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from thespian.actors import ActorSystem
 
+from farref.actors.base.poller import Poller
+
 from .kit import eventually, running, sockets
 
 
@@ -15,6 +17,13 @@ def no_socket_left() -> Iterator[None]:
     before = sockets()
     yield
     eventually(lambda: sockets() == before)
+
+
+@pytest.fixture
+def poller() -> Iterator[Poller]:
+    made = Poller(spin=0.0)
+    yield made
+    made.close()
 
 
 @pytest.fixture(scope="module")

@@ -27,13 +27,6 @@ def settings(tmp_path: Path) -> SystemSettings:
 
 
 @pytest.fixture
-def poller() -> Iterator[Poller]:
-    made = Poller(spin=0.0)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def passing(settings: SystemSettings, poller: Poller) -> Iterator[Usher]:
     made = Usher(settings, poller)
     yield made

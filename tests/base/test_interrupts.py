@@ -22,13 +22,6 @@ from .kit import PATIENCE, eventually
 
 
 @pytest.fixture
-def poller() -> Iterator[Poller]:
-    made = Poller(spin=0.0)
-    yield made
-    made.close()
-
-
-@pytest.fixture
 def came() -> Iterator[list[int]]:
     """The signals that reached our handler for SIGALRM."""
     told: list[int] = []
