@@ -302,6 +302,31 @@ class Channel:
             self.acknowledge_at = now + ACK_DELAY
         return handed
 
+    def receive_now(self, first: int, expects: int, now: float) -> bool:
+        """`receive` for a packet with one message, number *first*, that is not about room.
+
+        False, with nothing changed, if it is not the next one, or more than a receipt follows.
+        """
+        handed, flight = self.handed, self.flight
+        oldest = self._next - len(flight)
+        if (
+            first != handed
+            or not oldest <= expects <= self._next
+            or self._ahead
+            or self.unsent
+            or handed - self._told >= WINDOW // 4 - 1
+        ):
+            return False
+        if expects > oldest:
+            for _ in range(expects - oldest):
+                flight.popleft()
+            self._pause = FIRST_RETRY
+            self._retry_at = now + FIRST_RETRY if flight else None
+        self.handed = handed + 1
+        if self.acknowledge_at is None:
+            self.acknowledge_at = now + ACK_DELAY
+        return True
+
     def _asked(self, flow: Flow, full: Full) -> None:
         if flow not in full():
             self.unsent.append(RoomGiven(flow=flow))

@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ...protocol.errors import ReferenceLostError
+from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.parts import parts_of
@@ -174,8 +175,12 @@ def rpc_sync(
     here = frame()
     if here.core.loop_thread is not None:
         here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
-    what = _invocation(fn, args, kwargs, resolve=resolve)
     front: Front = here.core.front
+    if front.straight is not None and here.run is None and not (kwargs or resolve):
+        value = front.straight.call(to, fn, tuple(args or ()), timeout)
+        if value is not NOT_PLAIN:
+            return value
+    what = _invocation(fn, args, kwargs, resolve=resolve)
     if to is None:
         return _call(front, to, what, timeout, here.chain).result()
     to = front.registry.find(to)

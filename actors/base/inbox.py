@@ -60,12 +60,13 @@ class Inbox:
     Used by the running thread only, except that any thread may :meth:`add` the local source.
     """
 
-    __slots__ = ("_turn", "raw", "relaxed", "ring")
+    __slots__ = ("_turn", "raw", "raws", "relaxed", "ring")
 
     def __init__(self) -> None:
         self.ring: deque[Source] = deque()
         self.raw: Callable[[list[bytes], ActorAddress], object] | None = None
         """While the loop looks at the sockets: takes `RAW` frames of a sender, without a queue."""
+        self.raws = None
         self._turn = TURN
         self.relaxed = False
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import ActorAddress
 from .errors import WireError
-from .framing import ACK_REQUEST, DATA_ACK_NOW, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
+from .framing import ACK_REQUEST, DATA_ACK_NOW, HEADER, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
 from .gate import receive
 from .poller import READABLE, WRITABLE, Poller
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from .settings import Limits
     from .tls import SecureSocket
 
+_header = HEADER.unpack_from
 ACK: Final = struct.Struct("<Q")
 REJECTED: Final = 1 << 63
 ACK_EVERY: Final = 128  # messages
@@ -157,14 +158,19 @@ class InConnection:
                 count = self._sock.recv_into(target[:LARGE_READ])
                 frames = decoder.advance(count) if count else None
             elif count := self._sock.recv_into(self._scratch):
-                data, take = self._scratch[:count], self._inbox.raw
+                take = self._inbox.raw
                 if take is None or self._frames or not fresh:
-                    frames = decoder.feed(data)
+                    frames = decoder.feed(self._scratch[:count])
                 else:
+                    size, buffers, kind = _header(self._scratch)
+                    if kind == RAW and size + 16 == count and not buffers:  # nearly always
+                        take(self._scratch[16:count], self.sender)
+                        return
+                    data = self._scratch[:count]
                     raws, used = raw_frames(data)
                     frames = decoder.feed(data[used:]) if used < count else []
                     if raws:
-                        take(raws, self.sender)
+                        self._inbox.raws(raws, self.sender)
         except BlockingIOError:
             return
         except (OSError, WireError) as error:

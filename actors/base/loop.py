@@ -107,6 +107,7 @@ class RunLoop:
         self._resting = False
         """The leader looks no more before it sleeps, but a finalizer may still run in it."""
         self._watch_pending = False
+        inbox.raws = self._take_raws
         self.rejected = 0
         """Messages that could not be unpickled."""
 
@@ -266,6 +267,58 @@ class RunLoop:
                 if held:
                     undisturbed.release()
 
+    def attend(self, awaited, seconds) -> bool:
+        """`lead`, in the section of the calling thread, until *awaited* is over."""
+        lead, me = self.lead_of, get_ident()
+        if self._handler is None or lead.leader == me or forks.pid != self._pid:
+            return False
+        try:
+            sys._getframe(sys.getrecursionlimit() - ROOM)
+        except ValueError:
+            pass
+        else:
+            return False
+        end = perf_counter() + seconds
+        if not lead.enter(yields=False, patience=seconds):
+            return False
+        poller, inbox, outbox, heap = self._poller, self._inbox, self._outbox, self._timers.heap
+        offered = self._aide.work.offered
+        outcome = None
+        try:
+            inbox.raw = self._raw
+            self._resting = True
+            while not (
+                self._nudged
+                or inbox.ring
+                or outbox.dirty
+                or outbox.finished
+                or outbox.unsettled
+                or offered
+                or self._listener.waits
+                or self._ack_due
+                or self._signals
+                or self._stopped
+                or self._aborting
+                or lead.claims
+                or undisturbed.put_off
+            ):
+                if awaited.over:
+                    return True
+                now = perf_counter()
+                due = heap[0][0] if heap and heap[0][0] < end else end
+                if due <= now:
+                    break
+                if poller.wait(due - now):
+                    raise RuntimeError
+            outcome = self._turns(self._handler, end, False, lambda: awaited.over)
+            if outcome is not None and outcome is not _HOLDS and not isinstance(outcome, RunExpired):
+                self._outcome = outcome
+        except Exception as error:
+            self._outcome = _Raised(error)
+        finally:
+            lead.leave(urgent=bool(inbox.ring) or self._outcome is not None)
+        return awaited.over
+
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
 
@@ -293,7 +346,7 @@ class RunLoop:
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
-            inbox.raw = None if quiet or self._raw is None else self._take_raws
+            inbox.raw = None if quiet else self._raw
             if self._nudged and not quiet:
                 self._nudged = False
                 self._handled(self._turn)

@@ -114,6 +114,12 @@ class Outbox:
             if self.finished:
                 self.poller.wake()
 
+    def open_to(self, address: Address) -> OutConnection | None:
+        """The open connection to *address*; None if there is none."""
+        with self.lock:
+            connection = self._connections.get(address.key)
+            return connection if connection is not None and connection.is_open() else None
+
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""
         with self.lock:

@@ -295,6 +295,31 @@ class OutConnection:
             self._wrote(count)
         self.flush()
 
+    def is_open(self) -> bool:
+        """Whether messages can be written."""
+        return self.state is ConnectionState.OPEN
+
+    def write_now(self, frame: bytes) -> bool:
+        """Write *frame*, which nobody acknowledges, at once; false if that is not possible.
+
+        Any thread, without the outbox's lock.
+        """
+        with self._outbox.lock:
+            if self.parts or self.state is not ConnectionState.OPEN:
+                return False
+            try:
+                count = self.sock.send(frame)
+            except OSError:
+                return False  # `flush` meets it again
+            self.enqueued += len(frame)
+            if count == len(frame):
+                self.written += count
+            else:
+                self.parts.append(frame)
+                self._wrote(count)
+                self.flush()
+            return True
+
     def flush(self) -> None:
         """Write as much as the socket takes (a bounded amount); the rest follows later."""
         self.dirty = False

@@ -240,6 +240,11 @@ class Transport:
             self._outbox.post(details, [header, data], None)
         return True
 
+    def connection_to(self, address: ActorAddress) -> OutConnection | None:
+        """The open connection to *address*, to write raw frames to; None if there is none."""
+        details = address_details(address)
+        return self._outbox.open_to(details) if type(details) is Address else None
+
     def _check_size(self, size: int, target: ActorAddress) -> None:
         limit = self.settings.limits.max_message_bytes
         if size > limit:

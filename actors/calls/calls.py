@@ -18,7 +18,8 @@ from msgspec.structs import replace
 
 from ...protocol.effects import Fail, Settle
 from ...protocol.errors import OverloadedError, OwnerDiedError, WorkerDiedError
-from ...protocol.messages import Cargo
+from ...protocol import plain
+from ...protocol.messages import Cargo, Reply
 from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
@@ -26,6 +27,7 @@ from ..core import sites
 from ..core.core import Internal
 from ..wire.settings import check_timeout
 from .futures import Future
+from .straight import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -83,6 +85,7 @@ class Calls(Internal):
         self._waits = waits
         self._make = partial(self.future.of, core, packer, waits)
         core.handlers |= {Settle: self._settle, Fail: self._fail}
+        core.plain[Reply] = self._replied
         self.waiting: dict[CallId, Future[Any]] = {}
         """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
@@ -304,10 +307,20 @@ class Calls(Internal):
 
     # ---- completed by the endpoint
 
+    def _replied(self, sender, reply, later) -> bool:
+        future = self.waiting.get(reply.call)
+        if type(future) is not Answer or not plain.replied(self._core.context.state, sender, reply):
+            return False
+        del self.waiting[reply.call]
+        future.finish(cargo=reply.cargo)
+        return True
+
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
         future = self.waiting.pop(reply.call, None)
-        if future is None:
+        if type(future) is Answer:
+            future.finish(cargo=reply.cargo)
+        elif future is None:
             self._core.discards.message(reply.cargo.descriptors)
         elif reply.moved is not None and reply.cargo.payload is None:
             later.append(future.elsewhere)

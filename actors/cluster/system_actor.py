@@ -56,7 +56,7 @@ class SystemActor(Actor):
         """On our own base, get beats past Thespian, which takes longer for each than we do."""
         own = bases.own(getattr(self._myRef, "transport", None))
         if own is not None:
-            own.loop.take_raw(lambda data, sender: self.receiveMessage(Raw(data), sender))
+            own.loop.take_raw(lambda data, sender: self.receiveMessage(Raw(bytes(data)), sender))
 
     @property
     def _system(self) -> str:

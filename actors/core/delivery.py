@@ -23,16 +23,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import room
+from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
-from ...protocol.ids import is_name
-from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Reply, strangers_in
+from ...protocol.ids import CallId, is_name
+from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Call, Cargo, Reply, strangers_in
 from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
 from ..base import forks
-from ..base.framing import Raw
-from ..wire import parcels
+from ..base.framing import HEADER, RAW, Raw
+from ..wire import parcels, rows
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
@@ -51,7 +52,6 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
-    from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Cargo, Flow, Message
     from ..wire.faults import Counts
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from .registry import Registry
 
 log = logging.getLogger(__name__)
+_new = tuple.__new__
 
 GATHERED_BYTES = 1 << 16
 """A larger message leaves at once, from the thread that sends it: it costs more than its packet."""
@@ -71,6 +72,29 @@ PACKET_BYTES = 16 << 20
 MAX_WAITING_BYTES = 64 << 20
 """When all requests that wait for a thread or their turn have this many bytes, more senders
 wait."""
+
+
+class Line:
+    """The straight way to the peer *to*: its open connection."""
+
+    __slots__ = ("_delivery", "_me", "_to", "connection")
+
+    def __init__(self, delivery: Delivery, to: WorkerId, connection: OutConnection) -> None:
+        self._delivery = delivery
+        self._me = delivery._core.me.incarnation
+        self._to = to
+        self.connection = connection
+
+    def post(self, packet: Packet) -> None:
+        """Write *packet*, which has one plain message."""
+        (message,) = packet.messages
+        payload = message.cargo.payload
+        if type(message) is Call:
+            data = rows.encode(rows.CallRow(self._me, self._to.incarnation, packet.first, packet.expects, message.call.number, payload.data, payload.tag))
+        else:
+            data = rows.encode(rows.ReplyRow(self._me, self._to.incarnation, packet.first, packet.expects, message.call.number, payload.data))
+        if not self.connection.write_now(HEADER.pack(len(data), 0, RAW) + data):
+            self._delivery.post([(self._to, packet)])
 
 
 class Delivery(Internal):
@@ -91,6 +115,8 @@ class Delivery(Internal):
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
         self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
+        self.numbered = {}
+        self._lines: dict[WorkerId, Line] = {}
         self.tally = Tally()
         self.channels = self._links.channels
         self.room = threading.Condition(core.lock)
@@ -118,6 +144,41 @@ class Delivery(Internal):
                 return [(to, packet)]
         links.send(to, message, flow, size, prompt=large)
         return self.packets(gather=gather)
+
+    def send_plain(
+        self, to: WorkerId, message: Message, flow: Flow, size: int, now: float
+    ) -> Packet | None:
+        """`send`, with the packet in which *message* leaves, if it leaves alone."""
+        tally, links, kind = self.tally, self._links, type(message)
+        tally.kinds_sent[kind] += 1
+        tally.payload_bytes += size
+        channel = self.channels.get(to)
+        if not (links.owing or links.dirty) and channel is not None and to in links.timed and len(channel.flight) < 16:
+            packet = channel.send_now(message, flow, size, now)
+            if packet is not None:  # nearly always
+                tally.packets_sent += 1
+                state = self._core.context.state
+                self._core.mints.mark((state.forks, state.calls), now)
+                return packet
+        links.send(to, message, flow, size)
+        return None
+
+    def number(self):
+        self.numbered = {each.incarnation: each for each in self._core.peers.resolved}
+
+    def line(self, to: WorkerId) -> Line | None:
+        """The straight way to *to*; None if packets have to take the general one."""
+        line = self._lines.get(to)
+        if line is not None and line.connection.is_open():
+            return line
+        if self._faulty is not None or self._port.connection_to is None or self._core.address is None:
+            return None
+        address = self._core.peers.addresses.get(to)
+        connection = None if address is None else self._port.connection_to(address)
+        if connection is None:
+            return None
+        line = self._lines[to] = Line(self, to, connection)
+        return line
 
     def _counted(self, to: WorkerId, message: Message) -> tuple[Message, Flow | None, int, bool]:
         """Count *message*. Returns it with its functions' places, its flow, bytes, and if large."""
@@ -259,6 +320,7 @@ class Delivery(Internal):
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
         self._links.forget(worker)
         self._shelves.forget(worker)
+        self._lines.pop(worker, None)
         self.room.notify_all()
 
     def drain(self, seconds: float) -> bool:
@@ -297,6 +359,68 @@ class Delivery(Internal):
         sender, buffers = envelope.sender, _has_buffers(packet)
         parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
         self.take_parcel(parcel, sender.address)
+
+    def take_raw(self, data: parcels.Frame, address: ActorAddress) -> None:
+        """The same for the bytes of a parcel from *address*. Raises `ProtocolError`.
+
+        A parcel with one plain message, the next of a known sender, takes effect here; for all
+        others see `take_parcel`.
+        """
+        core = self._core
+        if data[0] != rows.PARCEL:
+            row = rows.decode(data)
+            who = self.numbered.get(row.sender)
+            if who is None:
+                self.number()
+                who = self.numbered[row.sender]
+            to, first, expects = row.to, row.first, row.expects
+            to = core.me if to == core.me.incarnation else None
+            if type(row) is rows.CallRow:
+                message = Call(call=CallId(who, row.call), cargo=Cargo(payload=Payload(row.data, tag=row.name)))
+            else:
+                message = Reply(call=CallId(core.me, row.call), cargo=Cargo(payload=Payload(row.data)))
+        else:
+            plain = parcels.unpack_plain(data)
+            if plain is None or core.tracer is not None or core.sites.wanted:
+                self.take_parcel(parcels.unpack(data), address)
+                return
+            who, to, first, expects, message = plain
+        later: Later = []
+        packets: Outgoing = []
+        try:
+            with core.lock:
+                context, links = core.context, self._links
+                channel = self.channels.get(who)
+                now = time.monotonic()
+                if (
+                    channel is None
+                    or to != core.me
+                    or core.closed
+                    or type(message) in ABOUT_ROOM
+                    or who not in core.peers.resolved
+                    or core.discards.ended
+                    or not channel.receive_now(first, expects, now)
+                ):
+                    parcel = _new(Parcel, (who, to, Packet(first, (message,), expects), (), False))
+                    self.take_parcel(parcel, address)
+                    return
+                context.state.now = now
+                links.timed[who] = None
+                self.tally.packets_received += 1
+                self.tally.messages_received += 1
+                kind = type(message)
+                taker = core.plain.get(kind)
+                if taker is None or not taker(who, message, later):
+                    core.receive_plain(who, message, later)
+                if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                    self.room.notify_all()
+                if links.dirty or links.owing:
+                    packets = self.packets()
+        finally:
+            if packets:
+                self.post(packets)
+            if later:
+                core.conclude(later)
 
     def take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
         """The same for a *parcel* from *address*. Raises `ProtocolError`."""
@@ -392,6 +516,7 @@ class Delivery(Internal):
         """Change the faults of this endpoint for a test."""
         if self._faulty is None:
             self._faulty = FaultyPort(self._port, self._core.me, Faults())
+            self._lines.clear()
         if order.faults is not None:
             self._faulty.adopt(order.faults)
         self._faulty.cut(*order.cut)

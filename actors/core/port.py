@@ -31,6 +31,10 @@ class Port(Protocol):
     """Sends a parcel (see `parcels`), soon; never waits. False if Thespian must translate the
     address: `post` does. None if packets may not leave as parcels: this is not our own base."""
 
+    connection_to: Callable[[ActorAddress], OutConnection | None] | None = None
+    """The open connection to an address; None if there is none. None where packets may not leave
+    as parcels."""
+
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
 

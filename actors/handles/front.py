@@ -43,4 +43,5 @@ class Front(Internal):
         self.unasked = unasked
         self.count = count
         """Reads the counters of the endpoint."""
+        self.straight = None
         core.front = self

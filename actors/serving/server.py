@@ -14,6 +14,8 @@ code that takes it empties the box).
 from __future__ import annotations
 
 import asyncio
+import os
+import pickle
 import contextlib
 import logging
 import threading
@@ -34,7 +36,9 @@ from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
-from ...serialization.plain import size_class
+from ...protocol import plain
+from ...serialization.plain import SHORT, dumps_plain, size_class
+from ..core.intake import NOTED
 from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
@@ -101,6 +105,7 @@ class Server:
         self._waits = waits
         self._calls = calls
         core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
+        core.plain[Call] = self._plain_call
         self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
         self._starting = threading.Lock()
@@ -202,6 +207,59 @@ class Server:
         started = time.perf_counter()
         self._start(request)
         self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _plain_call(self, sender, message, later) -> bool:
+        core, payload = self._core, message.cargo.payload
+        if len(payload.data) >= NOTED or not plain.called(core.context.state, sender, message):
+            return False
+        self.served += 1
+        pool = core.pool
+        if len(pool.jobs) >= MAX_WAITING:
+            return False
+        self._unstarted.add(message.call)
+        core.brief.submit(pool, payload.tag, self._run_plain, message, later=later)
+        return True
+
+    def _run_plain(self, request) -> None:
+        started = time.perf_counter()
+        core, payload, call = self._core, request.cargo.payload, request.call
+        tag = payload.tag
+        self._unstarted.discard(call)
+        try:
+            with running_in(core, (), CurrentRun(call, tag, (), threading.get_ident())):
+                function, args, kwargs = pickle.loads(payload.data)
+                if self._stopped and call in self._stopped:
+                    raise CancelledError(Refusal.CANCELLED.value)
+                result = function(*args, **kwargs)
+            simple = dumps_plain(result)
+            if simple is None or simple[1] or len(simple[0]) >= SHORT or self._turns.begun or not self._reply_plain(call, simple[0]):
+                self._go_on(request, (), Box(result))
+        except BaseException as error:
+            self._finish(request, Box(self._failure(error, request)))
+        core.brief.took(tag, time.perf_counter() - started)
+
+    def _reply_plain(self, call, data) -> bool:
+        core, delivery = self._core, self._delivery
+        line = delivery.line(call.caller)
+        if line is None or core.tracer is not None:
+            return False
+        if os.getpid() != core.pid:
+            core.check_process()
+        with core.lock:
+            state = core.context.state
+            state.now = now = time.monotonic()
+            if core.discards.ended or core.closed:
+                return False
+            message = plain.reply(state, call, Cargo(payload=Payload(data)))
+            if message is None:
+                return False
+            packet = delivery.send_plain(call.caller, message, "results", len(data), now)
+            packets = None if packet is not None else delivery.packets(gather=True)
+        if packet is not None:
+            line.post(packet)
+        elif packets:
+            delivery.post(packets)
+        return True
 
     def _kind(self, request: Request) -> Hashable:
         """The kind of *request*: requests of one kind take similar time."""

@@ -59,6 +59,7 @@ class ActorPort(SelfRunning):
             self._bell = Bell()
         else:
             self.send_raw = self._own.send_raw
+            self.connection_to = self._own.connection_to
         return True
 
     def serve(

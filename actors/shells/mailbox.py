@@ -53,7 +53,6 @@ from ..wire.messages import (
     Welcome,
     check_wire,
 )
-from ..wire.parcels import unpack
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -127,10 +126,10 @@ class Mailbox:
     def receive_parcel(self, data: bytes | bytearray, sender: ActorAddress) -> None:
         """Take a packet of *sender*'s. Raises nothing."""
         if not self._joined or self.endpoint is None:
-            self.receive(Raw(data), sender)
+            self.receive(Raw(bytes(data)), sender)
             return
         try:
-            self.endpoint.delivery.take_parcel(unpack(data), sender)
+            self.endpoint.delivery.take_raw(data, sender)
         except Exception as error:
             self.endpoint.core.refuse("a parcel", error)
         if self.port.left:

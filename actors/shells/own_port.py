@@ -17,10 +17,10 @@ from thespian.actors import WakeupMessage
 from ...serialization.failures import details_of
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
+from ..calls.straight import Straight
 from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
-from ..wire.parcels import unpack
 from .ports import Alarm
 from .receiving import OutsidePort
 
@@ -43,6 +43,7 @@ class OwnPort(OutsidePort):
         self._transport = self._base.transport
         self._loop = self._transport.loop
         self.send_raw = self._transport.send_raw
+        self.connection_to = self._transport.connection_to
         self._main.transport.stop_listening()  # nobody would accept there
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
 
@@ -51,6 +52,8 @@ class OwnPort(OutsidePort):
         self._loop.take_raw(self._receive_raw)
         self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
+        if endpoint.spans is None:
+            endpoint.core.front.straight = Straight(endpoint.core, endpoint.delivery, endpoint.calls, endpoint.packer, self._loop)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""
@@ -115,10 +118,10 @@ class OwnPort(OutsidePort):
     def _receive_raw(self, data: bytes | bytearray, sender: ActorAddress) -> None:
         endpoint = self.endpoint
         if endpoint is None:
-            self._receive(Raw(data), sender)
+            self._receive(Raw(bytes(data)), sender)
             return
         try:
-            endpoint.delivery.take_parcel(unpack(data), sender)
+            endpoint.delivery.take_raw(data, sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
         if endpoint.core.context.state.now < self._alarm.open_until:
