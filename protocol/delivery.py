@@ -305,16 +305,18 @@ class Channel:
     def receive_now(self, first: int, expects: int, now: float) -> bool:
         """`receive` for a packet with one message, number *first*, that is not about room.
 
-        False, with nothing changed, if it is not the next one, or more than a receipt follows.
+        The message is to be handed over now. False, with nothing changed, if that is not so, or
+        another message, or a receipt, may have to leave at once.
         """
         handed, flight = self.handed, self.flight
         oldest = self._next - len(flight)
         if (
             first != handed
-            or not oldest <= expects <= self._next
+            or expects > self._next
             or self._ahead
             or self.unsent
-            or handed - self._told >= WINDOW // 4 - 1
+            or self.owed
+            or handed + 1 - self._told >= WINDOW // 4
         ):
             return False
         if expects > oldest:

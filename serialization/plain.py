@@ -58,8 +58,11 @@ def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | Non
         return None
 
 
-def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
-    """*value*, pickled, and the buffers beside that; None unless it is plain."""
+def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryview]] | None:
+    """*value*, pickled, and the buffers of more than *short* bytes beside it.
+
+    None unless it is plain.
+    """
     if type(value) in _ATOMS:
         return pickle.dumps(value, 5), []
     parts, arrays = [value], False
@@ -78,7 +81,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         elif kind in _ATOMS:
             continue
         elif kind is bytes:
-            if len(part) > SHORT:
+            if len(part) > short:
                 return None
         elif kind not in NAMED:
             if kind.__module__ != "numpy" or not _is_numeric(part, kind):
@@ -96,9 +99,9 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
 
     def in_band(buffer: pickle.PickleBuffer) -> bool:
         view = buffer.raw()
-        if view.nbytes > SHORT:
+        if view.nbytes > short:
             views.append(view)
-        return view.nbytes <= SHORT
+        return view.nbytes <= short
 
     try:
         return pickle.dumps(value, 5, buffer_callback=in_band if arrays else None), views

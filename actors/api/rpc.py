@@ -176,7 +176,7 @@ def rpc_sync(
     if here.core.loop_thread is not None:
         here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     front: Front = here.core.front
-    if front.straight is not None and here.run is None and not (kwargs or resolve):
+    if front.straight is not None and not (kwargs or resolve):
         value = front.straight.call(to, fn, tuple(args or ()), timeout)
         if value is not NOT_PLAIN:
             return value

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._thespian import ActorAddress
+    from .framing import Part
     from .envelopes import Received
 
 TURN: Final = 16  # messages from one source before the next has its turn
@@ -64,9 +65,11 @@ class Inbox:
 
     def __init__(self) -> None:
         self.ring: deque[Source] = deque()
-        self.raw: Callable[[list[bytes], ActorAddress], object] | None = None
-        """While the loop looks at the sockets: takes `RAW` frames of a sender, without a queue."""
-        self.raws = None
+        self.raw: Callable[[Part, ActorAddress], object] | None = None
+        """While the loop looks at the sockets: takes the data of a `RAW` frame that came alone,
+        which are good until it returns, and its sender, without a queue."""
+        self.raws: Callable[[list[bytes], ActorAddress], object]
+        """The same for several frames."""
         self._turn = TURN
         self.relaxed = False
 

@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ._thespian import ActorAddress
 from .errors import WireError
-from .framing import ACK_REQUEST, DATA_ACK_NOW, HEADER, RAW, Frame, FrameDecoder, frame_bytes, raw_frames
+from .framing import (
+    ACK_REQUEST,
+    DATA_ACK_NOW,
+    HEADER,
+    RAW,
+    Frame,
+    FrameDecoder,
+    frame_bytes,
+    is_raw,
+    raw_frames,
+)
 from .gate import receive
 from .poller import READABLE, WRITABLE, Poller
 
@@ -32,7 +42,6 @@ if TYPE_CHECKING:
     from .settings import Limits
     from .tls import SecureSocket
 
-_header = HEADER.unpack_from
 ACK: Final = struct.Struct("<Q")
 REJECTED: Final = 1 << 63
 ACK_EVERY: Final = 128  # messages
@@ -158,19 +167,17 @@ class InConnection:
                 count = self._sock.recv_into(target[:LARGE_READ])
                 frames = decoder.advance(count) if count else None
             elif count := self._sock.recv_into(self._scratch):
-                take = self._inbox.raw
-                if take is None or self._frames or not fresh:
-                    frames = decoder.feed(self._scratch[:count])
+                data, inbox = self._scratch[:count], self._inbox
+                if inbox.raw is None or self._frames or not fresh:
+                    frames = decoder.feed(data)
+                elif is_raw(data):  # nearly always
+                    inbox.raw(data[HEADER.size :], self.sender)
+                    return
                 else:
-                    size, buffers, kind = _header(self._scratch)
-                    if kind == RAW and size + 16 == count and not buffers:  # nearly always
-                        take(self._scratch[16:count], self.sender)
-                        return
-                    data = self._scratch[:count]
                     raws, used = raw_frames(data)
                     frames = decoder.feed(data[used:]) if used < count else []
                     if raws:
-                        self._inbox.raws(raws, self.sender)
+                        inbox.raws(raws, self.sender)
         except BlockingIOError:
             return
         except (OSError, WireError) as error:

@@ -80,7 +80,7 @@ class RunLoop:
     ) -> None:
         self._me = me
         self._pid = forks.pid
-        self._poller = poller
+        self.poller = poller
         self._inbox = inbox
         self._local = local
         self._listener = listener
@@ -93,7 +93,8 @@ class RunLoop:
         self._outcome: Any = None
         """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
-        self._raw: Callable[[bytes | bytearray, ActorAddress], object] | None = None
+        self._raw: Callable[[framing.Part | bytearray, ActorAddress], object] | None = None
+        inbox.raws = self._take_raws
         self._turn: Callable[[], object] = bool  # nobody takes turns so far
         self._nudged = False
         """The leader is to call `_turn`, and has not begun."""
@@ -107,7 +108,6 @@ class RunLoop:
         self._resting = False
         """The leader looks no more before it sleeps, but a finalizer may still run in it."""
         self._watch_pending = False
-        inbox.raws = self._take_raws
         self.rejected = 0
         """Messages that could not be unpickled."""
 
@@ -129,10 +129,12 @@ class RunLoop:
         leader, me = self.lead_of.leader, get_ident()
         return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
 
-    def take_raw(self, handler: Callable[[bytes | bytearray, ActorAddress], object]) -> None:
+    def take_raw(
+        self, handler: Callable[[framing.Part | bytearray, ActorAddress], object]
+    ) -> None:
         """Give the data of each raw frame, with its sender, to *handler* from now on.
 
-        Thespian does not see it.
+        Thespian does not see it. The data may be a view, which is good until *handler* returns.
         """
         self._raw = handler
 
@@ -148,7 +150,7 @@ class RunLoop:
         """Have the leader take a turn.  Takes no lock: a finalizer may call it anywhere."""
         self._nudged = True
         if self._resting or self.lead_of.leader != get_ident():
-            self._poller.wake()
+            self.poller.wake()
 
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on; see :mod:`.aide`."""
@@ -161,20 +163,20 @@ class RunLoop:
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
         """For a signal handler that waits: if it interrupted a sleeping guest, others may lead."""
-        sleeper = self._poller.asleep
+        sleeper = self.poller.asleep
         if not (self.is_runner() and sleeper):
             yield
             return
         with self.lead_of.lent():
             yield
-        self._poller.asleep = sleeper
+        self.poller.asleep = sleeper
 
     def deliver_local(self, envelope: Received) -> None:
         """Deliver *envelope* to ourselves, in its turn."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
         if self._resting or not self.is_runner():
-            self._poller.wake()
+            self.poller.wake()
 
     def interrupt(self, message: object) -> None:
         """Like :meth:`deliver_local` for a signal handler: one append, no more."""
@@ -186,12 +188,12 @@ class RunLoop:
         if drain and not self._leaving:
             self._leaving = True
             self._leave_since = 0.0
-        self._poller.wake()
+        self.poller.wake()
 
     def stop(self) -> None:
         """End the run of any thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
-        self._poller.wake()
+        self.poller.wake()
         self.lead_of.tell()
         if self._aide is not None:
             self._aide.end()
@@ -224,12 +226,18 @@ class RunLoop:
                 self.lead_of.leave()
 
     def lead(
-        self, until: Callable[[], object], seconds: float | None, *, yields: bool = False
+        self,
+        until: Callable[[], object],
+        seconds: float | None,
+        *,
+        yields: bool = False,
+        held: bool = False,
     ) -> bool:
         """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
         Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
+        *held*: the calling thread is in a turn of :attr:`poller` already (see `interrupts`).
         """
         lead = self.lead_of
         if self._handler is None or lead.leader == get_ident() or forks.pid != self._pid:
@@ -241,7 +249,7 @@ class RunLoop:
         else:
             return False  # the stack has no room: a `RecursionError` would end the process
         end = None if seconds is None else perf_counter() + seconds
-        held = not yields and undisturbed.hold(self._poller)
+        held = not (held or yields) and undisturbed.hold(self.poller)
         try:  # at once: a signal handler may raise anywhere
             if not lead.enter(yields=yields, patience=seconds):
                 return False
@@ -267,58 +275,6 @@ class RunLoop:
                 if held:
                     undisturbed.release()
 
-    def attend(self, awaited, seconds) -> bool:
-        """`lead`, in the section of the calling thread, until *awaited* is over."""
-        lead, me = self.lead_of, get_ident()
-        if self._handler is None or lead.leader == me or forks.pid != self._pid:
-            return False
-        try:
-            sys._getframe(sys.getrecursionlimit() - ROOM)
-        except ValueError:
-            pass
-        else:
-            return False
-        end = perf_counter() + seconds
-        if not lead.enter(yields=False, patience=seconds):
-            return False
-        poller, inbox, outbox, heap = self._poller, self._inbox, self._outbox, self._timers.heap
-        offered = self._aide.work.offered
-        outcome = None
-        try:
-            inbox.raw = self._raw
-            self._resting = True
-            while not (
-                self._nudged
-                or inbox.ring
-                or outbox.dirty
-                or outbox.finished
-                or outbox.unsettled
-                or offered
-                or self._listener.waits
-                or self._ack_due
-                or self._signals
-                or self._stopped
-                or self._aborting
-                or lead.claims
-                or undisturbed.put_off
-            ):
-                if awaited.over:
-                    return True
-                now = perf_counter()
-                due = heap[0][0] if heap and heap[0][0] < end else end
-                if due <= now:
-                    break
-                if poller.wait(due - now):
-                    raise RuntimeError
-            outcome = self._turns(self._handler, end, False, lambda: awaited.over)
-            if outcome is not None and outcome is not _HOLDS and not isinstance(outcome, RunExpired):
-                self._outcome = outcome
-        except Exception as error:
-            self._outcome = _Raised(error)
-        finally:
-            lead.leave(urgent=bool(inbox.ring) or self._outcome is not None)
-        return awaited.over
-
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
 
@@ -342,6 +298,8 @@ class RunLoop:
         A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
         leaves when another thread is to lead.
         """
+        if until is not None and self._await_quietly(until, end, yields=yields):
+            return _HOLDS
         polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.lead_of
         while not self._stopped:
             self._resting = False
@@ -393,7 +351,7 @@ class RunLoop:
                 due = now
             elif self._leaving or outbox.unsettled:
                 due = self._sooner(now, due)
-            ready = self._poller.wait(None if due == math.inf else max(0.0, due - now))
+            ready = self.poller.wait(None if due == math.inf else max(0.0, due - now))
             if ready and not self._watch_pending:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))
@@ -404,6 +362,45 @@ class RunLoop:
             if until is not None and not new and until():
                 return _HOLDS  # nearly always: nothing else has come
         return RunTerminated()
+
+    def _await_quietly(
+        self, until: Callable[[], object], end: float | None, *, yields: bool
+    ) -> bool:
+        """Sleep, and take raw frames, as long as the loop has nothing else to do.
+
+        Returns whether *until* holds: mostly the next frame brings that, and no turn is needed.
+        """
+        inbox, outbox, lead, heap = self._inbox, self._outbox, self.lead_of, self._timers.heap
+        offered = self._aide.work.offered if self._aide is not None and not yields else ()
+        inbox.raw, self._resting = self._raw, True
+        while not (
+            self._nudged
+            or inbox.ring
+            or outbox.dirty
+            or outbox.finished
+            or outbox.unsettled
+            or offered
+            or self._signals
+            or self._listener.waits
+            or self._ack_due
+            or self._stopped
+            or self._aborting
+            or lead.claims
+            or undisturbed.put_off
+        ):
+            if until():
+                return True
+            now = perf_counter()
+            due = heap[0][0] if heap else math.inf
+            if end is not None and end < due:
+                due = end
+            if due <= now:
+                return False
+            ready = self.poller.wait(None if due == math.inf else due - now)
+            if ready and not self._watch_pending:
+                self._watch_pending = True
+                self._take_local(WatchMessage(ready))
+        return False
 
     def _deliver(self, handler: Callable[[Received], object] | None) -> Any:
         """Deliver up to a burst of messages. Return the result for :meth:`run`, None to go on."""
@@ -559,7 +556,7 @@ class RunLoop:
 
         def keep_reading(timeout: float) -> None:
             self._outbox.tick()
-            self._poller.wait(min(timeout, RETRY_DELAY) if self._outbox.unsettled else timeout)
+            self.poller.wait(min(timeout, RETRY_DELAY) if self._outbox.unsettled else timeout)
 
         self._outbox.flush()
         self._inbox.raw = None

@@ -118,7 +118,7 @@ class Outbox:
         """The open connection to *address*; None if there is none."""
         with self.lock:
             connection = self._connections.get(address.key)
-            return connection if connection is not None and connection.is_open() else None
+        return connection if connection is not None and connection.is_open() else None
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""

@@ -36,7 +36,7 @@ import msgspec
 from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
-from .framing import ACK_REQUEST, Part, control
+from .framing import ACK_REQUEST, HEADER, RAW, Part, control
 from .handshake import DISBELIEF, MAGIC, Disbelieved
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
@@ -299,26 +299,17 @@ class OutConnection:
         """Whether messages can be written."""
         return self.state is ConnectionState.OPEN
 
-    def write_now(self, frame: bytes) -> bool:
-        """Write *frame*, which nobody acknowledges, at once; false if that is not possible.
+    def write_now(self, data: bytes) -> bool:
+        """Write a raw frame of *data*.  Any thread, without the outbox's lock.
 
-        Any thread, without the outbox's lock.
+        False if messages wait before it, or nothing can be written: :meth:`Outbox.post` it.
         """
+        frame = HEADER.pack(len(data), 0, RAW) + data
         with self._outbox.lock:
             if self.parts or self.state is not ConnectionState.OPEN:
                 return False
-            try:
-                count = self.sock.send(frame)
-            except OSError:
-                return False  # `flush` meets it again
-            self.enqueued += len(frame)
-            if count == len(frame):
-                self.written += count
-            else:
-                self.parts.append(frame)
-                self._wrote(count)
-                self.flush()
-            return True
+            self.write(frame)
+        return True
 
     def flush(self) -> None:
         """Write as much as the socket takes (a bounded amount); the rest follows later."""

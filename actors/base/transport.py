@@ -241,7 +241,7 @@ class Transport:
         return True
 
     def connection_to(self, address: ActorAddress) -> OutConnection | None:
-        """The open connection to *address*, to write raw frames to; None if there is none."""
+        """The open connection to *address*, for raw frames; None if there is none."""
         details = address_details(address)
         return self._outbox.open_to(details) if type(details) is Address else None
 

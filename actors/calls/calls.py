@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ...protocol import plain
 from ...protocol.effects import Fail, Settle
 from ...protocol.errors import OverloadedError, OwnerDiedError, WorkerDiedError
-from ...protocol import plain
 from ...protocol.messages import Cargo, Reply
 from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
@@ -26,8 +26,8 @@ from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
 from ..wire.settings import check_timeout
+from .answers import Answer
 from .futures import Future
-from .straight import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
+    from ..core.notices import What
     from ..values.packing import Pack, Packer
     from ..wire.messages import WorkerInfo
+    from .futures import Keeper
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -86,7 +88,7 @@ class Calls(Internal):
         self._make = partial(self.future.of, core, packer, waits)
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         core.plain[Reply] = self._replied
-        self.waiting: dict[CallId, Future[Any]] = {}
+        self.waiting: dict[CallId, Future[Any] | Answer] = {}
         """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
@@ -305,22 +307,59 @@ class Calls(Internal):
         """The number of calls, fetches and questions without an answer."""
         return len(self.waiting) + len(self._asks)
 
-    # ---- completed by the endpoint
+    # ---- for the requests that went straight (`straight`)
 
-    def _replied(self, sender, reply, later) -> bool:
-        future = self.waiting.get(reply.call)
-        if type(future) is not Answer or not plain.replied(self._core.context.state, sender, reply):
+    @property
+    def must_wait(self) -> bool:
+        """Whether a thread that makes a request now may have to wait before it is sent."""
+        return bool(self._pressing) or self._unfetched.bytes >= MAX_UNFETCHED_BYTES
+
+    def future_until(
+        self,
+        what: What,
+        timeout: float,
+        end: float,
+        rref: RRefId | None = None,
+        asker: weakref.ref[Keeper] | None = None,
+    ) -> Future[Any]:
+        """The future of a request that was made before: waits end at *end*."""
+        future: Future[Any] = self._make(what, timeout, rref=rref)
+        future.deadline, future.asker = end, asker
+        return future
+
+    def general(self, call: CallId, answer: Answer) -> Future[Any]:
+        """The future for the rest of the wait for *answer*, to *call*."""
+        with self._core.lock:
+            future = answer.become()
+            if self.waiting.get(call) is answer:
+                future.call = call
+                self.waiting[call] = future
+        if answer.data is not None:  # it has come just now
+            future.finish(cargo=Cargo(payload=Payload(answer.data)))
+        return future
+
+    def _replied(self, sender: WorkerId, reply: Reply, _: Later) -> bool:
+        """Take a plain reply to a request that went straight; false if it is another one."""
+        answer, payload = self.waiting.get(reply.call), reply.cargo.payload
+        if type(answer) is not Answer or type(payload) is not Payload:
+            return False
+        if not plain.replied(self._core.context.state, sender, reply):
             return False
         del self.waiting[reply.call]
-        future.finish(cargo=reply.cargo)
+        answer.came(payload.data)
         return True
+
+    def _taken(self, call: CallId) -> Future[Any] | None:
+        """The future of *call*, which is answered now."""
+        future = self.waiting.pop(call, None)
+        return future.become() if type(future) is Answer else future  # type: ignore[return-value]  # mypy does not narrow by `type`
+
+    # ---- completed by the endpoint
 
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
-        future = self.waiting.pop(reply.call, None)
-        if type(future) is Answer:
-            future.finish(cargo=reply.cargo)
-        elif future is None:
+        future = self._taken(reply.call)
+        if future is None:
             self._core.discards.message(reply.cargo.descriptors)
         elif reply.moved is not None and reply.cargo.payload is None:
             later.append(future.elsewhere)
@@ -328,7 +367,7 @@ class Calls(Internal):
             later.append(partial(future.finish, cargo=reply.cargo))
 
     def _fail(self, effect: Fail, later: Later) -> None:
-        future = self.waiting.pop(effect.call, None)
+        future = self._taken(effect.call)
         if future is not None:
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.finish, error=_death_of(effect.worker, effect.rref, how)))
@@ -351,8 +390,8 @@ class Calls(Internal):
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [noted() for _, noted in self._asks.copy().values()]
-        left = [*self.waiting.values(), *(future for future in asked if future is not None)]
-        left += list(self._made)
+        taken = [self._taken(call) for call in list(self.waiting)]
+        left = [future for future in (*taken, *asked, *self._made) if future is not None]
         self.waiting.clear()
         self._asks.clear()
         return left

@@ -1,9 +1,9 @@
-"""Plain calls of the program's, straight: one thread sends the request, and receives the reply.
+"""Plain requests of the program's, straight: one thread sends the request and receives its answer.
 
-Most calls name an importable function and have numbers and texts as arguments. Such a call needs
-no future, as the calling thread waits for it at once; and while that thread leads the loop of our
-own base, it receives the reply itself. Everything else goes the general way (`Calls`), and so does
-a straight call whose thread may not lead.
+Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
+a small value. The calling thread waits for the answer at once. While it leads the loop of our own
+base, it receives the answer itself, so no future is needed. Everything else goes the general way
+(`Calls`), also the rest of a wait in which the thread may no longer lead.
 """
 
 from __future__ import annotations
@@ -11,101 +11,157 @@ from __future__ import annotations
 import os
 import pickle
 import time
-from _thread import get_ident
-from operator import attrgetter
 from functools import partial
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol import plain
 from ...protocol.messages import Cargo
 from ...serialization.failures import CAUGHT
 from ...serialization.payload import Payload
+from ...serialization.pickling import cannot_unpickle
 from ...serialization.plain import SHORT, dumps_call
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
+from ..core.current import found
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
+from .answers import Answer
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable
 
-    from ...protocol.messages import Cargo as _Cargo
+    from ...protocol.ids import CallId, RRefId
+    from ..base.loop import RunLoop
+    from ..core.core import Core
+    from ..core.lines import Lines
+    from .calls import Calls
+    from .futures import Keeper
 
 NOT_PLAIN: Final = object()
-_over = attrgetter("over")
-
-
-class Answer:
-    """The answer to a straight call, for the thread that waits for it."""
-
-    __slots__ = ("__weakref__", "cargo", "error", "hold", "lead", "over")
-
-    def __init__(self, lead: Any) -> None:
-        self.cargo = None
-        self.error = None
-        self.hold = None
-        self.over = False
-        self.lead = lead
-
-    def finish(self, *, cargo=None, error=None) -> None:
-        self.cargo, self.error, self.over = cargo, error, True
-        if self.lead.leader != get_ident():
-            self.lead.look()
+"""Returned in place of a value: nothing has happened, and the request has to go the general way."""
+_is_over = attrgetter("over")
 
 
 class Straight(Internal):
-    def __init__(self, core, delivery, calls, packer, loop) -> None:
+    """Makes the plain requests of one program's endpoint, on our own base."""
+
+    def __init__(self, core: Core, lines: Lines, calls: Calls, loop: RunLoop) -> None:
         self._core = core
-        self._delivery = delivery
+        self._lines = lines
         self._calls = calls
-        self._packer = packer
         self._loop = loop
 
-    def call(self, to, fn, args, timeout):
-        core, delivery = self._core, self._delivery
+    def call(
+        self,
+        to: object,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        timeout: float | None,
+    ) -> Any:
+        """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`."""
+        core, calls = self._core, self._calls
         info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or core.pool.mine.inside or core.closed or core.tracer is not None:
+        line = self._lines.to(info.id) if type(info) is WorkerInfo else None
+        if line is None or not self._may_lead():
             return NOT_PLAIN
-        line = delivery.line(info.id)
-        if line is None:
-            return NOT_PLAIN
-        data = dumps_call((fn, args, {}))
+        data = dumps_call((function, args, {}))
         if data is None or len(data) >= SHORT:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        cargo = Cargo(payload=Payload(data, tag=fn.__name__))
-        calls, lead = self._calls, self._loop.lead_of
-        answer = Answer(lead)
-        undisturbed.hold(self._loop._poller)
+        end, name = time.monotonic() + seconds, function.__name__
+        answer = Answer(
+            self._loop.lead_of,
+            partial(calls.future_until, ("the reply of {} to {}()", info, name), seconds, end),
+        )
+        cargo = Cargo(payload=Payload(data, tag=name))
+        undisturbed.hold(self._loop.poller)
         try:
-            if os.getpid() != core.pid:
-                core.check_process()
             with core.lock:
-                state = core.context.state
-                state.now = now = time.monotonic()
-                if core.discards.ended:
+                if not self._ready():
                     return NOT_PLAIN
-                message = plain.call(state, info.id, cargo)
+                message = plain.call(core.context.state, line.to, cargo)
                 if message is None:
                     return NOT_PLAIN
-                calls.waiting[message.call] = answer
-                packet = delivery.send_plain(info.id, message, "requests", len(data), now)
-                packets = None if packet is not None else delivery.packets(gather=True)
-            if packet is not None:
-                line.post(packet)
-            elif packets:
-                delivery.post(packets)
-            self._loop.attend(answer, seconds)
+                call = message.call
+                calls.waiting[call] = answer
+                packets = self._lines.send(line, message, "requests", len(data))
+            self._lines.post(line, packets)
+            self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
-        if not answer.over:
-            raise RuntimeError("todo")
-        if answer.error is not None:
-            raise answer.error
-        cargo = answer.cargo
-        payload = cargo.payload
-        if type(payload) is Payload and not (cargo.descriptors or payload.buffers or payload.inert or payload.functions):
-            return pickle.loads(payload.data)
-        return self._packer.open(cargo)
+        if answer.data is None:
+            return calls.general(call, answer).result()
+        return _value(answer.data)
+
+    def fetch(
+        self, rref: RRefId, timeout: float | None, asker: weakref.ref[Keeper] | None
+    ) -> Any:
+        """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
+        core, calls = self._core, self._calls
+        user = core.context.users.get(rref)
+        line = self._lines.to(user.owner) if user is not None else None
+        if line is None or not self._may_lead():
+            return NOT_PLAIN
+        seconds = core.settings.timeout
+        if timeout is not None:
+            seconds = check_timeout(timeout, seconds)
+        end = time.monotonic() + seconds
+        answer = Answer(
+            self._loop.lead_of,
+            partial(
+                calls.future_until, ("the value of {}", rref), seconds, end, rref=rref, asker=asker
+            ),
+        )
+        call: CallId | None = None
+        undisturbed.hold(self._loop.poller)
+        try:
+            with core.lock:
+                if not self._ready():
+                    return NOT_PLAIN
+                message = plain.fetch(core.context.state, line.to, rref)
+                if message is None:
+                    return NOT_PLAIN
+                call = message.call
+                calls.waiting[call] = answer
+                packets = self._lines.send(line, message, None, 0)
+            self._lines.post(line, packets)
+            self._loop.lead(partial(_is_over, answer), seconds, held=True)
+        except BaseException:
+            if call is not None and answer.data is None:
+                calls.general(call, answer).cancel()
+            raise
+        finally:
+            undisturbed.release()
+        if answer.data is None:
+            future = calls.general(call, answer)
+            try:
+                return future.result()
+            finally:
+                if not future.over:  # a program that polls must not fill the owner's queue
+                    future.cancel()
+                del future
+        return _value(answer.data)
+
+    def _may_lead(self) -> bool:
+        """Whether the calling thread is the program's own, and no function of the endpoint."""
+        core = self._core
+        return found() is None and not core.pool.mine.inside and not self._calls.must_wait
+
+    def _ready(self) -> bool:
+        """Under the lock: whether a plain move may be made. Notes the time."""
+        core = self._core
+        if os.getpid() != core.pid:
+            core.check_process()
+        core.context.state.now = time.monotonic()
+        return not (core.closed or core.discards.ended or core.tracer is not None)
+
+
+def _value(data: bytes) -> Any:
+    try:
+        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
+    except CAUGHT as error:
+        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error

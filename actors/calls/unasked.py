@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..core import notices, sites
 from ..core.core import Internal
 from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
+from .answers import Answer
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -149,7 +150,11 @@ class Unasked(Internal):
     def unanswered(self) -> list[Future[object]]:
         """The program's calls that may still be answered in time."""
         with self._core.lock:
-            waiting = [each for each in self._calls.waiting.values() if not each.overlooked]
+            futures = [
+                each.become() if type(each) is Answer else each
+                for each in self._calls.waiting.values()
+            ]
+        waiting = [each for each in futures if not each.overlooked]
         return [future for future in waiting if not future.done() and future.left() > 0]
 
     def arriving(self) -> bool:

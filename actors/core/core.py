@@ -134,7 +134,9 @@ class Core(Internal):
         self.takers: dict[type, Callable[[Any], object]] = {}
         """The taker of each kind of incoming message; the parts add theirs. Called in the mailbox
         thread."""
-        self.plain = {}
+        self.plain: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
+        """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
+        returns false if `take_plain` is to take the message. Under the lock."""
         self.outlet: Outlet
         self.front: Any
         """The `Front` of this endpoint, for the functions of the program that run in it."""
@@ -305,31 +307,31 @@ class Core(Internal):
         except Exception as error:  # for example no thread to be had: the next messages take effect
             self._failed(f"{type(message).__name__} of {sender}", error)
 
-    def receive_plain(self, sender: WorkerId, message: Message, later: Later) -> None:
-        """`receive` for a message with only bytes for a payload, while nobody records."""
+    def take_plain(self, sender: WorkerId, message: Message, later: Later) -> None:
+        """`receive` for a message whose payload, if it has one, is only bytes and a text.
+
+        While nobody records. Under the lock.
+        """
+        kind = type(message)
         try:
-            cargo: Cargo | None = getattr(message, "cargo", None)
-            if cargo is not None and len(cargo.payload.data) >= NOTED:  # type: ignore[attr-defined]
-                self.outlet.note(sender, message, cargo.payload)  # type: ignore[arg-type]
+            taker = self.plain.get(kind)
+            if taker is not None and taker(sender, message, later):
+                return
+            payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
+            if payload is not None and len(payload.data) >= NOTED:
+                self.outlet.note(sender, message, payload)
             effects = self.context.take(sender, message)
-            observer = self.observers.get(type(message))
+            observer = self.observers.get(kind)
             if observer is not None:
                 observer(message)
-            if len(effects) == 1 and type(effects[0]) is not Send:  # nearly always
-                handler = self.handlers[type(effects[0])]
-                if handler is not None:
-                    handler(effects[0], later)
-                if self._self_sent:
-                    self.carry_out([], later)
-                return
         except Exception as error:  # malformed in any way: the next messages take effect
-            self.refuse(f"{type(message).__name__} of {sender}", error, sender)
+            self.refuse(f"{kind.__name__} of {sender}", error, sender)
             return
         if effects:
             try:
                 self.carry_out(effects, later)
-            except Exception as error:  # for example no thread to be had: the next messages take effect
-                self._failed(f"{type(message).__name__} of {sender}", error)
+            except Exception as error:  # for example no thread to be had
+                self._failed(f"{kind.__name__} of {sender}", error)
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """Note where *rref* was created, if the payload of *cargo* has it. Under the lock."""

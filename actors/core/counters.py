@@ -79,7 +79,7 @@ class Tally:
     """The counts that grow as messages go in and out."""
 
     def __init__(self) -> None:
-        self.kinds_sent: Counter[type] = Counter()
+        self.kinds_sent: dict[type, int] = {}
         """Messages that were sent, by kind. Under the endpoint's lock."""
         self.payload_bytes = 0
         self.packets_sent = 0

@@ -23,17 +23,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import room
-from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
-from ...protocol.ids import CallId, is_name
-from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Call, Cargo, Reply, strangers_in
+from ...protocol.ids import is_name
+from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Reply, strangers_in
 from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
 from ..base import forks
-from ..base.framing import HEADER, RAW, Raw
-from ..wire import parcels, rows
+from ..base.framing import Raw
+from ..wire import parcels
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
     from thespian.actors import ActorAddress
 
+    from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Cargo, Flow, Message
     from ..wire.faults import Counts
@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from .registry import Registry
 
 log = logging.getLogger(__name__)
-_new = tuple.__new__
 
 GATHERED_BYTES = 1 << 16
 """A larger message leaves at once, from the thread that sends it: it costs more than its packet."""
@@ -72,29 +71,6 @@ PACKET_BYTES = 16 << 20
 MAX_WAITING_BYTES = 64 << 20
 """When all requests that wait for a thread or their turn have this many bytes, more senders
 wait."""
-
-
-class Line:
-    """The straight way to the peer *to*: its open connection."""
-
-    __slots__ = ("_delivery", "_me", "_to", "connection")
-
-    def __init__(self, delivery: Delivery, to: WorkerId, connection: OutConnection) -> None:
-        self._delivery = delivery
-        self._me = delivery._core.me.incarnation
-        self._to = to
-        self.connection = connection
-
-    def post(self, packet: Packet) -> None:
-        """Write *packet*, which has one plain message."""
-        (message,) = packet.messages
-        payload = message.cargo.payload
-        if type(message) is Call:
-            data = rows.encode(rows.CallRow(self._me, self._to.incarnation, packet.first, packet.expects, message.call.number, payload.data, payload.tag))
-        else:
-            data = rows.encode(rows.ReplyRow(self._me, self._to.incarnation, packet.first, packet.expects, message.call.number, payload.data))
-        if not self.connection.write_now(HEADER.pack(len(data), 0, RAW) + data):
-            self._delivery.post([(self._to, packet)])
 
 
 class Delivery(Internal):
@@ -108,17 +84,15 @@ class Delivery(Internal):
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
-        self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
+        self.faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
         """The port of a test with faults; packets leave by it instead."""
-        self._links = Links()
-        self._links.on_release = core.left
+        self.links = Links()
+        self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
         self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
-        self.numbered = {}
-        self._lines: dict[WorkerId, Line] = {}
         self.tally = Tally()
-        self.channels = self._links.channels
+        self.channels = self.links.channels
         self.room = threading.Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
@@ -130,13 +104,13 @@ class Delivery(Internal):
         Returns its number, if it has one so far: see `Links.send`.
         """
         message, flow, size, large = self._counted(to, message)
-        return self._links.send(to, message, flow, size, prompt=large)
+        return self.links.send(to, message, flow, size, prompt=large)
 
     def send_alone(self, to: WorkerId, message: Message, *, gather: bool) -> Outgoing:
         """`send` and `packets` in one, for a step that sends nothing else."""
-        links, state = self._links, self._core.context.state
+        links, state = self.links, self._core.context.state
         message, flow, size, large = self._counted(to, message)
-        if not large and not links.owing:
+        if not large:
             packet = links.send_now(to, message, flow, size, state.now)
             if packet is not None:  # nearly always
                 self.tally.packets_sent += 1
@@ -144,41 +118,6 @@ class Delivery(Internal):
                 return [(to, packet)]
         links.send(to, message, flow, size, prompt=large)
         return self.packets(gather=gather)
-
-    def send_plain(
-        self, to: WorkerId, message: Message, flow: Flow, size: int, now: float
-    ) -> Packet | None:
-        """`send`, with the packet in which *message* leaves, if it leaves alone."""
-        tally, links, kind = self.tally, self._links, type(message)
-        tally.kinds_sent[kind] += 1
-        tally.payload_bytes += size
-        channel = self.channels.get(to)
-        if not (links.owing or links.dirty) and channel is not None and to in links.timed and len(channel.flight) < 16:
-            packet = channel.send_now(message, flow, size, now)
-            if packet is not None:  # nearly always
-                tally.packets_sent += 1
-                state = self._core.context.state
-                self._core.mints.mark((state.forks, state.calls), now)
-                return packet
-        links.send(to, message, flow, size)
-        return None
-
-    def number(self):
-        self.numbered = {each.incarnation: each for each in self._core.peers.resolved}
-
-    def line(self, to: WorkerId) -> Line | None:
-        """The straight way to *to*; None if packets have to take the general one."""
-        line = self._lines.get(to)
-        if line is not None and line.connection.is_open():
-            return line
-        if self._faulty is not None or self._port.connection_to is None or self._core.address is None:
-            return None
-        address = self._core.peers.addresses.get(to)
-        connection = None if address is None else self._port.connection_to(address)
-        if connection is None:
-            return None
-        line = self._lines[to] = Line(self, to, connection)
-        return line
 
     def _counted(self, to: WorkerId, message: Message) -> tuple[Message, Flow | None, int, bool]:
         """Count *message*. Returns it with its functions' places, its flow, bytes, and if large."""
@@ -206,7 +145,7 @@ class Delivery(Internal):
     @property
     def left(self) -> bool:
         """Whether messages wait here that may leave. In any thread, without the lock."""
-        return self._links.left
+        return self.links.left
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
@@ -214,7 +153,7 @@ class Delivery(Internal):
         With *gather* messages to a peer stay here if many are in flight to it already. The mailbox
         thread sends them together a moment later, as single ones would keep the peer busy.
         """
-        core, links = self._core, self._links
+        core, links = self._core, self.links
         if core.tracer:
             core.tracer.flush()
         if links.owing:
@@ -255,12 +194,12 @@ class Delivery(Internal):
                             introduced = self._introduce(piece)
                             break
                     parcel = None
-                    if send_raw is not None and self._faulty is None:
+                    if send_raw is not None and self.faulty is None:
                         parcel = parcels.pack(core.me, worker, piece, introduced)
                     if parcel is None or send_raw is None:
                         me = WorkerInfo(core.me, core.address)
                         envelope = Envelope(me, worker, *encode(piece), introduced)
-                        (self._faulty or self._port).post(address, envelope)
+                        (self.faulty or self._port).post(address, envelope)
                     elif not send_raw(address, parcel):
                         self._port.post(address, Raw(parcel))
             except Exception as error:  # it counts as lost, and is sent again
@@ -272,7 +211,7 @@ class Delivery(Internal):
         with self._core.lock:
             packets = [
                 (worker, packet)
-                for worker, packet in self._links.due(now)
+                for worker, packet in self.links.due(now)
                 if not self._held_back(worker, packet)
             ]
             self.tally.packets_sent += len(packets)
@@ -280,7 +219,7 @@ class Delivery(Internal):
 
     def deadline(self) -> float | None:
         """The time at which `resend` has work next; None while nothing is awaited."""
-        return self._links.deadline()
+        return self.links.deadline()
 
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
         """The load that *worker* has not taken yet: messages, and bytes of *flow*.
@@ -288,7 +227,7 @@ class Delivery(Internal):
         *worker* may be this endpoint itself. In any thread, without the lock.
         """
         if worker != self._core.me:
-            return self._links.load(worker, flow)
+            return self.links.load(worker, flow)
         if flow == "results":
             return 0, 0  # they are in its own futures already
         with self._core.lock:
@@ -298,7 +237,7 @@ class Delivery(Internal):
         """Send *worker* the messages that wait for room, as if it had some. In any thread."""
 
         def move() -> list[Any]:
-            self._links.press(worker, flow)
+            self.links.press(worker, flow)
             return []
 
         if worker != self._core.me:
@@ -306,21 +245,20 @@ class Delivery(Internal):
 
     def unacknowledged(self, worker: WorkerId) -> list[Message]:
         """The messages to *worker* that it may not have received, in order."""
-        return self._links.unacknowledged(worker)
+        return self.links.unacknowledged(worker)
 
     def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
         """All messages without acknowledgement, each with its receiver. Under the lock."""
-        return self._links.waiting()
+        return self.links.waiting()
 
     def repeated(self) -> tuple[int, int]:
         """Messages sent again, and messages received again and dropped. Under the lock."""
-        return self._links.repeated()
+        return self.links.repeated()
 
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
-        self._links.forget(worker)
+        self.links.forget(worker)
         self._shelves.forget(worker)
-        self._lines.pop(worker, None)
         self.room.notify_all()
 
     def drain(self, seconds: float) -> bool:
@@ -329,11 +267,11 @@ class Delivery(Internal):
         In a user's thread, without the lock.
         """
         end = time.monotonic() + seconds
-        while self._links.backlogged and time.monotonic() < end and self._port.call_in():
+        while self.links.backlogged and time.monotonic() < end and self._port.call_in():
             time.sleep(0.001)
         with self.room:
             return self.room.wait_for(
-                lambda: not self._links.backlogged, max(0.0, end - time.monotonic())
+                lambda: not self.links.backlogged, max(0.0, end - time.monotonic())
             )
 
     def _held_back(self, worker: WorkerId, packet: Packet) -> bool:
@@ -360,68 +298,6 @@ class Delivery(Internal):
         parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
         self.take_parcel(parcel, sender.address)
 
-    def take_raw(self, data: parcels.Frame, address: ActorAddress) -> None:
-        """The same for the bytes of a parcel from *address*. Raises `ProtocolError`.
-
-        A parcel with one plain message, the next of a known sender, takes effect here; for all
-        others see `take_parcel`.
-        """
-        core = self._core
-        if data[0] != rows.PARCEL:
-            row = rows.decode(data)
-            who = self.numbered.get(row.sender)
-            if who is None:
-                self.number()
-                who = self.numbered[row.sender]
-            to, first, expects = row.to, row.first, row.expects
-            to = core.me if to == core.me.incarnation else None
-            if type(row) is rows.CallRow:
-                message = Call(call=CallId(who, row.call), cargo=Cargo(payload=Payload(row.data, tag=row.name)))
-            else:
-                message = Reply(call=CallId(core.me, row.call), cargo=Cargo(payload=Payload(row.data)))
-        else:
-            plain = parcels.unpack_plain(data)
-            if plain is None or core.tracer is not None or core.sites.wanted:
-                self.take_parcel(parcels.unpack(data), address)
-                return
-            who, to, first, expects, message = plain
-        later: Later = []
-        packets: Outgoing = []
-        try:
-            with core.lock:
-                context, links = core.context, self._links
-                channel = self.channels.get(who)
-                now = time.monotonic()
-                if (
-                    channel is None
-                    or to != core.me
-                    or core.closed
-                    or type(message) in ABOUT_ROOM
-                    or who not in core.peers.resolved
-                    or core.discards.ended
-                    or not channel.receive_now(first, expects, now)
-                ):
-                    parcel = _new(Parcel, (who, to, Packet(first, (message,), expects), (), False))
-                    self.take_parcel(parcel, address)
-                    return
-                context.state.now = now
-                links.timed[who] = None
-                self.tally.packets_received += 1
-                self.tally.messages_received += 1
-                kind = type(message)
-                taker = core.plain.get(kind)
-                if taker is None or not taker(who, message, later):
-                    core.receive_plain(who, message, later)
-                if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
-                    self.room.notify_all()
-                if links.dirty or links.owing:
-                    packets = self.packets()
-        finally:
-            if packets:
-                self.post(packets)
-            if later:
-                core.conclude(later)
-
     def take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
         """The same for a *parcel* from *address*. Raises `ProtocolError`."""
         core = self._core
@@ -446,9 +322,9 @@ class Delivery(Internal):
                 if core.discards.ended:
                     core.discards.sweep(context, core.carry_out, later)
                 if buffers:
-                    _open(packet, self._links.handed(who))
+                    _open(packet, self.links.handed(who))
                 full = partial(self._full, who)
-                messages, number = self._links.receive(who, packet, now, full)
+                messages, number = self.links.receive(who, packet, now, full)
                 tally.messages_received += len(messages)
                 for message in messages:
                     if type(message) not in ABOUT_ROOM:
@@ -456,7 +332,7 @@ class Delivery(Internal):
                     number += 1
                 if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     self.room.notify_all()
-                if self._links.dirty or self._links.owing or core.tracer:
+                if self.links.dirty or self.links.owing or core.tracer:
                     packets = self.packets()
         finally:
             if packets:
@@ -494,7 +370,7 @@ class Delivery(Internal):
 
     def _less_waits(self) -> None:
         """A payload was let go of. Called by finalizers."""
-        if self._links.owing and self._core.pid == forks.pid:
+        if self.links.owing and self._core.pid == forks.pid:
             self._core.wake()
 
     # ---- faults on purpose; see `farref.testing`
@@ -514,19 +390,18 @@ class Delivery(Internal):
 
     def meddle(self, order: Meddle) -> Counts:
         """Change the faults of this endpoint for a test."""
-        if self._faulty is None:
-            self._faulty = FaultyPort(self._port, self._core.me, Faults())
-            self._lines.clear()
+        if self.faulty is None:
+            self.faulty = FaultyPort(self._port, self._core.me, Faults())
         if order.faults is not None:
-            self._faulty.adopt(order.faults)
-        self._faulty.cut(*order.cut)
-        self._faulty.heal(*order.heal)
-        return self._faulty.counts()
+            self.faulty.adopt(order.faults)
+        self.faulty.cut(*order.cut)
+        self.faulty.heal(*order.heal)
+        return self.faulty.counts()
 
     def close(self) -> None:
         """Forget the packets that a fault has held up."""
-        if self._faulty is not None:
-            self._faulty.close()
+        if self.faulty is not None:
+            self.faulty.close()
 
 
 def _flow_of(message: Message, payload: object) -> Flow:

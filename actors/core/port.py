@@ -20,6 +20,16 @@ MAX_INBOX_BYTES = 64 << 20
 """The same in bytes."""
 
 
+class Connection(Protocol):
+    """An open connection to one peer."""
+
+    def is_open(self) -> bool:
+        """Whether it still is."""
+
+    def write_now(self, data: bytes) -> bool:
+        """Send a parcel, never waiting; false if other messages wait before it. In any thread."""
+
+
 class Port(Protocol):
     """An endpoint's access to its shell. Every method may be called in any thread."""
 
@@ -31,7 +41,7 @@ class Port(Protocol):
     """Sends a parcel (see `parcels`), soon; never waits. False if Thespian must translate the
     address: `post` does. None if packets may not leave as parcels: this is not our own base."""
 
-    connection_to: Callable[[ActorAddress], OutConnection | None] | None = None
+    connection_to: Callable[[ActorAddress], Connection | None] | None = None
     """The open connection to an address; None if there is none. None where packets may not leave
     as parcels."""
 

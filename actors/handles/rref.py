@@ -17,6 +17,7 @@ from ...protocol.errors import OwnerDiedError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base.interrupts import undisturbed
+from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..values.several import check_number
@@ -173,6 +174,11 @@ class RRef(Reference, Generic[T]):
             calls, seconds = self._front.calls, self._seconds(timeout)
             known: T = calls.known(self._id, seconds, self._frozen)
             return known
+        if self._front.straight is not None:
+            seconds, asker = self._seconds(timeout), weakref.ref(self)
+            value: Any = self._front.straight.fetch(self._id, seconds, asker)
+            if value is not NOT_PLAIN:
+                return value
         future = self._fetch(timeout, chain_in(self._front.core), direct=True, waits=True)
         try:
             return future.result()

@@ -14,8 +14,6 @@ code that takes it empties the box).
 from __future__ import annotations
 
 import asyncio
-import os
-import pickle
 import contextlib
 import logging
 import threading
@@ -36,9 +34,7 @@ from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
-from ...protocol import plain
-from ...serialization.plain import SHORT, dumps_plain, size_class
-from ..core.intake import NOTED
+from ...serialization.plain import size_class
 from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
@@ -105,14 +101,13 @@ class Server:
         self._waits = waits
         self._calls = calls
         core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
-        core.plain[Call] = self._plain_call
         self._unstarted: set[CallId] = set()
         self._stopped: set[CallId] = set()
         self._starting = threading.Lock()
         self._resolving: dict[CallId, Resolving] = {}
         """Requests that wait while their arguments are fetched."""
-        self._turns = Turns(core)
-        self._outcomes = Outcomes(core, waits, self._turns, self._finish, self._failure)
+        self.turns = Turns(core)
+        self._outcomes = Outcomes(core, waits, self.turns, self.finish, self._failure)
         self.forgotten = self._outcomes.left
         """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
         self.end_forgotten = self._outcomes.end_forgotten
@@ -141,6 +136,16 @@ class Server:
             self._unstarted.add(request.call)
         kind = self._kind(request)
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
+
+    def take_up(self, call: CallId) -> None:
+        """*call* came straight, and is about to run. Under the lock."""
+        self.served += 1
+        self._unstarted.add(call)
+
+    def forget(self, call: CallId) -> None:
+        """*call* was answered straight."""
+        self._unstarted.discard(call)
+        self._stopped.discard(call)
 
     def _stop(self, effect: Stop, _: Later) -> None:
         """Do not start a call that still waits for a thread or for its arguments.
@@ -208,59 +213,6 @@ class Server:
         self._start(request)
         self._core.brief.took(kind, time.perf_counter() - started)
 
-    def _plain_call(self, sender, message, later) -> bool:
-        core, payload = self._core, message.cargo.payload
-        if len(payload.data) >= NOTED or not plain.called(core.context.state, sender, message):
-            return False
-        self.served += 1
-        pool = core.pool
-        if len(pool.jobs) >= MAX_WAITING:
-            return False
-        self._unstarted.add(message.call)
-        core.brief.submit(pool, payload.tag, self._run_plain, message, later=later)
-        return True
-
-    def _run_plain(self, request) -> None:
-        started = time.perf_counter()
-        core, payload, call = self._core, request.cargo.payload, request.call
-        tag = payload.tag
-        self._unstarted.discard(call)
-        try:
-            with running_in(core, (), CurrentRun(call, tag, (), threading.get_ident())):
-                function, args, kwargs = pickle.loads(payload.data)
-                if self._stopped and call in self._stopped:
-                    raise CancelledError(Refusal.CANCELLED.value)
-                result = function(*args, **kwargs)
-            simple = dumps_plain(result)
-            if simple is None or simple[1] or len(simple[0]) >= SHORT or self._turns.begun or not self._reply_plain(call, simple[0]):
-                self._go_on(request, (), Box(result))
-        except BaseException as error:
-            self._finish(request, Box(self._failure(error, request)))
-        core.brief.took(tag, time.perf_counter() - started)
-
-    def _reply_plain(self, call, data) -> bool:
-        core, delivery = self._core, self._delivery
-        line = delivery.line(call.caller)
-        if line is None or core.tracer is not None:
-            return False
-        if os.getpid() != core.pid:
-            core.check_process()
-        with core.lock:
-            state = core.context.state
-            state.now = now = time.monotonic()
-            if core.discards.ended or core.closed:
-                return False
-            message = plain.reply(state, call, Cargo(payload=Payload(data)))
-            if message is None:
-                return False
-            packet = delivery.send_plain(call.caller, message, "results", len(data), now)
-            packets = None if packet is not None else delivery.packets(gather=True)
-        if packet is not None:
-            line.post(packet)
-        elif packets:
-            delivery.post(packets)
-        return True
-
     def _kind(self, request: Request) -> Hashable:
         """The kind of *request*: requests of one kind take similar time."""
         if not isinstance(request, Fetch):
@@ -270,17 +222,17 @@ class Server:
 
     def _start(self, request: Request) -> None:
         if isinstance(request, Fetch):
-            self._finish(request, Box(self._wanted(request)))
+            self.finish(request, Box(self.wanted(request)))
             return
         chain = request.chain if isinstance(request, Call) else chain_of(request)
         if self._objects.beside:
             chain = self._without_beside(chain)
-        self._go_on(request, chain, self._call(request, chain, partial(self._open, request)))
+        self.go_on(request, chain, self.call(request, chain, partial(self._open, request)))
 
-    def _go_on(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
+    def go_on(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
-        if self._turns.begun:
-            self._turns.wake()
+        if self.turns.begun:
+            self.turns.wake()
         kind = type(box.content)  # `isinstance` would ask the user's `__class__`, which may raise
         if kind is Resolving:
             self._resolve(request, chain, box.take())
@@ -289,7 +241,7 @@ class Server:
         elif kind is Made or issubclass(kind, AnyFuture):
             self._returned(request, chain, box)
         else:
-            self._finish(request, box)
+            self.finish(request, box)
 
     def _returned(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
@@ -302,7 +254,7 @@ class Server:
             run = self._as_run(request, chain, 0)
             self._outcomes.follow(request, self._turn_of(request), run, box)
         else:
-            self._finish(request, box)
+            self.finish(request, box)
 
     def _turn_of(self, request: Request) -> RRefId | None:
         """The object on which *request*, which has begun, takes turns; None if there is none."""
@@ -325,11 +277,11 @@ class Server:
             self._waits.unblock(waits)
             with self._core.lock:
                 del self._resolving[request.call]
-            self._go_on(request, chain, self._call(request, chain, resolving.take))
+            self.go_on(request, chain, self.call(request, chain, resolving.take))
 
         resolving.then(lambda: self._core.pool.submit(run))
 
-    def _call(
+    def call(
         self, request: Started, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
     ) -> Box:
         """The function's result, or its `Failure`; or the arguments that it waits for."""
@@ -399,7 +351,7 @@ class Server:
             stored.looked_at()
         return stored.value
 
-    def _wanted(self, fetch: Fetch) -> object:
+    def wanted(self, fetch: Fetch) -> object:
         """The value. For a wait None, or a frozen value, which costs nothing to send."""
         if fetch.copy:
             return self._stored(fetch.rref)
@@ -421,14 +373,14 @@ class Server:
         holds = tuple(rref for rref in chain if rref != on)
 
         async def run() -> None:
-            self._turns.begins()
+            self.turns.begins()
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
                 with running_in(self._core, holds, me):
                     if on is None:
                         box.content = await box.take()
                     else:
-                        box.content = await self._turns.run(box, on, request.call)
+                        box.content = await self.turns.run(box, on, request.call)
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
@@ -436,7 +388,7 @@ class Server:
                     return
                 box.content = self._failure(error, request)
             finally:
-                self._turns.begun -= 1
+                self.turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
             self._core.pool.submit(self._returned, request, chain, box)
 
@@ -455,7 +407,7 @@ class Server:
             return
         self.spawn(work)
 
-    def _finish(self, request: Request, box: Box) -> None:
+    def finish(self, request: Request, box: Box) -> None:
         """Reply, or store the result; then free the request's object for the next request."""
         if isinstance(request, Call):
             self._unstarted.discard(request.call)  # it may never have started
@@ -490,7 +442,7 @@ class Server:
         else:
             self._reply(request, box)
 
-    def _wait_for_room(self, caller: WorkerId) -> None:
+    def wait_for_room(self, caller: WorkerId) -> None:
         """Wait before a large result leaves: *caller* may not have taken the earlier ones yet."""
         if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
             self._calls.wait_for_room(caller, "results")
@@ -531,7 +483,7 @@ class Server:
 
         pack = self._pack(request, box)
         if pack.large:
-            self._wait_for_room(call.caller)
+            self.wait_for_room(call.caller)
         if pack.plain is not None:
             core.step(partial(answer, pack.plain))
             return

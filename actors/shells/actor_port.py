@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from ..base.transport import Transport
     from ..serving.loop import Loop
+    from ..wire.parcels import Data
     from .endpoint import Endpoint
 
 
@@ -65,7 +66,7 @@ class ActorPort(SelfRunning):
     def serve(
         self,
         endpoint: Endpoint,
-        receive: Callable[[bytes | bytearray, ActorAddress], object],
+        receive: Callable[[Data, ActorAddress], object],
         turn: Callable[[], object],
     ) -> None:
         """Let *endpoint* work for the actor. *receive* takes its parcels, and *turn* its turns.

@@ -19,6 +19,7 @@ from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
+from ..core.lines import Lines
 from ..core.registry import Registry
 from ..cycles.collector import Collector
 from ..handles.front import Front
@@ -29,10 +30,10 @@ from ..looking.watching import Watchers
 from ..recording.tables_json import tables_of
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
+from ..serving.straight import StraightServer
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
 from ..wire.messages import Joined, check_wire
-from ..wire.parcels import unpack
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -66,6 +67,7 @@ class Endpoint(Internal):
         self.registry = Registry(core, registrar)
         """Finds the other endpoints."""
         self.delivery = Delivery(core, self.registry)
+        self.lines = Lines(core, self.delivery)
         self.objects = Objects(core)
         self.packer = kinds.packer(core, self.registry)
         self.waits = Waits(core)
@@ -81,6 +83,14 @@ class Endpoint(Internal):
             waits=self.waits,
             calls=self.calls,
         )
+        if kinds.spans is None:  # else each request has a span
+            StraightServer(
+                core,
+                lines=self.lines,
+                objects=self.objects,
+                packer=self.packer,
+                server=self.server,
+            )
         self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
         self.collector = Collector(core, self.objects)
         self.counting = Counting(
@@ -155,7 +165,7 @@ class Endpoint(Internal):
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """Take a packet that came from *address* as a parcel. Raises nothing, like `take`."""
         try:
-            self.delivery.take_parcel(unpack(data), address)
+            self.lines.take(data, address)
         except Exception as error:
             self.core.refuse("a parcel", error)
 

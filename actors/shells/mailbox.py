@@ -53,6 +53,7 @@ from ..wire.messages import (
     Welcome,
     check_wire,
 )
+from ..wire.parcels import Data
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -123,13 +124,13 @@ class Mailbox:
             log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
-    def receive_parcel(self, data: bytes | bytearray, sender: ActorAddress) -> None:
+    def receive_parcel(self, data: Data, sender: ActorAddress) -> None:
         """Take a packet of *sender*'s. Raises nothing."""
         if not self._joined or self.endpoint is None:
             self.receive(Raw(bytes(data)), sender)
             return
         try:
-            self.endpoint.delivery.take_raw(data, sender)
+            self.endpoint.lines.take(data, sender)
         except Exception as error:
             self.endpoint.core.refuse("a parcel", error)
         if self.port.left:

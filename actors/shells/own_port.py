@@ -17,8 +17,8 @@ from thespian.actors import WakeupMessage
 from ...serialization.failures import details_of
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
-from ..calls.straight import Straight
 from ..calls.futures import Future, is_over
+from ..calls.straight import Straight
 from ..hosting import bases
 from ..wire.messages import Nudge
 from .ports import Alarm
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..base.envelopes import Received
+    from ..wire.parcels import Data
     from .endpoint import Endpoint
 
 log = logging.getLogger(__name__)
@@ -52,8 +53,9 @@ class OwnPort(OutsidePort):
         self._loop.take_raw(self._receive_raw)
         self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
-        if endpoint.spans is None:
-            endpoint.core.front.straight = Straight(endpoint.core, endpoint.delivery, endpoint.calls, endpoint.packer, self._loop)
+        if endpoint.spans is None:  # else each request has a span
+            calls, front = endpoint.calls, endpoint.core.front
+            front.straight = Straight(endpoint.core, endpoint.lines, calls, self._loop)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""
@@ -115,13 +117,13 @@ class OwnPort(OutsidePort):
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
 
-    def _receive_raw(self, data: bytes | bytearray, sender: ActorAddress) -> None:
+    def _receive_raw(self, data: Data, sender: ActorAddress) -> None:
         endpoint = self.endpoint
         if endpoint is None:
             self._receive(Raw(bytes(data)), sender)
             return
         try:
-            endpoint.delivery.take_raw(data, sender)
+            endpoint.lines.take(data, sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
         if endpoint.core.context.state.now < self._alarm.open_until:

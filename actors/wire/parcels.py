@@ -37,10 +37,12 @@ if TYPE_CHECKING:
 _put = msgspec.structs.force_setattr
 _new = tuple.__new__
 """Makes a row without the Python function in between that a named tuple has."""
+_NOT_PLAIN = (ValueError, TypeError, IndexError, KeyError)
+"""The errors of code that reads a row as that of a plain payload, and it is none."""
 _NO_MORE: list[object] = [[], [], []]
 _NOR_THIS: list[object] = [False, None, []]
 """The fields of a payload that only bytes and a tag make: all others are empty."""
-Frame = bytes | bytearray | memoryview
+Data = bytes | bytearray | memoryview
 """The bytes of a parcel; a view is good until its reader returns."""
 SMALL = 1 << 17
 """A payload of at most this many bytes gets no place of its own in the message: copying it a few
@@ -131,7 +133,30 @@ def _apart(message: Message) -> Message:
     return message if cargo is None else apart(message, cargo, cargo.payload)
 
 
-def unpack(data: Frame) -> Parcel:
+def unpack_plain(data: Data) -> tuple[WorkerId, WorkerId, int, int, Message] | None:
+    """The sender, the receiver, the two numbers and the message of a plain parcel.
+
+    A plain parcel has one message. The message has no reference, and its payload is only bytes and
+    a text, if it has one. None if *data* is any other: `unpack` says what it is.
+    """
+    try:
+        sender, to, (first, expects, messages), peers, writable = _rows.decode(data)
+        (message,) = messages
+        cargo: Cargo | None = getattr(message, "cargo", None)
+        if cargo is not None:
+            row: Any = cargo.payload
+            data, tag, frozen = row[0], row[4], row[5]
+            if cargo.descriptors or row[1:4] != _NO_MORE or row[5:] != _NOR_THIS or frozen:
+                return None
+            if type(data) is not bytes or not (tag is None or type(tag) is str):
+                return None
+            _put(cargo, "payload", Payload(data, tag=tag))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *_NOT_PLAIN):
+        return None
+    return None if peers or writable else (sender, to, first, expects, message)
+
+
+def unpack(data: Data) -> Parcel:
     """The contents of a parcel. Raises `ProtocolError` if *data* is none."""
     try:
         sender, to, (first, expects, messages), peers, writable = _rows.decode(data)
@@ -162,32 +187,7 @@ def unpack(data: Frame) -> Parcel:
     return _new(Parcel, contents)
 
 
-def unpack_plain(data: Frame) -> tuple[WorkerId, WorkerId, int, int, Message] | None:
-    """The sender, receiver, number, acknowledgement and message of a plain parcel.
-
-    A plain parcel has one message, whose payload, if it has one, is only bytes and a text. None if
-    *data* is any other: `unpack` says what it is.
-    """
-    try:
-        sender, to, (first, expects, messages), peers, writable = _rows.decode(data)
-        (message,) = messages
-        cargo: Cargo | None = getattr(message, "cargo", None)
-        if cargo is not None:
-            row: Any = cargo.payload
-            if cargo.descriptors or type(row) is not list:
-                return None
-            content, tag, frozen = row[0], row[4], row[5]
-            if row[1:4] != _NO_MORE or row[5:] != _NOR_THIS or frozen is not False:
-                return None
-            if type(content) is not bytes or not (tag is None or type(tag) is str):
-                return None
-            _put(cargo, "payload", Payload(content, tag=tag))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError, IndexError):
-        return None
-    return None if peers or writable else (sender, to, first, expects, message)
-
-
-def _unpack_some(data: Frame) -> Parcel:
+def _unpack_some(data: Data) -> Parcel:
     """The same for a parcel with a malformed message: that one spoils no other."""
     try:
         sender, to, packet, peers, writable = _loose.decode(data)
@@ -234,7 +234,5 @@ def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_plain)
-encode = _encoder.encode
-"""The bytes of a parcel's row."""
 _rows = msgspec.msgpack.Decoder(_ParcelRow)
 _loose = msgspec.msgpack.Decoder(_LooseRow)

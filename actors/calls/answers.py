@@ -1,0 +1,49 @@
+"""The answer to a straight request, for the one thread that has made it and waits for it.
+
+It is a future with no lock, no callbacks and one reader. Whatever is not plain becomes a `Future`:
+an answer with references, buffers or an error, and a wait that cannot go on here.
+"""
+
+from __future__ import annotations
+
+from threading import get_ident
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .futures import Future, Leads
+
+
+class Answer:
+    """The awaited answer. Filled under the endpoint's lock."""
+
+    __slots__ = ("_lead", "_make", "data", "future", "over")
+
+    def __init__(self, lead: Leads, make: Callable[[], Future[Any]]) -> None:
+        """*make* makes the future that it may become; *lead* is that of the waiting thread."""
+        self._lead = lead
+        self._make = make
+        self.over = False
+        """Nothing more is to be waited for here."""
+        self.data: bytes | None = None
+        """The plain answer, pickled."""
+        self.future: Future[Any] | None = None
+        """The future that it has become."""
+
+    def came(self, data: bytes) -> None:
+        """The answer is plain."""
+        self.data = data
+        self._end()
+
+    def become(self) -> Future[Any]:
+        """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
+        if self.future is None:
+            self.future = self._make()
+        self._end()
+        return self.future
+
+    def _end(self) -> None:
+        self.over = True
+        if self._lead.leader != get_ident():
+            self._lead.look()

@@ -1,0 +1,185 @@
+"""The straight way of single messages: from the endpoint to the socket, and back, in few functions.
+
+Most packets have one message, and most of these are plain (`protocol.plain`). A plain message goes
+as a row of numbers (`rows`) over the open connection to its peer. A message that comes alone, and
+is the next one of its sender, takes effect at once. Everything else goes the general way (`links`,
+`delivery`), on the same channels with the same numbers. So the two ways may change between any two
+messages. They do while somebody records, while a test makes faults, while messages wait, and while
+a connection is made.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ...protocol.delivery import Packet
+from ...protocol.errors import ProtocolError
+from ...protocol.messages import ABOUT_ROOM
+from ..wire import rows
+from ..wire.parcels import Parcel, unpack, unpack_plain
+from .core import Internal
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from ...protocol.ids import WorkerId
+    from ...protocol.messages import Call, Fetch, Flow, Message, Reply
+    from ..wire.parcels import Data
+    from .brief import Later
+    from .core import Core
+    from .delivery import Delivery
+    from .links import Outgoing
+    from .port import Connection
+
+
+class Line:
+    """The straight way to one peer."""
+
+    __slots__ = ("connection", "to")
+
+    def __init__(self, to: WorkerId, connection: Connection) -> None:
+        self.to = to
+        self.connection = connection
+
+
+class Lines(Internal):
+    """The straight ways of one endpoint, to all peers and from them."""
+
+    def __init__(self, core: Core, delivery: Delivery) -> None:
+        self._core = core
+        self._delivery = delivery
+        self._links = delivery.links
+        core.on_deaths.append(self._died)
+        self._lines: dict[WorkerId, Line] = {}
+        self._numbered: dict[int, WorkerId] = {}
+        """The peers by their incarnations."""
+
+    # ---- out
+
+    def to(self, worker: WorkerId) -> Line | None:
+        """The straight way to *worker*; None if messages have to go the general one now."""
+        core, line = self._core, self._lines.get(worker)
+        if core.tracer is not None or core.closed or self._delivery.faulty is not None:
+            return None
+        if line is not None and line.connection.is_open():
+            return line
+        connect, address = core.port.connection_to, core.peers.addresses.get(worker)
+        if connect is None or address is None or core.address is None:
+            return None
+        connection = connect(address)
+        if connection is None:
+            return None
+        line = self._lines[worker] = Line(worker, connection)
+        return line
+
+    def send(
+        self, line: Line, message: Call | Fetch | Reply, flow: Flow | None, size: int
+    ) -> Outgoing:
+        """`Delivery.send` for a plain *message* of *size* bytes, and its packet, for `post`.
+
+        Under the lock.
+        """
+        delivery, links, to = self._delivery, self._links, line.to
+        tally, state, kind = delivery.tally, self._core.context.state, type(message)
+        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
+        tally.payload_bytes += size
+        packet = links.send_now(to, message, flow, size, state.now)
+        if packet is None:
+            links.send(to, message, flow, size)
+            return delivery.packets(gather=True)
+        tally.packets_sent += 1
+        self._core.mints.mark((state.forks, state.calls), state.now)
+        return [(to, packet)]
+
+    def post(self, line: Line, packets: Outgoing) -> None:
+        """Send *packets*, as `send` has returned them, without the lock."""
+        if len(packets) == 1 and len(packets[0][1].messages) == 1 and packets[0][0] == line.to:
+            data = rows.encode(self._core.me, line.to, packets[0][1])
+            if data is not None and line.connection.write_now(data):
+                return
+        if packets:
+            self._delivery.post(packets)
+
+    # ---- in; in the mailbox thread
+
+    def take(self, data: Data, address: ActorAddress) -> None:
+        """Let the messages of a parcel, or of a row, from *address* take effect.
+
+        Raises `ProtocolError`.
+        """
+        core = self._core
+        message: Message
+        if data[0] != rows.PARCEL:
+            try:
+                row = rows.decode(data)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
+            if row.to != core.me.incarnation:
+                raise ProtocolError(f"{core.me} got a message that is for number {row.to}")
+            peer = self._peer(row.sender)
+            if peer is None:  # it is dead; or its first packet was lost, and comes again, as this
+                return
+            who, to, first, expects = peer, core.me, row.first, row.expects
+            message = rows.message_of(row, who, to)
+        else:
+            plain = None if core.sites.wanted else unpack_plain(data)
+            if plain is None:
+                self._delivery.take_parcel(unpack(data), address)
+                return
+            who, to, first, expects, message = plain
+        if not self._take(who, to, first, expects, message):
+            packet = Packet(first, (message,), expects)
+            self._delivery.take_parcel(Parcel(who, to, packet, (), False), address)
+
+    def _take(
+        self, who: WorkerId, to: WorkerId, first: int, expects: int, message: Message
+    ) -> bool:
+        """Whether *message*, number *first* from *who*, is the next one, and has taken effect."""
+        core, delivery, links = self._core, self._delivery, self._links
+        later: Later = []
+        packets: Outgoing = []
+        try:
+            with core.lock:
+                if (
+                    to != core.me
+                    or core.closed
+                    or core.tracer is not None
+                    or core.discards.ended
+                    or who not in core.peers.resolved
+                    or type(message) in ABOUT_ROOM
+                ):
+                    return False
+                now = core.context.state.now = time.monotonic()
+                if not links.receive_now(who, first, expects, now):
+                    return False
+                tally = delivery.tally
+                tally.packets_received += 1
+                tally.messages_received += 1
+                core.take_plain(who, message, later)
+                if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                    delivery.room.notify_all()
+                if links.dirty or links.owing:
+                    packets = delivery.packets()
+        finally:
+            if packets:
+                delivery.post(packets)
+            if later:
+                core.conclude(later)
+        return True
+
+    def _peer(self, incarnation: int) -> WorkerId | None:
+        """The living peer with this incarnation; None if none is known."""
+        known = self._numbered.get(incarnation)
+        if known is None:
+            resolved = self._core.peers.resolved.copy()
+            self._numbered = {each.incarnation: each for each in resolved}
+            known = self._numbered.get(incarnation)
+        return known
+
+    def _died(self, dead: tuple[WorkerId, ...]) -> None:
+        for worker in dead:
+            self._lines.pop(worker, None)
+            self._numbered.pop(worker.incarnation, None)
