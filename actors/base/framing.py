@@ -147,14 +147,6 @@ def frame_bytes(frame: Frame) -> int:
     return len(body) + sum(map(len, buffers)) if buffers else len(body)
 
 
-def is_raw(data: memoryview) -> bool:
-    """Whether *data* is one whole `RAW` frame, and no more."""
-    if len(data) < HEADER.size:
-        return False
-    size, count, kind = HEADER.unpack_from(data)
-    return kind == RAW and not count and HEADER.size + size == len(data)
-
-
 def raw_frames(data: memoryview) -> tuple[list[bytes], int]:
     """The `RAW` frames at the begin of *data*, a burst at most, and the bytes that they take."""
     found: list[bytes] = []

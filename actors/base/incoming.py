@@ -29,7 +29,6 @@ from .framing import (
     Frame,
     FrameDecoder,
     frame_bytes,
-    is_raw,
     raw_frames,
 )
 from .gate import receive
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     from .settings import Limits
     from .tls import SecureSocket
 
+_header: Final = HEADER.unpack_from
 ACK: Final = struct.Struct("<Q")
 REJECTED: Final = 1 << 63
 ACK_EVERY: Final = 128  # messages
@@ -170,8 +170,8 @@ class InConnection:
                 data, inbox = self._scratch[:count], self._inbox
                 if inbox.raw is None or self._frames or not fresh:
                     frames = decoder.feed(data)
-                elif is_raw(data):  # nearly always
-                    inbox.raw(data[HEADER.size :], self.sender)
+                elif count >= HEADER.size and _header(data) == (count - HEADER.size, 0, RAW):
+                    inbox.raw(data[HEADER.size :], self.sender)  # nearly always
                     return
                 else:
                     raws, used = raw_frames(data)

@@ -256,6 +256,8 @@ class RunLoop:
             handler = self._handler
             if handler is None:
                 return False
+            if self._await_quietly(until, end, yields=yields):
+                return True
             outcome = self._turns(handler, end, False, until, yields=yields)
         except Exception as error:
             self._outcome = _Raised(error)
@@ -298,8 +300,6 @@ class RunLoop:
         A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
         leaves when another thread is to lead.
         """
-        if until is not None and self._await_quietly(until, end, yields=yields):
-            return _HOLDS
         polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.lead_of
         while not self._stopped:
             self._resting = False

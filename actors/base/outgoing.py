@@ -308,7 +308,17 @@ class OutConnection:
         with self._outbox.lock:
             if self.parts or self.state is not ConnectionState.OPEN:
                 return False
-            self.write(frame)
+            try:
+                count = self.sock.send(frame)
+            except OSError:
+                count = 0  # `flush` meets it again
+            self.enqueued += len(frame)
+            if count == len(frame):  # nearly always
+                self.written += count
+                return True
+            self.parts.append(frame)
+            self._wrote(count)
+            self.flush()
         return True
 
     def flush(self) -> None:

@@ -33,17 +33,14 @@ class Answer:
 
     def came(self, data: bytes) -> None:
         """The answer is plain."""
-        self.data = data
-        self._end()
+        self.data, self.over = data, True
+        if self._lead.leader != get_ident():
+            self._lead.look()
 
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
         if self.future is None:
             self.future = self._make()
-        self._end()
-        return self.future
-
-    def _end(self) -> None:
         self.over = True
-        if self._lead.leader != get_ident():
-            self._lead.look()
+        self._lead.look()
+        return self.future

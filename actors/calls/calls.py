@@ -98,7 +98,8 @@ class Calls(Internal):
         self._ask_numbers = itertools.count(1)
         self._made: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         """The futures that the program is to set."""
-        self._unfetched = delivery.intakes["results"]
+        self.unfetched = delivery.intakes["results"]
+        """The results that nobody has asked for so far."""
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
         """For each thread: a peer and a flow. Its next message there is sent even without room."""
 
@@ -150,7 +151,7 @@ class Calls(Internal):
         waits: bool = False,
     ) -> Future[Any]:
         """Run *what* on *to*. *waits*: the calling thread will ask for the result at once."""
-        if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+        if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
         future: Future[Any] = self._make(("the reply of {} to {}()", to, label), timeout)
@@ -182,7 +183,7 @@ class Calls(Internal):
         waits: bool = False,
     ) -> Future[Any]:
         """Run a method of the object. *waits*: see `call`."""
-        if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+        if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
         future: Future[Any] = self._make(
@@ -230,7 +231,7 @@ class Calls(Internal):
         *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in order with the earlier and later requests to it.
         """
-        if copy and self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+        if copy and self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         future: Future[Any] = self._make(("the value of {}", rref), timeout, rref=rref)
         core = self._core
@@ -308,11 +309,6 @@ class Calls(Internal):
         return len(self.waiting) + len(self._asks)
 
     # ---- for the requests that went straight (`straight`)
-
-    @property
-    def must_wait(self) -> bool:
-        """Whether a thread that makes a request now may have to wait before it is sent."""
-        return bool(self._pressing) or self._unfetched.bytes >= MAX_UNFETCHED_BYTES
 
     def future_until(
         self,
@@ -486,11 +482,11 @@ class Calls(Internal):
         core = self._core
 
         def ready() -> bool:
-            return not self._unfetched.over(MAX_UNFETCHED_BYTES)
+            return not self.unfetched.over(MAX_UNFETCHED_BYTES)
 
         if not core.in_loop() and not self._wait(ready, core.settings.timeout):
             raise OverloadedError(
-                f"futures of {core.me} hold {self._unfetched.bytes} bytes of results, and no code "
+                f"futures of {core.me} hold {self.unfetched.bytes} bytes of results, and no code "
                 f"has asked for them for {core.settings.timeout:g} s; get the results, or drop the "
                 "futures, before you call again"
             )

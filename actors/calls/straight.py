@@ -9,7 +9,6 @@ base, it receives the answer itself, so no future is needed. Everything else goe
 from __future__ import annotations
 
 import os
-import pickle
 import time
 from functools import partial
 from operator import attrgetter
@@ -17,16 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol import plain
 from ...protocol.messages import Cargo
-from ...serialization.failures import CAUGHT
 from ...serialization.payload import Payload
-from ...serialization.pickling import cannot_unpickle
 from ...serialization.plain import SHORT, dumps_call
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
+from ..values.packing import opened
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 from .answers import Answer
+from .calls import MAX_UNFETCHED_BYTES
 
 if TYPE_CHECKING:
     import weakref
@@ -52,6 +51,7 @@ class Straight(Internal):
         self._lines = lines
         self._calls = calls
         self._loop = loop
+        self._unfetched = calls.unfetched
 
     def call(
         self,
@@ -88,14 +88,14 @@ class Straight(Internal):
                     return NOT_PLAIN
                 call = message.call
                 calls.waiting[call] = answer
-                packets = self._lines.send(line, message, "requests", len(data))
-            self._lines.post(line, packets)
+                sent = self._lines.send(line, message, "requests", len(data))
+            self._lines.post(line, sent)
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
         if answer.data is None:
             return calls.general(call, answer).result()
-        return _value(answer.data)
+        return opened(answer.data)
 
     def fetch(
         self, rref: RRefId, timeout: float | None, asker: weakref.ref[Keeper] | None
@@ -127,8 +127,8 @@ class Straight(Internal):
                     return NOT_PLAIN
                 call = message.call
                 calls.waiting[call] = answer
-                packets = self._lines.send(line, message, None, 0)
-            self._lines.post(line, packets)
+                sent = self._lines.send(line, message, None, 0)
+            self._lines.post(line, sent)
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         except BaseException:
             if call is not None and answer.data is None:
@@ -144,12 +144,13 @@ class Straight(Internal):
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
                 del future
-        return _value(answer.data)
+        return opened(answer.data)
 
     def _may_lead(self) -> bool:
         """Whether the calling thread is the program's own, and no function of the endpoint."""
-        core = self._core
-        return found() is None and not core.pool.mine.inside and not self._calls.must_wait
+        if found() is not None or self._core.pool.mine.inside:
+            return False
+        return self._unfetched.bytes < MAX_UNFETCHED_BYTES
 
     def _ready(self) -> bool:
         """Under the lock: whether a plain move may be made. Notes the time."""
@@ -159,9 +160,3 @@ class Straight(Internal):
         core.context.state.now = time.monotonic()
         return not (core.closed or core.discards.ended or core.tracer is not None)
 
-
-def _value(data: bytes) -> Any:
-    try:
-        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
-    except CAUGHT as error:
-        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error

@@ -136,7 +136,8 @@ class Core(Internal):
         thread."""
         self.plain: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
         """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
-        returns false if `take_plain` is to take the message. Under the lock."""
+        returns false, with nothing changed, if `take_plain` is to take the message. Under the
+        lock."""
         self.outlet: Outlet
         self.front: Any
         """The `Front` of this endpoint, for the functions of the program that run in it."""
@@ -314,9 +315,6 @@ class Core(Internal):
         """
         kind = type(message)
         try:
-            taker = self.plain.get(kind)
-            if taker is not None and taker(sender, message, later):
-                return
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
             if payload is not None and len(payload.data) >= NOTED:
                 self.outlet.note(sender, message, payload)

@@ -64,7 +64,7 @@ class Lines(Internal):
         core, line = self._core, self._lines.get(worker)
         if core.tracer is not None or core.closed or self._delivery.faulty is not None:
             return None
-        if line is not None and line.connection.is_open():
+        if line is not None:
             return line
         connect, address = core.port.connection_to, core.peers.addresses.get(worker)
         if connect is None or address is None or core.address is None:
@@ -77,8 +77,8 @@ class Lines(Internal):
 
     def send(
         self, line: Line, message: Call | Fetch | Reply, flow: Flow | None, size: int
-    ) -> Outgoing:
-        """`Delivery.send` for a plain *message* of *size* bytes, and its packet, for `post`.
+    ) -> Packet | Outgoing:
+        """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
         Under the lock.
         """
@@ -92,16 +92,18 @@ class Lines(Internal):
             return delivery.packets(gather=True)
         tally.packets_sent += 1
         self._core.mints.mark((state.forks, state.calls), state.now)
-        return [(to, packet)]
+        return packet
 
-    def post(self, line: Line, packets: Outgoing) -> None:
-        """Send *packets*, as `send` has returned them, without the lock."""
-        if len(packets) == 1 and len(packets[0][1].messages) == 1 and packets[0][0] == line.to:
-            data = rows.encode(self._core.me, line.to, packets[0][1])
+    def post(self, line: Line, sent: Packet | Outgoing) -> None:
+        """Send what `send` has returned, without the lock."""
+        if type(sent) is Packet:
+            data = rows.encode(self._core.me, line.to, sent)
             if data is not None and line.connection.write_now(data):
-                return
-        if packets:
-            self._delivery.post(packets)
+                return  # nearly always
+            self._lines.pop(line.to, None)  # its connection may be closed
+            sent = [(line.to, sent)]
+        if sent:
+            self._delivery.post(sent)  # type: ignore[arg-type]  # mypy does not narrow by `type`
 
     # ---- in; in the mailbox thread
 
@@ -119,7 +121,7 @@ class Lines(Internal):
                 raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
             if row.to != core.me.incarnation:
                 raise ProtocolError(f"{core.me} got a message that is for number {row.to}")
-            peer = self._peer(row.sender)
+            peer = self._numbered.get(row.sender) or self._peer(row.sender)
             if peer is None:  # it is dead; or its first packet was lost, and comes again, as this
                 return
             who, to, first, expects = peer, core.me, row.first, row.expects
@@ -153,12 +155,16 @@ class Lines(Internal):
                 ):
                     return False
                 now = core.context.state.now = time.monotonic()
-                if not links.receive_now(who, first, expects, now):
+                channel = links.channels.get(who)
+                if channel is None or not channel.receive_now(first, expects, now):
                     return False
+                links.timed[who] = None
                 tally = delivery.tally
                 tally.packets_received += 1
                 tally.messages_received += 1
-                core.take_plain(who, message, later)
+                taker = core.plain.get(type(message))
+                if taker is None or not taker(who, message, later):
+                    core.take_plain(who, message, later)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     delivery.room.notify_all()
                 if links.dirty or links.owing:
@@ -171,13 +177,10 @@ class Lines(Internal):
         return True
 
     def _peer(self, incarnation: int) -> WorkerId | None:
-        """The living peer with this incarnation; None if none is known."""
-        known = self._numbered.get(incarnation)
-        if known is None:
-            resolved = self._core.peers.resolved.copy()
-            self._numbered = {each.incarnation: each for each in resolved}
-            known = self._numbered.get(incarnation)
-        return known
+        """The living peer with this incarnation, learned just now; None if there is none."""
+        resolved = self._core.peers.resolved.copy()
+        self._numbered = {each.incarnation: each for each in resolved}
+        return self._numbered.get(incarnation)
 
     def _died(self, dead: tuple[WorkerId, ...]) -> None:
         for worker in dead:

@@ -40,7 +40,7 @@ class Links:
         """Peers for which new messages may leave."""
         self._prompt: set[WorkerId] = set()
         """Those of them whose messages do not gather."""
-        self._timed: dict[WorkerId, None] = {}
+        self.timed: dict[WorkerId, None] = {}
         """Peers whose channel has a deadline."""
         self._gone = (0, 0)
         """The counts of `repeated` from forgotten channels."""
@@ -82,7 +82,7 @@ class Links:
             channel is None
             or self.dirty
             or self.owing
-            or to not in self._timed
+            or to not in self.timed
             or len(channel.flight) >= CROWD
         ):
             return None
@@ -116,19 +116,8 @@ class Links:
             self._tell_released(sender, channel)
         if channel.owed:
             self.owing[sender] = None
-        self._timed[sender] = None
+        self.timed[sender] = None
         return messages, channel.handed - len(messages)
-
-    def receive_now(self, sender: WorkerId, first: int, expects: int, now: float) -> bool:
-        """`receive` for a packet with one message, number *first*, that is not about room.
-
-        False, with nothing changed, if `receive` must find out what follows from it.
-        """
-        channel = self.channels.get(sender)
-        if channel is None or not channel.receive_now(first, expects, now):
-            return False
-        self._timed[sender] = None
-        return True
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:
         for message, number in channel.released():
@@ -179,23 +168,23 @@ class Links:
             packet = channel.packet(now)
             if packet is not None:
                 packets.append((worker, packet))
-                if worker not in self._timed:
-                    self._timed[worker] = None
+                if worker not in self.timed:
+                    self.timed[worker] = None
                     news = True
         return packets, news
 
     def due(self, now: float) -> Outgoing:
         """The retransmissions and the lone acknowledgements that are due at *now*."""
-        found = ((worker, self.channels[worker].tick(now)) for worker in self._timed)
+        found = ((worker, self.channels[worker].tick(now)) for worker in self.timed)
         return [(worker, packet) for worker, packet in found if packet is not None]
 
     def deadline(self) -> float | None:
         """The time when `due` has something next; None while nothing is awaited."""
         dues: list[float] = []
-        for worker in list(self._timed):
+        for worker in list(self.timed):
             deadline = self.channels[worker].deadline
             if deadline is None:
-                self._timed.pop(worker, None)
+                self.timed.pop(worker, None)
             else:
                 dues.append(deadline)
         return min(dues, default=None)
@@ -235,7 +224,7 @@ class Links:
             again, twice = self._gone
             self._gone = again + channel.retransmissions, twice + channel.duplicates
         self.owing.pop(worker, None)
-        self._timed.pop(worker, None)
+        self.timed.pop(worker, None)
         self.dirty.pop(worker, None)
         self._prompt.discard(worker)
 

@@ -21,13 +21,13 @@ MAX_INBOX_BYTES = 64 << 20
 
 
 class Connection(Protocol):
-    """An open connection to one peer."""
-
-    def is_open(self) -> bool:
-        """Whether it still is."""
+    """A connection to one peer."""
 
     def write_now(self, data: bytes) -> bool:
-        """Send a parcel, never waiting; false if other messages wait before it. In any thread."""
+        """Send a parcel; never waits. In any thread.
+
+        False if it is not open, or other messages wait before this one.
+        """
 
 
 class Port(Protocol):

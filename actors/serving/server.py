@@ -75,6 +75,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+NAMELESS = "a function"
+"""The name of a function that came without one."""
 MAX_WAITING = 100_000
 """The most calls and creations that wait for a thread of one endpoint; a further one is refused."""
 
@@ -141,11 +143,6 @@ class Server:
         """*call* came straight, and is about to run. Under the lock."""
         self.served += 1
         self._unstarted.add(call)
-
-    def forget(self, call: CallId) -> None:
-        """*call* was answered straight."""
-        self._unstarted.discard(call)
-        self._stopped.discard(call)
 
     def _stop(self, effect: Stop, _: Later) -> None:
         """Do not start a call that still waits for a thread or for its arguments.
@@ -291,16 +288,20 @@ class Server:
                 function, args, kwargs = invocation()
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
-                self._begin(request)
+                self.begin(request)
                 return Box(function(*args, **kwargs))
         except BaseException as error:
-            return Box(self._failure(error, request))
+            return self.failed(request, error)
+
+    def failed(self, request: Request, error: BaseException) -> Box:
+        """The function has raised *error*."""
+        return Box(self._failure(error, request))
 
     def _as_run(self, request: Started, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
-        return CurrentRun(request.call, tag if isinstance(tag, str) else "a function", chain, by)
+        return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
 
-    def _begin(self, request: Request) -> None:
+    def begin(self, request: Request) -> None:
         """The function starts now. Raises `CancelledError` if its caller was faster."""
         # Without the lock: if `_stop` comes in between, the call has begun, and it comes too late.
         self._unstarted.discard(request.call)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from functools import partial
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import plain
@@ -18,10 +18,14 @@ from ...protocol.messages import Call, Cargo, Fetch
 from ...serialization.payload import Payload
 from ...serialization.plain import SHORT, dumps_plain, size_class
 from ..core.core import Internal
+from ..core.current import CurrentRun, running_in
 from ..core.intake import NOTED
 from ..values.box import Box
+from ..values.packing import opened
+from ..values.wrapper import ByValue
 from ..wire.parcels import SMALL
-from .server import MAX_WAITING
+from .resolving import Resolving
+from .server import MAX_WAITING, NAMELESS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,20 +36,16 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.lines import Lines
     from ..values.objects import Objects
-    from ..values.packing import Packer
     from .server import Server
 
 
 class StraightServer(Internal):
     """Carries out the plain requests of one endpoint."""
 
-    def __init__(
-        self, core: Core, *, lines: Lines, objects: Objects, packer: Packer, server: Server
-    ) -> None:
+    def __init__(self, core: Core, *, lines: Lines, objects: Objects, server: Server) -> None:
         self._core = core
         self._lines = lines
         self._objects = objects
-        self._packer = packer
         self._server = server
         core.plain |= {Call: self._take_call, Fetch: self._take_fetch}
 
@@ -78,14 +78,23 @@ class StraightServer(Internal):
 
     def _run(self, request: Call, kind: object) -> None:
         """Run the function, and answer."""
-        started, server, call = time.perf_counter(), self._server, request.call
-        box = server.call(request, (), partial(self._packer.open, request.cargo))
+        started, core, server = time.perf_counter(), self._core, self._server
+        payload: Payload = request.cargo.payload  # type: ignore[assignment]
+        run = CurrentRun(request.call, kind if type(kind) is str else NAMELESS, (), get_ident())
+        try:
+            with running_in(core, (), run):
+                function, args, kwargs = opened(payload.data)
+                if type(function) is ByValue:
+                    box = Box(Resolving(function, args, kwargs, ()))
+                else:
+                    server.begin(request)
+                    box = Box(function(*args, **kwargs))
+        except BaseException as error:
+            box = server.failed(request, error)
         data = None if server.turns.begun else _pickled(box.content, SHORT)
-        if data is None or not self._answer(data, plain.reply, call):
+        if data is None or not self._answer(data, plain.reply, request.call):
             server.go_on(request, (), box)
-        else:
-            server.forget(call)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        core.brief.took(kind, time.perf_counter() - started)
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
@@ -114,8 +123,8 @@ class StraightServer(Internal):
             message = move(state, Cargo(payload=Payload(data)), *about)
             if message is None:
                 return False
-            packets = lines.send(line, message, "results", len(data))
-        lines.post(line, packets)
+            sent = lines.send(line, message, "results", len(data))
+        lines.post(line, sent)
         return True
 
 

@@ -177,11 +177,7 @@ class Packer(Internal):
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
             else:
-                try:
-                    payload = pickle.loads(payload.data)  # noqa: S301 - of an endpoint of the system
-                except CAUGHT as error:
-                    what = f"a message of {len(payload.data)} bytes"
-                    raise cannot_unpickle(what, error) from error
+                payload = opened(payload.data)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
@@ -248,6 +244,17 @@ class Packer(Internal):
 
 def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
+
+
+def opened(data: bytes) -> Any:
+    """The value in *data*, which has no references, buffers or addresses.
+
+    Raises `SerializationError`.
+    """
+    try:
+        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
+    except CAUGHT as error:
+        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
 
 
 class _Hooks:
