@@ -92,11 +92,19 @@ class Sent:
         self._shelf: Shelf[Hashable] = Shelf()
         self._places: dict[Hashable, int] = {}
 
+    def known(self, name: Hashable) -> int | None:
+        """The place of the thing called *name*; None if it is not there."""
+        return self._places.get(name)
+
+    def use(self, place: int) -> None:
+        """A message names the thing in *place*, and leaves now."""
+        self._shelf.find(place)
+
     def place(self, name: Hashable, size: int) -> tuple[int, bool]:
         """The place of the thing called *name*, and whether the message has to bring the thing."""
-        known = self._places.get(name)
+        known = self.known(name)
         if known is not None:
-            self._shelf.find(known)
+            self.use(known)
             return known, False
         place, gone = self._shelf.put(name, size)
         for old in gone:

@@ -58,6 +58,14 @@ def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | Non
         return None
 
 
+def dumps_arguments(args: tuple[Any, ...]) -> bytes | None:
+    """The arguments of a function that travels apart, pickled; None unless all are simple.
+
+    Simple ones are numbers and texts.
+    """
+    return pickle.dumps((None, args, {}), 5) if _all_atoms(map(type, args)) else None
+
+
 def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers of more than *short* bytes beside it.
 

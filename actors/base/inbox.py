@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ._thespian import ActorAddress
-    from .framing import Part
     from .envelopes import Received
+    from .framing import Part
 
 TURN: Final = 16  # messages from one source before the next has its turn
 

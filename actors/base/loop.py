@@ -129,9 +129,7 @@ class RunLoop:
         leader, me = self.lead_of.leader, get_ident()
         return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
 
-    def take_raw(
-        self, handler: Callable[[framing.Part | bytearray, ActorAddress], object]
-    ) -> None:
+    def take_raw(self, handler: Callable[[framing.Part | bytearray, ActorAddress], object]) -> None:
         """Give the data of each raw frame, with its sender, to *handler* from now on.
 
         Thespian does not see it. The data may be a view, which is good until *handler* returns.

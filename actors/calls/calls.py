@@ -87,7 +87,6 @@ class Calls(Internal):
         self._waits = waits
         self._make = partial(self.future.of, core, packer, waits)
         core.handlers |= {Settle: self._settle, Fail: self._fail}
-        core.plain[Reply] = self._replied
         self.waiting: dict[CallId, Future[Any] | Answer] = {}
         """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
@@ -334,7 +333,7 @@ class Calls(Internal):
             future.finish(cargo=Cargo(payload=Payload(answer.data)))
         return future
 
-    def _replied(self, sender: WorkerId, reply: Reply, _: Later) -> bool:
+    def replied(self, sender: WorkerId, reply: Reply, _: Later) -> bool:
         """Take a plain reply to a request that went straight; false if it is another one."""
         answer, payload = self.waiting.get(reply.call), reply.cargo.payload
         if type(answer) is not Answer or type(payload) is not Payload:

@@ -15,9 +15,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
 from ...protocol import plain
-from ...protocol.messages import Cargo
+from ...protocol.messages import Cargo, Reply
 from ...serialization.payload import Payload
-from ...serialization.plain import SHORT, dumps_call
+from ...serialization.plain import SHORT, dumps_arguments, dumps_call
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.lines import Lines
     from .calls import Calls
-    from .futures import Keeper
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
@@ -52,6 +51,7 @@ class Straight(Internal):
         self._calls = calls
         self._loop = loop
         self._unfetched = calls.unfetched
+        lines.takers[Reply] = calls.replied
 
     def call(
         self,
@@ -63,33 +63,46 @@ class Straight(Internal):
         """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`."""
         core, calls = self._core, self._calls
         info = core.peers.named.get(to) if type(to) is str else to
-        line = self._lines.to(info.id) if type(info) is WorkerInfo else None
-        if line is None or not self._may_lead():
+        if type(info) is not WorkerInfo or not self._may_lead():
             return NOT_PLAIN
-        data = dumps_call((function, args, {}))
+        there, line = info.id, self._lines.to(info.id)
+        if line is None:
+            return NOT_PLAIN
+        data, definition = dumps_call((function, args, {})), None
+        if data is None:
+            definition = calls.packer.definition_of(function)
+            data = None if definition is None else dumps_arguments(args)
         if data is None or len(data) >= SHORT:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        end, name = time.monotonic() + seconds, function.__name__
+        end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
         answer = Answer(
             self._loop.lead_of,
             partial(calls.future_until, ("the reply of {} to {}()", info, name), seconds, end),
         )
-        cargo = Cargo(payload=Payload(data, tag=name))
+        payload = Payload(data, tag=name)
         undisturbed.hold(self._loop.poller)
         try:
             with core.lock:
                 if not self._ready():
                     return NOT_PLAIN
-                message = plain.call(core.context.state, line.to, cargo)
+                at = None
+                if definition is not None:
+                    at = self._lines.shelves.known(there, "requests", definition)
+                    if at is None:  # this call takes it there
+                        return NOT_PLAIN
+                    payload = Payload(data, tag=name, functions=(at,))
+                message = plain.call(core.context.state, there, Cargo(payload=payload))
                 if message is None:
                     return NOT_PLAIN
+                if at is not None:
+                    self._lines.shelves.use(there, "requests", at)
                 call = message.call
                 calls.waiting[call] = answer
-                sent = self._lines.send(line, message, "requests", len(data))
-            self._lines.post(line, sent)
+                sent = self._lines.send(there, message, "requests", len(data))
+            self._lines.post(there, line, sent)
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
@@ -97,14 +110,14 @@ class Straight(Internal):
             return calls.general(call, answer).result()
         return opened(answer.data)
 
-    def fetch(
-        self, rref: RRefId, timeout: float | None, asker: weakref.ref[Keeper] | None
-    ) -> Any:
+    def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
         core, calls = self._core, self._calls
         user = core.context.users.get(rref)
-        line = self._lines.to(user.owner) if user is not None else None
-        if line is None or not self._may_lead():
+        if user is None or not self._may_lead():
+            return NOT_PLAIN
+        there, line = user.owner, self._lines.to(user.owner)
+        if line is None:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:
@@ -117,31 +130,28 @@ class Straight(Internal):
             ),
         )
         call: CallId | None = None
-        undisturbed.hold(self._loop.poller)
         try:
-            with core.lock:
-                if not self._ready():
-                    return NOT_PLAIN
-                message = plain.fetch(core.context.state, line.to, rref)
-                if message is None:
-                    return NOT_PLAIN
-                call = message.call
-                calls.waiting[call] = answer
-                sent = self._lines.send(line, message, None, 0)
-            self._lines.post(line, sent)
-            self._loop.lead(partial(_is_over, answer), seconds, held=True)
-        except BaseException:
-            if call is not None and answer.data is None:
-                calls.general(call, answer).cancel()
-            raise
-        finally:
-            undisturbed.release()
-        if answer.data is None:
-            future = calls.general(call, answer)
+            undisturbed.hold(self._loop.poller)
             try:
-                return future.result()
+                with core.lock:
+                    if not self._ready():
+                        return NOT_PLAIN
+                    message = plain.fetch(core.context.state, there, rref)
+                    if message is None:
+                        return NOT_PLAIN
+                    call = message.call
+                    calls.waiting[call] = answer
+                    sent = self._lines.send(there, message, None, 0)
+                self._lines.post(there, line, sent)
+                self._loop.lead(partial(_is_over, answer), seconds, held=True)
             finally:
-                if not future.over:  # a program that polls must not fill the owner's queue
+                undisturbed.release()
+            if answer.data is None:
+                return calls.general(call, answer).result()
+        finally:  # a program that polls must not fill the owner's queue
+            if call is not None and answer.data is None:
+                future = calls.general(call, answer)
+                if not future.over:
                     future.cancel()
                 del future
         return opened(answer.data)
@@ -159,4 +169,3 @@ class Straight(Internal):
             core.check_process()
         core.context.state.now = time.monotonic()
         return not (core.closed or core.discards.ended or core.tracer is not None)
-

@@ -151,7 +151,7 @@ class Unasked(Internal):
         """The program's calls that may still be answered in time."""
         with self._core.lock:
             futures = [
-                each.become() if type(each) is Answer else each
+                each.become() if isinstance(each, Answer) else each
                 for each in self._calls.waiting.values()
             ]
         waiting = [each for each in futures if not each.overlooked]

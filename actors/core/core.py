@@ -134,10 +134,6 @@ class Core(Internal):
         self.takers: dict[type, Callable[[Any], object]] = {}
         """The taker of each kind of incoming message; the parts add theirs. Called in the mailbox
         thread."""
-        self.plain: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
-        """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
-        returns false, with nothing changed, if `take_plain` is to take the message. Under the
-        lock."""
         self.outlet: Outlet
         self.front: Any
         """The `Front` of this endpoint, for the functions of the program that run in it."""

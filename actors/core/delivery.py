@@ -90,7 +90,7 @@ class Delivery(Internal):
         self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
-        self._shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
+        self.shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
         self.channels = self.links.channels
         self.room = threading.Condition(core.lock)
@@ -132,7 +132,7 @@ class Delivery(Internal):
             if type(payload) is Payload:
                 size = payload.size if payload.buffers else len(payload.data)
                 if payload.functions and flow is not None:
-                    message, more = self._shelves.place(to, flow, message)
+                    message, more = self.shelves.place(to, flow, message)
                     size += more
             elif payload is not None:
                 size = payload.size
@@ -258,7 +258,7 @@ class Delivery(Internal):
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead: nothing is sent again, and nobody waits for it."""
         self.links.forget(worker)
-        self._shelves.forget(worker)
+        self.shelves.forget(worker)
         self.room.notify_all()
 
     def drain(self, seconds: float) -> bool:
@@ -349,7 +349,7 @@ class Delivery(Internal):
 
         Raises `ProtocolError`.
         """
-        return self._shelves.unshelve(sender, _flow_of(message, payload_of(message)), message)
+        return self.shelves.unshelve(sender, _flow_of(message, payload_of(message)), message)
 
     def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
         """The flows in which *sender* must wait before it sends more, as too much waits here.

@@ -11,7 +11,7 @@ a connection is made.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -23,6 +23,8 @@ from ..wire.parcels import Parcel, unpack, unpack_plain
 from .core import Internal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from thespian.actors import ActorAddress
 
     from ...protocol.ids import WorkerId
@@ -35,16 +37,6 @@ if TYPE_CHECKING:
     from .port import Connection
 
 
-class Line:
-    """The straight way to one peer."""
-
-    __slots__ = ("connection", "to")
-
-    def __init__(self, to: WorkerId, connection: Connection) -> None:
-        self.to = to
-        self.connection = connection
-
-
 class Lines(Internal):
     """The straight ways of one endpoint, to all peers and from them."""
 
@@ -52,14 +44,18 @@ class Lines(Internal):
         self._core = core
         self._delivery = delivery
         self._links = delivery.links
+        self.shelves = delivery.shelves
+        self.takers: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
+        """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
+        returns false, with nothing changed, if the core is to take the message. Under the lock."""
         core.on_deaths.append(self._died)
-        self._lines: dict[WorkerId, Line] = {}
+        self._lines: dict[WorkerId, Connection] = {}
         self._numbered: dict[int, WorkerId] = {}
         """The peers by their incarnations."""
 
     # ---- out
 
-    def to(self, worker: WorkerId) -> Line | None:
+    def to(self, worker: WorkerId) -> Connection | None:
         """The straight way to *worker*; None if messages have to go the general one now."""
         core, line = self._core, self._lines.get(worker)
         if core.tracer is not None or core.closed or self._delivery.faulty is not None:
@@ -69,20 +65,19 @@ class Lines(Internal):
         connect, address = core.port.connection_to, core.peers.addresses.get(worker)
         if connect is None or address is None or core.address is None:
             return None
-        connection = connect(address)
-        if connection is None:
-            return None
-        line = self._lines[worker] = Line(worker, connection)
+        line = connect(address)
+        if line is not None:
+            self._lines[worker] = line
         return line
 
     def send(
-        self, line: Line, message: Call | Fetch | Reply, flow: Flow | None, size: int
+        self, to: WorkerId, message: Call | Fetch | Reply, flow: Flow | None, size: int
     ) -> Packet | Outgoing:
         """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
         Under the lock.
         """
-        delivery, links, to = self._delivery, self._links, line.to
+        delivery, links = self._delivery, self._links
         tally, state, kind = delivery.tally, self._core.context.state, type(message)
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
@@ -94,14 +89,14 @@ class Lines(Internal):
         self._core.mints.mark((state.forks, state.calls), state.now)
         return packet
 
-    def post(self, line: Line, sent: Packet | Outgoing) -> None:
+    def post(self, to: WorkerId, line: Connection, sent: Packet | Outgoing) -> None:
         """Send what `send` has returned, without the lock."""
         if type(sent) is Packet:
-            data = rows.encode(self._core.me, line.to, sent)
-            if data is not None and line.connection.write_now(data):
+            data = rows.encode(self._core.me, to, sent)
+            if data is not None and line.write_now(data):
                 return  # nearly always
-            self._lines.pop(line.to, None)  # its connection may be closed
-            sent = [(line.to, sent)]
+            self._lines.pop(to, None)  # it may be closed
+            sent = [(to, sent)]
         if sent:
             self._delivery.post(sent)  # type: ignore[arg-type]  # mypy does not narrow by `type`
 
@@ -126,20 +121,32 @@ class Lines(Internal):
                 return
             who, to, first, expects = peer, core.me, row.first, row.expects
             message = rows.message_of(row, who, to)
+            placed = type(row) is rows.CallRow and row.place is not None
         else:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:
                 self._delivery.take_parcel(unpack(data), address)
                 return
             who, to, first, expects, message = plain
-        if not self._take(who, to, first, expects, message):
+            placed = False
+        if not self._take(who, to, first, expects, message, placed=placed):
             packet = Packet(first, (message,), expects)
             self._delivery.take_parcel(Parcel(who, to, packet, (), False), address)
 
     def _take(
-        self, who: WorkerId, to: WorkerId, first: int, expects: int, message: Message
+        self,
+        who: WorkerId,
+        to: WorkerId,
+        first: int,
+        expects: int,
+        message: Message,
+        *,
+        placed: bool,
     ) -> bool:
-        """Whether *message*, number *first* from *who*, is the next one, and has taken effect."""
+        """Whether *message*, number *first* from *who*, is the next one, and has taken effect.
+
+        *placed*: it names a function by its place on the shelf.
+        """
         core, delivery, links = self._core, self._delivery, self._links
         later: Later = []
         packets: Outgoing = []
@@ -162,7 +169,9 @@ class Lines(Internal):
                 tally = delivery.tally
                 tally.packets_received += 1
                 tally.messages_received += 1
-                taker = core.plain.get(type(message))
+                if placed:
+                    message = delivery.unshelve(who, message)
+                taker = self.takers.get(type(message))
                 if taker is None or not taker(who, message, later):
                     core.take_plain(who, message, later)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out

@@ -51,6 +51,16 @@ class Shelves:
             size += len(each.data) if new else 0
         return _with(message, tuple(rows)), size
 
+    def known(self, to: WorkerId, flow: Flow, definition: Definition) -> Placed | None:
+        """The place of *definition*; None if *to* does not have it."""
+        sent = self._sent.get((to, flow))
+        place = sent.known(definition.name) if sent is not None else None
+        return _AT[place] if place is not None else None
+
+    def use(self, to: WorkerId, flow: Flow, at: Placed) -> None:
+        """A message that names the definition in the place *at* leaves now."""
+        self._sent[to, flow].use(at.place)
+
     def unshelve(self, sender: WorkerId, flow: Flow, message: Any) -> Message:
         """*message*, which has been handed over, with its definitions. Raises `ProtocolError`."""
         kept = self._kept.get((sender, flow))

@@ -176,7 +176,7 @@ class RRef(Reference, Generic[T]):
             return known
         if self._front.straight is not None:
             seconds, asker = self._seconds(timeout), weakref.ref(self)
-            value: Any = self._front.straight.fetch(self._id, seconds, asker)
+            value: T = self._front.straight.fetch(self._id, seconds, asker)
             if value is not NOT_PLAIN:
                 return value
         future = self._fetch(timeout, chain_in(self._front.core), direct=True, waits=True)

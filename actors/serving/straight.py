@@ -36,18 +36,22 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.lines import Lines
     from ..values.objects import Objects
+    from ..values.packing import Packer
     from .server import Server
 
 
 class StraightServer(Internal):
     """Carries out the plain requests of one endpoint."""
 
-    def __init__(self, core: Core, *, lines: Lines, objects: Objects, server: Server) -> None:
+    def __init__(
+        self, core: Core, *, lines: Lines, objects: Objects, packer: Packer, server: Server
+    ) -> None:
         self._core = core
         self._lines = lines
         self._objects = objects
+        self._packer = packer
         self._server = server
-        core.plain |= {Call: self._take_call, Fetch: self._take_fetch}
+        lines.takers |= {Call: self._take_call, Fetch: self._take_fetch}
 
     # ---- under the endpoint's lock
 
@@ -84,6 +88,8 @@ class StraightServer(Internal):
         try:
             with running_in(core, (), run):
                 function, args, kwargs = opened(payload.data)
+                if payload.functions:
+                    function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
                 if type(function) is ByValue:
                     box = Box(Resolving(function, args, kwargs, ()))
                 else:
@@ -123,8 +129,8 @@ class StraightServer(Internal):
             message = move(state, Cargo(payload=Payload(data)), *about)
             if message is None:
                 return False
-            sent = lines.send(line, message, "results", len(data))
-        lines.post(line, sent)
+            sent = lines.send(caller, message, "results", len(data))
+        lines.post(caller, line, sent)
         return True
 
 

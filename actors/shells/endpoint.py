@@ -84,7 +84,13 @@ class Endpoint(Internal):
             calls=self.calls,
         )
         if kinds.spans is None:  # else each request has a span
-            StraightServer(core, lines=self.lines, objects=self.objects, server=self.server)
+            StraightServer(
+                core,
+                lines=self.lines,
+                objects=self.objects,
+                packer=self.packer,
+                server=self.server,
+            )
         self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
         self.collector = Collector(core, self.objects)
         self.counting = Counting(

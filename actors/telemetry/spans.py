@@ -356,7 +356,7 @@ class ServerWithSpans(Server):
             _failed(span, "cancelled", "the endpoint ended")
             span.end()
 
-    def _call(self, request: Started, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
+    def call(self, request: Started, chain: Chain, invocation: Callable[[], Invocation]) -> Box:
         there = self._running.get(request.call)  # set if its arguments had to be fetched
         if there is None:
             payload = request.cargo.payload
@@ -365,7 +365,7 @@ class ServerWithSpans(Server):
             there = Spans(self._core).start(method, name, SpanKind.SERVER, payload)
             self._running[request.call] = there
         with _inside(there):
-            return super()._call(request, chain, invocation)
+            return super().call(request, chain, invocation)
 
     def _open(self, request: Started) -> Invocation:
         what = super()._open(request)

@@ -139,12 +139,16 @@ class Packer(Internal):
         A function apart costs as little as one that is pickled by its name.
         """
         function, args, kwargs = call
-        if type(function) not in DEFINABLE or function in plain.BY_NAME:
-            return call, ()
-        definition = self._library.define(function)
+        definition = self.definition_of(function)
         if definition is not None:
             return (None, args, kwargs), (definition,)
         return call, ()
+
+    def definition_of(self, function: Any) -> Definition | None:
+        """The definition of a called function; None if it goes with its arguments."""
+        if type(function) not in DEFINABLE or function in plain.BY_NAME:
+            return None
+        return self._library.define(function)
 
     def _share(self, pickled: Pickled, tag: object, frozen: bool, fork: Share) -> Cargo:
         hooks = _Hooks(self._core, fork)
@@ -192,11 +196,15 @@ class Packer(Internal):
         what, args, kwargs = self.open(cargo)
         if what is None:
             payload: Any = cargo.payload
-            try:
-                what = self._spaces.make(payload.functions[0])
-            except CAUGHT as error:
-                raise cannot_unpickle("the called function", error) from error
+            what = self.made(payload.functions[0])
         return what, args, kwargs
+
+    def made(self, definition: Definition) -> Any:
+        """The called function of *definition*. Raises `SerializationError`."""
+        try:
+            return self._spaces.make(definition)
+        except CAUGHT as error:
+            raise cannot_unpickle("the called function", error) from error
 
     def tidy(self, now: float) -> None:
         """Now and then: let go of what the program's functions do not use any more.

@@ -1,8 +1,8 @@
 """Plain messages on our own base: one flat row of MessagePack each.
 
 A parcel (`parcels`) has the names of its two ends, the numbers of a packet, and messages with ids
-in them. The row of a plain message (`protocol.plain`) has numbers only, as an endpoint's incarnation
-tells it from all others. C code makes and checks a row in a fifth of the time.
+in them. The row of a plain message (`protocol.plain`) has only numbers, as the incarnation of an
+endpoint tells it from all others. C code makes and checks a row in a fifth of the time.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId
 from ...protocol.messages import Call, Cargo, Fetch, Reply
+from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ class CallRow(Row, frozen=True, tag=1):
 
     data: bytes
     name: str
+    place: Number | None = None
+    """The place of the function on its shelf, if it has one (`protocol.shelves`)."""
 
 
 class ReplyRow(Row, frozen=True, tag=2):
@@ -69,14 +72,13 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         if creator not in (sender, to):
             return None
         number, mine, direct = message.rref.number, creator == sender, message.direct
-        row: Row = FetchRow(
-            here, there, first, expects, message.call.number, number, mine, direct
-        )
+        row: Row = FetchRow(here, there, first, expects, message.call.number, number, mine, direct)
         return _encode(row)
     payload: Payload = message.cargo.payload  # type: ignore[union-attr, assignment]
     if type(message) is Call:
         name: str = payload.tag  # type: ignore[assignment]
-        row = CallRow(here, there, first, expects, message.call.number, payload.data, name)
+        place = payload.functions[0].place if payload.functions else None  # type: ignore[union-attr]
+        row = CallRow(here, there, first, expects, message.call.number, payload.data, name, place)
     else:
         row = ReplyRow(here, there, first, expects, message.call.number, payload.data)  # type: ignore[union-attr]
     return _encode(row)
@@ -88,6 +90,8 @@ def message_of(row: Row, sender: WorkerId, me: WorkerId) -> Call | Reply | Fetch
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
     call = CallId(sender, row.call)
     if type(row) is CallRow:
-        return Call(call=call, cargo=Cargo(payload=Payload(row.data, tag=row.name)))
+        functions = () if row.place is None else (Placed(row.place),)
+        payload = Payload(row.data, tag=row.name, functions=functions)
+        return Call(call=call, cargo=Cargo(payload=payload))
     rref = RRefId(sender if row.mine else me, row.number)  # type: ignore[attr-defined]
     return Fetch(call=call, rref=rref, direct=row.direct)  # type: ignore[attr-defined]

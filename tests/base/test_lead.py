@@ -263,7 +263,7 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
     sleep = Poller.wait
 
     def collecting(poller: Poller, timeout: float | None) -> list[int]:
-        if poller is here.loop._poller and left:
+        if poller is here.loop.poller and left:
             here.loop.deliver_local(Received(here.transport.myAddress, left.pop()))
         return sleep(poller, timeout)
 

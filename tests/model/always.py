@@ -38,6 +38,7 @@ from farref.protocol.messages import Report as MessageReport
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
 
+from . import plain
 from .endpoint import ScriptedEndpoint
 from .facts import Facts
 from .reach import reached, references_in, requested
@@ -336,6 +337,7 @@ ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     "a cancel follows its call": a_cancel_follows_its_call,
     "what came cancelled is not run": what_came_cancelled_is_not_run,
     "nothing is sent to the known dead": the_dead_are_left_alone,
+    "a plain move is as the general one": plain.differs,
 }
 
 # ---- the world

@@ -145,7 +145,7 @@ def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any
 def of(links: Links) -> object:
     """All that *links* knows, to compare."""
     channels = {peer: freeze(channel) for peer, channel in links.channels.items()}
-    return channels, links.dirty, links.owing, links._timed, links._prompt
+    return channels, links.dirty, links.owing, links.timed, links._prompt
 
 
 def test_most_messages_leave_at_once() -> None:

@@ -1,0 +1,136 @@
+"""The plain moves beside the general machine: the same change in every state, or none.
+
+A plain move (`farref.protocol.plain`) takes the place of a method of `Context`. Both are made here
+on copies of each state that an endpoint reaches, whether or not the program makes the move there:
+the requests to every peer and on every reference, the answer to each request that runs, and each
+message that arrives. The tables must be equal afterwards, and so must the effects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from farref.protocol import plain
+from farref.protocol.context import Context
+from farref.protocol.effects import Effect, Run, Send, Settle
+from farref.protocol.errors import FarrefError
+from farref.protocol.messages import Call, Cargo, Fetch, Reply
+from farref.protocol.state import Tables
+
+from .endpoint import ScriptedEndpoint
+from .state import clone, freeze
+from .steps import Arrival
+from .task import Stage
+from .world import Taken
+
+CARGO = Cargo(payload="plain")
+Plainly = Callable[[Tables], list[Effect] | None]
+"""A plain move: the effects that its caller carries out; None: the general one is to be made."""
+Generally = Callable[[Context], list[Effect]]
+Pair = tuple[str, Plainly, Generally]
+"""The name of a move, and both ways to make it."""
+
+
+def differs(taken: Taken) -> str | None:
+    """The first difference between the two ways, before the step or after it."""
+    for endpoint, pairs in (
+        (taken.before, _arrivals(taken)),
+        (taken.after, _requests(taken)),
+        (taken.after, _answers(taken.after)),
+    ):
+        for what, plainly, generally in pairs:
+            flaw = _compared(endpoint.context, plainly, generally)
+            if flaw is not None:
+                return f"{what}: {flaw}"
+    return None
+
+
+def _compared(context: Context, plainly: Plainly, generally: Generally) -> str | None:
+    one = clone(context)
+    effects = plainly(one.state)
+    if effects is None:
+        return None if freeze(one) == freeze(context) else "it makes half a move"
+    two = clone(context)
+    try:
+        other = generally(two)
+    except FarrefError as error:
+        return f"the general way raises {error}"
+    if effects != other:
+        return f"{effects} instead of {other}"
+    return None if freeze(one) == freeze(two) else "the tables differ"
+
+
+def _arrivals(taken: Taken) -> Iterator[Pair]:
+    step = taken.step
+    if not isinstance(step, Arrival) or not isinstance(step.message, Call | Fetch | Reply):
+        return
+    sender, message = step.sender, step.message
+    if not isinstance(message, Fetch) and message.cargo.descriptors:
+        return
+
+    def plainly(state: Tables) -> list[Effect] | None:
+        match message:
+            case Call():
+                runs = not message.chain and plain.called(state, sender, message.call)
+                return [Run(sender, message)] if runs else None
+            case Fetch():
+                return [Run(sender, message)] if plain.fetched(state, sender, message) else None
+        return [Settle(sender, message)] if plain.replied(state, sender, message) else None
+
+    yield f"{message}", plainly, lambda context: context.take(sender, message)
+
+
+def _requests(taken: Taken) -> Iterator[Pair]:
+    context = taken.after.context
+    peers = {user.owner for user in context.users.values()}
+    if isinstance(taken.step, Arrival):
+        peers.add(taken.step.sender)
+    for peer in sorted(peers):
+
+        def called(state: Tables, to: Any = peer) -> list[Effect] | None:
+            made = plain.call(state, to, CARGO)
+            return None if made is None else [Send(to, made)]
+
+        def call(it: Context, to: Any = peer) -> list[Effect]:
+            return it.call(to, CARGO)[1]
+
+        yield f"a call to {peer}", called, call
+    for rref, user in context.users.items():
+        about = user.owner, rref
+
+        def fetched(state: Tables, about: Any = about) -> list[Effect] | None:
+            made = plain.fetch(state, *about)
+            return None if made is None else [Send(about[0], made)]
+
+        def fetch(it: Context, about: Any = about) -> list[Effect]:
+            return it.fetch(about[1], direct=True)[1]
+
+        yield f"a fetch of {rref}", fetched, fetch
+
+
+def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
+    for task in endpoint.tasks:
+        request = task.message
+        if task.refused or task.stage not in {Stage.ARRIVED, Stage.BEGUN}:
+            continue
+        if isinstance(request, Call):
+
+            def replied(state: Tables, call: Any = request.call) -> list[Effect] | None:
+                made = plain.reply(state, CARGO, call)
+                return None if made is None else [Send(call.caller, made)]
+
+            def reply(it: Context, call: Any = request.call) -> list[Effect]:
+                return it.reply(call, CARGO)
+
+            yield f"the reply to {request.call}", replied, reply
+        elif isinstance(request, Fetch) and request.rref in endpoint.context.owners:
+
+            def answered(state: Tables, of: Fetch = request) -> list[Effect] | None:
+                made = plain.answer(state, CARGO, of.call, of.rref)
+                return None if made is None else [Send(of.call.caller, made)]
+
+            def answer(it: Context, of: Fetch = request) -> list[Effect]:
+                return [*it.reply(of.call, CARGO), *it.done(of.rref, of.call)]
+
+            yield f"the answer to {request.call}", answered, answer
