@@ -308,7 +308,7 @@ class Channel:
         The message is to be handed over now. False, with nothing changed, if that is not so, or
         another message, or a receipt, may have to leave at once.
         """
-        handed, flight = self.handed, self.flight
+        handed, flight, due = self.handed, self.flight, self.acknowledge_at
         oldest = self._next - len(flight)
         if (
             first != handed
@@ -317,6 +317,7 @@ class Channel:
             or self.unsent
             or self.owed
             or handed + 1 - self._told >= WINDOW // 4
+            or (due is not None and now >= due)
         ):
             return False
         if expects > oldest:
@@ -325,7 +326,7 @@ class Channel:
             self._pause = FIRST_RETRY
             self._retry_at = now + FIRST_RETRY if flight else None
         self.handed = handed + 1
-        if self.acknowledge_at is None:
+        if due is None:
             self.acknowledge_at = now + ACK_DELAY
         return True
 

@@ -21,7 +21,7 @@ from unittest.mock import patch
 from farref.protocol import delivery, room
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
+from farref.protocol.messages import ABOUT_ROOM, Call, Cargo, Flow, Message, Tell
 
 from .explorer import Mistake
 from .state import clone, freeze
@@ -253,6 +253,9 @@ class WireModel:
             return self._fail(
                 state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")
             )
+        flaw = self._taken_at_once(before, side, packet, handed)
+        if flaw is not None:
+            return self._fail(state, place, side, flaw)
         for each in handed:
             if isinstance(each, Tell):
                 side.handed.append(cast("int", each.cargo.payload))
@@ -277,6 +280,24 @@ class WireModel:
         if flaw is not None:
             return self._fail(state, place, side, flaw)
         return self._after(state, place, side, None)
+
+    def _taken_at_once(
+        self, before: Side, after: Side, packet: Packet, handed: list[Message]
+    ) -> Mistake | None:
+        """Check that `receive_now` does as `receive` has done, or nothing."""
+        if len(packet.messages) != 1 or type(packet.messages[0]) in ABOUT_ROOM:
+            return None
+        rule, now = "a message that is taken at once is taken as any other", before.clone()
+        taken = now.channel.receive_now(packet.first, packet.expects, 0)
+        self._see({"nothing is taken at once": taken})
+        if taken and handed != list(packet.messages):
+            return Mistake(rule, f"{handed} was to be handed over")
+        if freeze(now.channel) != freeze((after if taken else before).channel):
+            return Mistake(rule, "the channels differ afterwards")
+        due = now.channel.acknowledge_at
+        if taken and (now.channel.unsent or now.channel.owed or (due is not None and due <= 0)):
+            return Mistake(rule, "something has to leave now")
+        return None
 
     def _wait(self, state: WireState) -> Iterator[tuple[Move, WireState]]:
         """Time passes, up to the next deadline."""
@@ -434,6 +455,7 @@ NEVER_WIRE = frozenset(
         "room is never owed",
         "control passes nothing",
         "nothing leaves at once",
+        "nothing is taken at once",
     }
 )
 """Claims about the link that its exploration must prove false (see `never`)."""
@@ -448,6 +470,9 @@ LINKS = (
     Link("loss and repetition", (3, 0), lost=1, repeated=1, early=1, window=8),
     Link("a full window", (5, 0), lost=1, repeated=1, reaches=("the window is never full",)),
     Link("both ways", (2, 1), lost=1, repeated=1, early=1, window=8),
+    Link("both ways, no loss", (2, 1), window=8, reaches=("nothing is taken at once",)),
+    Link("both ways, more, no loss", (3, 1), window=16),
+    Link("both ways, one loss", (2, 1), lost=1, window=8),
     Link("many losses", (2, 1), lost=4, reaches=("no packet brings old and new",)),
     Link("many early retries", (2, 0), repeated=2, early=4, window=8),
     Link(

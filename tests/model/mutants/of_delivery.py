@@ -73,6 +73,12 @@ DELIVERY = {
         ),
     ),
     "a perfect link": (
+        _channel(
+            "never hurries to acknowledge at once",
+            "receive_now",
+            "        or handed + 1 - self._told >= WINDOW // 4\n",
+            "",
+        ),
         _channel("does not keep what it sends", "packet", "self.flight.extend(batch)"),
         _channel("does not keep what leaves at once", "send_now", "flight.append(message)"),
         _channel(
@@ -192,12 +198,96 @@ DELIVERY = {
         ),
     ),
     "room for several": (
+        _channel(
+            "takes at once, and room has to be given",
+            "receive_now",
+            "        or self.owed\n",
+            "",
+        ),
         _channel("takes no room at once", "send_now", "room.messages, room.bytes = messages, full"),
         _channel(
             "asks for no room at once",
             "send_now",
             "if 2 * messages >= WINDOW or 2 * full >= rooms.ROOM_BYTES:",
             "if False:",
+        ),
+    ),
+    "both ways, no loss": (
+        _channel(
+            "hands over what is ahead at once",
+            "receive_now",
+            "first != handed\n        or expects",
+            "expects",
+        ),
+        _channel(
+            "takes at once what something waits before",
+            "receive_now",
+            "        or self._ahead\n",
+            "",
+        ),
+        _channel(
+            "ignores acknowledgements at once",
+            "receive_now",
+            "if expects > oldest:",
+            "if False:",
+        ),
+        _channel(
+            "forgets everything at once",
+            "receive_now",
+            "range(expects - oldest)",
+            "range(len(flight))",
+        ),
+        _channel(
+            "forgets nothing at once",
+            "receive_now",
+            "flight.popleft()",
+            "pass",
+        ),
+        _channel(
+            "rests too soon at once",
+            "receive_now",
+            "now + FIRST_RETRY if flight else None",
+            "None",
+        ),
+        _channel(
+            "never rests at once",
+            "receive_now",
+            " if flight else None",
+            "",
+        ),
+        _channel(
+            "counts nothing at once",
+            "receive_now",
+            "self.handed = handed + 1",
+            "pass",
+        ),
+        _channel(
+            "acknowledges nothing at once",
+            "receive_now",
+            "self.acknowledge_at = now + ACK_DELAY",
+            "pass",
+        ),
+        _channel(
+            "takes at once, and more has to leave",
+            "receive_now",
+            "        or self.unsent\n",
+            "",
+        ),
+    ),
+    "both ways, more, no loss": (
+        _channel(
+            "puts off an acknowledgement that is due",
+            "receive_now",
+            "        or (due is not None and now >= due)\n",
+            "",
+        ),
+    ),
+    "both ways, one loss": (
+        _channel(
+            "stays slow after what it takes at once",
+            "receive_now",
+            "self._pause = FIRST_RETRY",
+            "pass",
         ),
     ),
 }
