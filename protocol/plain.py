@@ -50,9 +50,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
         or user.owner != to
         or state.dead.firsts
         or state.fetching
-        or state.held
         or rref in state.names
-        or rref in state.owners
     ):
         return None
     state.calls = number = state.calls + 1
@@ -73,7 +71,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
 
 def called(state: Tables, sender: WorkerId, call: CallId) -> bool:
     """Whether *call*, which brings no reference, is only to be run."""
-    return not (call.caller != sender or state.held or state.fetching or state.dead.firsts)
+    return call.caller == sender and not state.dead.firsts
 
 
 def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
@@ -98,13 +96,7 @@ def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
 
 def reply(state: Tables, cargo: Cargo, call: CallId) -> Reply | None:
     """Answer *call* by *cargo*, which has no reference: the message to send."""
-    if (
-        call in state.serving
-        or state.held
-        or state.fetching
-        or state.dead.firsts
-        or call.caller == state.me
-    ):
+    if call in state.serving or state.dead.firsts or call.caller == state.me:
         return None
     return Reply(call=call, cargo=cargo)
 

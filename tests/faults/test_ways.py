@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 import random
 import time
+from collections import Counter
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import System
 from farref.actors.api.viewing import Watching
+from farref.actors.calls.straight import NOT_PLAIN, Straight
 from farref.testing import Faults, set_faults
 
 from ..stopping import stopped
@@ -29,6 +31,20 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 MESSAGES = 200
+
+
+_noted: list[int] = []
+"""At B: the numbers of the plain calls."""
+
+
+def note(number: int) -> int:
+    """A plain call: it goes straight if nothing is in its way."""
+    _noted.append(number)
+    return number
+
+
+def noted() -> list[int]:
+    return _noted
 
 
 class Log:
@@ -44,13 +60,24 @@ class Log:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_message_is_lost_or_overtaken(seed: int) -> None:
+def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: Counter[bool] = Counter()
+    call = Straight.call
+
+    def counted(*args: Any) -> Any:
+        value = call(*args)
+        ways[value is not NOT_PLAIN] += 1
+        return value
+
+    monkeypatch.setattr(Straight, "call", counted)
     draw = random.Random(seed)
     with faulty("farrefBase", names="BC") as system, ExitStack() as viewers:
         log: RRef[Log] = farref.remote("B", Log)
         pid = farref.rpc_sync("B", os.getpid)
         sent: list[Future[int]] = []
+        plain = 0
         seen = set()
+        text: RRef[str] = farref.remote("B", str, ("a text",))
         while len(sent) < MESSAGES:
             change = draw.choice(["", "", "", "faults", "none", "a viewer", "none left", "a stop"])
             seen.add(change)
@@ -70,10 +97,16 @@ def test_no_message_is_lost_or_overtaken(seed: int) -> None:
                         ]
             pause = 0.003 if draw.random() < 0.05 else 0.0
             by = "C" if draw.random() < 0.1 else None
+            for _ in range(draw.randrange(3)):
+                assert farref.rpc_sync("B", note, (plain,)) == plain
+                plain += 1
+                assert draw.random() < 0.5 or text.to_here() == "a text"
             sent.append(log.rpc_async().note(len(sent), pause, by))
             if draw.random() < 0.5:
                 assert sent[-1].result() == len(sent) - 1
         assert [future.result() for future in sent] == list(range(len(sent)))
         assert log.to_here().numbers == list(range(len(sent)))
+        assert farref.rpc_sync("B", noted) == list(range(plain))
         assert len(seen) == 6
-        del log, sent
+        assert min(ways[True], ways[False]) > 10, "plain calls went both ways"
+        del log, sent, text

@@ -125,12 +125,12 @@ def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any
             if channel is not None:
                 first = channel.handed
                 expects = max(channel._next - len(channel.flight), channel._next - more[0])
-                packet = Packet(first, (message(number),), expects)
+                heard = Packet(first, (message(number),), expects)
                 if channel.receive_now(first, expects, at):  # as `Lines` does
                     now.timed[peer] = None
                 else:
-                    now.receive(peer, packet, at)
-                later.receive(peer, packet, at)
+                    now.receive(peer, heard, at)
+                later.receive(peer, heard, at)
                 assert of(now) == of(later)
             continue
         if what == "sends before":  # in the same step, so the next message is not alone

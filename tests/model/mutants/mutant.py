@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from types import ModuleType
 from typing import Any
 
 from farref.protocol.aliases import Aliases
@@ -34,13 +35,14 @@ class Mutant:
     """*name* describes the fault: in ``machine.method``, *old* became *new*."""
 
     name: str
-    machine: type
+    machine: type | ModuleType
+    """A class, or a module of functions."""
     method: str
     old: str
     new: str = "pass"
 
     def __str__(self) -> str:
-        return f"{self.machine.__name__}.{self.method}: {self.name}"
+        return f"{self.machine.__name__.rpartition('.')[2]}.{self.method}: {self.name}"
 
 
 def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
@@ -63,12 +65,13 @@ def mutated(mutant: Mutant) -> Iterator[None]:
             "the rule was rewritten, so rewrite its mutant"
         )
     flags = __future__.annotations.compiler_flag
+    module = mutant.machine.__dict__.get("__module__", mutant.machine.__name__)
     changed = textwrap.indent(source.replace(mutant.old, mutant.new), "    ")
     # `super()` looks for the class in a variable of the enclosing scope.
     nested = f"def within(__class__):\n{changed}\n    return {mutant.method}"
     code = compile(nested, f"<{mutant}>", "exec", flags)
     names: dict[str, Any] = {}
-    exec(code, vars(sys.modules[mutant.machine.__module__]), names)
+    exec(code, vars(sys.modules[module]), names)
     setattr(mutant.machine, mutant.method, names["within"](mutant.machine))
     try:
         yield
