@@ -84,7 +84,7 @@ class Delivery(Internal):
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
-        self.faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
+        self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
         """The port of a test with faults; packets leave by it instead."""
         self.links = Links()
         self.links.on_release = core.left
@@ -194,12 +194,12 @@ class Delivery(Internal):
                             introduced = self._introduce(piece)
                             break
                     parcel = None
-                    if send_raw is not None and self.faulty is None:
+                    if send_raw is not None and self._faulty is None:
                         parcel = parcels.pack(core.me, worker, piece, introduced)
                     if parcel is None or send_raw is None:
                         me = WorkerInfo(core.me, core.address)
                         envelope = Envelope(me, worker, *encode(piece), introduced)
-                        (self.faulty or self._port).post(address, envelope)
+                        (self._faulty or self._port).post(address, envelope)
                     elif not send_raw(address, parcel):
                         self._port.post(address, Raw(parcel))
             except Exception as error:  # it counts as lost, and is sent again
@@ -373,6 +373,11 @@ class Delivery(Internal):
         if self.links.owing and self._core.pid == forks.pid:
             self._core.wake()
 
+    @property
+    def has_faults(self) -> bool:
+        """Whether a test makes faults now."""
+        return self._faulty is not None and self._faulty.active
+
     # ---- faults on purpose; see `farref.testing`
 
     def meddle_with(self, to: WorkerInfo, **what: Any) -> Counts:
@@ -390,18 +395,18 @@ class Delivery(Internal):
 
     def meddle(self, order: Meddle) -> Counts:
         """Change the faults of this endpoint for a test."""
-        if self.faulty is None:
-            self.faulty = FaultyPort(self._port, self._core.me, Faults())
+        if self._faulty is None:
+            self._faulty = FaultyPort(self._port, self._core.me, Faults())
         if order.faults is not None:
-            self.faulty.adopt(order.faults)
-        self.faulty.cut(*order.cut)
-        self.faulty.heal(*order.heal)
-        return self.faulty.counts()
+            self._faulty.adopt(order.faults)
+        self._faulty.cut(*order.cut)
+        self._faulty.heal(*order.heal)
+        return self._faulty.counts()
 
     def close(self) -> None:
         """Forget the packets that a fault has held up."""
-        if self.faulty is not None:
-            self.faulty.close()
+        if self._faulty is not None:
+            self._faulty.close()
 
 
 def _flow_of(message: Message, payload: object) -> Flow:

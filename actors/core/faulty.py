@@ -48,6 +48,8 @@ class FaultyPort:
         """Packets that wait until the next one to the same endpoint overtakes them."""
         self._counts = Counts()
         self._clock = _Clock(self._leave)
+        self.active = False
+        """Whether anything can happen to a packet now."""
         self.adopt(faults)
 
     def adopt(self, faults: Faults) -> None:
@@ -55,6 +57,7 @@ class FaultyPort:
         with self._lock:
             self._seed = faults.seed
             self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
+            self.active = bool(self._rules or self._cut)
             self._dice: dict[str, random.Random] = {}
             self._seen: Counter[tuple[int, str, str]] = Counter()
 
@@ -62,11 +65,13 @@ class FaultyPort:
         """Lose all packets to the endpoints of these names."""
         with self._lock:
             self._cut.update(names)
+            self.active = bool(self._rules or self._cut)
 
     def heal(self, *names: str) -> None:
         """Undo `cut` for these names."""
         with self._lock:
             self._cut.difference_update(names)
+            self.active = bool(self._rules or self._cut)
 
     def counts(self) -> Counts:
         """The counts of the packets so far."""

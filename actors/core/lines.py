@@ -58,7 +58,7 @@ class Lines(Internal):
     def to(self, worker: WorkerId) -> Connection | None:
         """The straight way to *worker*; None if messages have to go the general one now."""
         core, line = self._core, self._lines.get(worker)
-        if core.tracer is not None or core.closed or self._delivery.faulty is not None:
+        if core.tracer is not None or core.closed or self._delivery.has_faults:
             return None
         if line is not None:
             return line

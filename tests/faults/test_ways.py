@@ -97,7 +97,7 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
                         ]
             pause = 0.003 if draw.random() < 0.05 else 0.0
             by = "C" if draw.random() < 0.1 else None
-            for _ in range(draw.randrange(3)):
+            for _ in range(draw.randrange(8)):
                 assert farref.rpc_sync("B", note, (plain,)) == plain
                 plain += 1
                 assert draw.random() < 0.5 or text.to_here() == "a text"
@@ -108,5 +108,5 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
         assert log.to_here().numbers == list(range(len(sent)))
         assert farref.rpc_sync("B", noted) == list(range(plain))
         assert len(seen) == 6
-        assert min(ways[True], ways[False]) > 10, "plain calls went both ways"
+        assert min(ways[True], ways[False]) > 5, "plain calls went both ways"
         del log, sent, text
