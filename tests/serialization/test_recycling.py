@@ -48,9 +48,9 @@ def file_of(payload: Payload) -> int:
     return os.fstat(segment._descriptor).st_ino
 
 
-def sent(number: int) -> int:
+def sent(number: int, size: int = SIZE) -> int:
     """Send an array, which its reader lets go; returns the number of its file."""
-    payload = packed(filled(number))
+    payload = packed(filled(number, size))
     array = opened(arrived(payload))
     assert (array == number).all()
     return file_of(payload)
@@ -61,6 +61,15 @@ def sent(number: int) -> int:
 
 def test_it_is_when_nobody_reads_it() -> None:
     assert len({sent(number) for number in range(5)}) == 1
+
+
+@pytest.mark.parametrize("unread", [shared.MOST_UNREAD, 0], ids=["used", "early"])
+def test_a_large_one_is_free_as_soon_as_its_reader_has_dropped_it(
+    monkeypatch: pytest.MonkeyPatch, unread: int
+) -> None:
+    """If another thread closed it at the reader, the next value would come too soon."""
+    monkeypatch.setattr(shared, "MOST_UNREAD", unread)
+    assert len({sent(number, shared.SLOW_TO_FREE) for number in range(5)}) == 1
 
 
 def test_sizes_need_not_be_the_same_but_waste_little() -> None:
