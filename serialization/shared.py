@@ -148,8 +148,10 @@ class Segment:
         name = f"farref-{secrets.token_hex(12)}"
         label = _label(name, view.nbytes)
         kept = recycler.find(view.nbytes + len(label)) if passing else None
-        if passing and kept is None and len(_passing) >= MOST_PASSING:
-            return None
+        if kept is None:
+            if passing and len(_passing) >= MOST_PASSING:
+                return None
+            check_room(view.nbytes)
         descriptor = _made() if kept is None else kept.descriptor
         if descriptor is None:
             return None
@@ -361,6 +363,16 @@ class Segment:
     def _hold(self, descriptor: int) -> None:
         _open[descriptor] = self.name
         self._descriptor = descriptor
+
+
+def check_room_for(views: list[memoryview]) -> None:
+    """Raise `SharedMemoryFullError` unless there is memory for all large *views* together.
+
+    `Segment.of` checks the room for one. It need not if a kept segment has room already.
+    """
+    large = [view.nbytes for view in views if view.nbytes >= THRESHOLD]
+    if len(large) > 1:
+        check_room(sum(large))
 
 
 def check_room(size: int) -> None:

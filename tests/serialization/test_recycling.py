@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from farref import SenderDiedError
+from farref import SenderDiedError, SharedMemoryFullError
 from farref.serialization import recycling, shared
 from farref.serialization.frozen import Frozen
 from farref.serialization.mapping import copy_into, mapped_to_write
@@ -334,6 +334,17 @@ def test_nothing_is_kept_where_memory_is_short(
     monkeypatch.setattr(shared, "available", lambda: share * (SIZE + 1000))
     packed(filled(1))
     assert kept() == 1
+
+
+def test_one_that_is_kept_needs_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "LOOKED_AT", SIZE)
+    file = sent(1)
+    monkeypatch.setattr(shared, "available", lambda: SIZE - 1)
+    assert sent(2) == file
+    with pytest.raises(SharedMemoryFullError):
+        packed([filled(3), filled(4)])
+    with pytest.raises(SharedMemoryFullError):
+        packed(filled(5))  # and what was kept is closed
 
 
 def test_what_is_kept_is_given_up_before_there_is_no_memory(
