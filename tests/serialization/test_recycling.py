@@ -251,9 +251,10 @@ READER = """
 """
 
 
+@pytest.mark.parametrize("size", [SIZE, shared.SLOW_TO_FREE])
 @pytest.mark.parametrize("how", ["open", "mapped"])
-def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
-    payload, code = packed(filled(1)), "\n".join(line[4:] for line in READER.splitlines())
+def test_a_reader_that_is_killed_reads_no_more(how: str, size: int) -> None:
+    payload, code = packed(filled(1, size)), "\n".join(line[4:] for line in READER.splitlines())
     with subprocess.Popen(
         [sys.executable, "-c", code, how],
         cwd=Path(__file__).parents[2],
@@ -267,11 +268,11 @@ def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
         assert reader.stdout.readline() == b"ready\n"
         file = file_of(payload)
         del payload
-        other = packed(filled(2))
+        other = packed(filled(2, size))
         assert file_of(other) != file
         reader.send_signal(signal.SIGKILL)
         reader.wait()
-        assert file_of(packed(filled(3))) == file
+        assert file_of(packed(filled(3, size))) == file
 
 
 # ---- the limits of keeping
