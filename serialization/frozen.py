@@ -98,7 +98,7 @@ def _has_gaps(obj: Any) -> bool:
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:
     """A read-only copy of each; large ones in shared memory, for all receivers that can open it."""
-    shared.check_room(sum(view.nbytes for view in views if view.nbytes >= shared.THRESHOLD))
+    shared.check_room_for(views)
     return tuple(
         (view.nbytes >= shared.THRESHOLD and Segment.of(view, writable=False)) or bytes(view)
         for view in views

@@ -377,10 +377,9 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 
     Raises `SharedMemoryFullError`.
     """
-    large = sum(view.nbytes for view in views if view.nbytes >= shared.THRESHOLD)
-    if not large or not near():
+    if not any(view.nbytes >= shared.THRESHOLD for view in views) or not near():
         return tuple(map(_copied, views))
-    shared.check_room(large)
+    shared.check_room_for(views)
     return tuple(
         (
             view.nbytes >= shared.THRESHOLD

@@ -3,7 +3,7 @@
 A plain value has few parts. It consists only of numbers, texts, NumPy's arrays of numbers, plain
 containers, and functions and classes that cloudpickle pickles by their import names. It contains no
 reference and no address. Most calls have only plain values. Arrays may be large: then their buffers
-are beside the pickle.
+are beside the pickle. Those of smaller ones are in it, so that the message has one part only.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ from typing import Any
 
 import cloudpickle
 
+from . import shared
+
 _ATOMS = frozenset({NoneType, bool, int, float, complex, str})
 _all_atoms = _ATOMS.issuperset
 NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
 SHORT = 4096
-"""Objects of so few bytes need no buffer of their own in a message."""
+"""A message of so few bytes is never too large. An array of so few bytes may have gaps."""
+IN_BAND = (1 << 17) - 1
+"""The most bytes of buffers that go into the pickle itself. Copying them once more costs less than
+a buffer of their own: a tenth of a fetch."""
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
@@ -66,14 +71,11 @@ def dumps_arguments(args: tuple[Any, ...]) -> bytes | None:
     return pickle.dumps((None, args, {}), 5) if _all_atoms(map(type, args)) else None
 
 
-def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryview]] | None:
-    """*value*, pickled, and the buffers of more than *short* bytes beside it.
-
-    None unless it is plain.
-    """
+def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
+    """*value*, pickled, and the buffers beside that; None unless it is plain."""
     if type(value) in _ATOMS:
         return pickle.dumps(value, 5), []
-    parts, arrays = [value], False
+    parts, arrays, room = [value], False, min(IN_BAND, shared.THRESHOLD - 1)
     for _ in range(MOST_PARTS):
         if not parts:
             break
@@ -89,7 +91,7 @@ def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryvi
         elif kind in _ATOMS:
             continue
         elif kind is bytes:
-            if len(part) > short:
+            if len(part) > room:
                 return None
         elif kind not in NAMED:
             if kind.__module__ != "numpy" or not _is_numeric(part, kind):
@@ -106,10 +108,13 @@ def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryvi
     views: list[memoryview] = []
 
     def in_band(buffer: pickle.PickleBuffer) -> bool:
+        nonlocal room
         view = buffer.raw()
-        if view.nbytes > short:
+        if view.nbytes > room:
             views.append(view)
-        return view.nbytes <= short
+            return False
+        room -= view.nbytes
+        return True
 
     try:
         return pickle.dumps(value, 5, buffer_callback=in_band if arrays else None), views

@@ -148,8 +148,10 @@ class Segment:
         name = f"farref-{secrets.token_hex(12)}"
         label = _label(name, view.nbytes)
         kept = recycler.find(view.nbytes + len(label)) if passing else None
-        if passing and kept is None and len(_passing) >= MOST_PASSING:
-            return None
+        if kept is None:
+            if passing and len(_passing) >= MOST_PASSING:
+                return None
+            check_room(view.nbytes)
         descriptor = _made() if kept is None else kept.descriptor
         if descriptor is None:
             return None
@@ -245,14 +247,15 @@ class Segment:
 
     def _take_content(self) -> None:
         """Map it and close its descriptor before the value is used: too many are open."""
+        is_mapped = len(early) < MOST_MAPPED
         try:
-            if len(early) < MOST_MAPPED:
+            if is_mapped:
                 content = mapped(self._descriptor, self.size, writable=self.writable)
             else:
                 content = memoryview(self.content())
         except (OSError, OverflowError, MemoryError):
             return  # it stays open
-        self.close()
+        self.close(is_mapped=is_mapped)
         self._content = content
         early.add(id(self))
 
@@ -269,10 +272,13 @@ class Segment:
             content, self._content = self._content, None
             early.discard(id(self))
             return content
+        is_mapped = False
         if not self.foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
-            return mapped(self._descriptor, self.size, writable=self.writable)
+            view = mapped(self._descriptor, self.size, writable=self.writable)
+            is_mapped = True
+            return view
         except (OSError, OverflowError, MemoryError) as error:  # vm.max_map_count, or RLIMIT_AS
             if not copy:
                 raise MemoryError(f"cannot map {self.size} bytes of memory") from error
@@ -280,7 +286,7 @@ class Segment:
             return memoryview(self.content())
         finally:
             if self.foreign:
-                self.close()
+                self.close(is_mapped=is_mapped)
 
     def content(self) -> bytes | bytearray:
         """Its bytes, copied; it stays open. Raises the same errors as `buffer`."""
@@ -334,8 +340,12 @@ class Segment:
 
     # ---- the end
 
-    def close(self) -> None:
-        """Close it here. Mappings of it stay."""
+    def close(self, *, is_mapped: bool = False) -> None:
+        """Close it here. Mappings of it stay.
+
+        If it *is_mapped* here, closing frees no memory, so no other thread has to do it. The
+        sender can reuse the segment as soon as the mapping is dropped, too.
+        """
         descriptor, self._descriptor = self._descriptor, -1
         if self._content is not None:
             self._content = None
@@ -345,7 +355,7 @@ class Segment:
             unread.discard(descriptor)
             memory = _written.get(descriptor)
             if memory is None or not recycler.keep(descriptor, len(memory)):
-                _close(descriptor, self.size)
+                _close(descriptor, 0 if is_mapped else self.size)
 
     def __del__(self) -> None:
         self.close()
@@ -353,6 +363,16 @@ class Segment:
     def _hold(self, descriptor: int) -> None:
         _open[descriptor] = self.name
         self._descriptor = descriptor
+
+
+def check_room_for(views: list[memoryview]) -> None:
+    """Raise `SharedMemoryFullError` unless there is memory for all large *views* together.
+
+    `Segment.of` checks the room for one. It need not if a kept segment has room already.
+    """
+    large = [view.nbytes for view in views if view.nbytes >= THRESHOLD]
+    if len(large) > 1:
+        check_room(sum(large))
 
 
 def check_room(size: int) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ...protocol import plain
 from ...protocol.messages import Call, Cargo, Fetch
 from ...serialization.payload import Payload
-from ...serialization.plain import SHORT, dumps_plain, size_class
+from ...serialization.plain import dumps_plain, size_class
 from ..core.core import Internal
 from ..core.current import CurrentRun, running_in
 from ..core.intake import NOTED
@@ -97,7 +97,7 @@ class StraightServer(Internal):
                     box = Box(function(*args, **kwargs))
         except BaseException as error:
             box = server.failed(request, error)
-        data = None if server.turns.begun else _pickled(box.content, SHORT)
+        data = None if server.turns.begun else _pickled(box.content)
         if data is None or not self._answer(data, plain.reply, request.call):
             server.go_on(request, (), box)
         core.brief.took(kind, time.perf_counter() - started)
@@ -106,7 +106,7 @@ class StraightServer(Internal):
         """Answer by a copy of the value."""
         started, server = time.perf_counter(), self._server
         value = server.wanted(request)
-        data = _pickled(value, SMALL)
+        data = _pickled(value)
         if data is None or not self._answer(data, plain.answer, request.call, request.rref):
             server.finish(request, Box(value))
         self._core.brief.took(kind, time.perf_counter() - started)
@@ -134,12 +134,12 @@ class StraightServer(Internal):
         return True
 
 
-def _pickled(value: object, most: int) -> bytes | None:
-    """*value*, pickled, if it is plain and takes fewer bytes than *most*."""
+def _pickled(value: object) -> bytes | None:
+    """*value*, pickled, if it is plain and small."""
     try:
-        plainly = dumps_plain(value, most)
+        plainly = dumps_plain(value)
     except BaseException:  # its class is the user's; the general way reports it
         return None
-    if plainly is None or plainly[1] or len(plainly[0]) >= most:
+    if plainly is None or plainly[1] or len(plainly[0]) >= SMALL:
         return None
     return plainly[0]

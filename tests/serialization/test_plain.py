@@ -13,8 +13,9 @@ import cloudpickle
 import numpy as np
 import pytest
 
+from farref.serialization import shared
 from farref.serialization.pickling import Reference
-from farref.serialization.plain import MOST_PARTS, SHORT, dumps_plain, size_class
+from farref.serialization.plain import IN_BAND, MOST_PARTS, SHORT, dumps_plain, size_class
 
 
 def known(number: int) -> int:
@@ -54,7 +55,8 @@ ARRAYS: dict[str, Callable[[], Any]] = {
     "Fortran's order": lambda: np.asfortranarray(np.arange(SHORT).reshape(64, -1)),
     "no dimension": lambda: np.array(2j),
     "nothing": lambda: np.empty((0, 3), np.int8),
-    "large": lambda: np.arange(SHORT, dtype=np.float16),
+    "the largest in the pickle": lambda: np.ones(IN_BAND, np.uint8),
+    "large": lambda: np.ones(IN_BAND + 1, np.uint8),
     "one number": lambda: np.float32(1.5),
     "a truth": lambda: np.bool_(True),
 }
@@ -69,13 +71,33 @@ def test_an_array_is_the_same(kind: str, writable: bool) -> None:
     made = dumps_plain([value, value])
     assert made is not None
     pickled, views = made
-    assert [view.nbytes for view in views] == ([value.nbytes] if value.nbytes > SHORT else [])
+    assert [view.nbytes for view in views] == ([value.nbytes] if value.nbytes > IN_BAND else [])
     one, other = pickle.loads(pickled, buffers=[bytearray(view) for view in views])
     assert (type(one), one.dtype, one.shape) == (type(value), value.dtype, value.shape)
     assert np.array_equal(one, value)
     assert one is other
     theirs = cloudpickle.loads(cloudpickle.dumps(value, 5))
     assert one.flags.writeable == theirs.flags.writeable
+
+
+def test_several_arrays_are_in_the_pickle_as_far_as_there_is_room() -> None:
+    sizes = [IN_BAND // 2, IN_BAND, IN_BAND // 2, IN_BAND // 2]
+    made = dumps_plain([np.full(size, size % 7, np.uint8) for size in sizes])
+    assert made is not None
+    pickled, views = made
+    assert [view.nbytes for view in views] == [IN_BAND, IN_BAND // 2]
+    assert 0 < len(pickled) - 2 * (IN_BAND // 2) < 1000
+    arrays = pickle.loads(pickled, buffers=[bytearray(view) for view in views])
+    assert all((a == size % 7).all() for a, size in zip(arrays, sizes, strict=True))
+
+
+def test_what_is_to_be_shared_is_never_in_the_pickle(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "THRESHOLD", 1000)
+    made = dumps_plain([np.zeros(1000, np.uint8), np.zeros(999, np.uint8)])
+    assert made is not None
+    assert [view.nbytes for view in made[1]] == [1000]
+    assert dumps_plain(bytes(1000)) is None
+    assert dumps_plain(bytes(999)) is not None
 
 
 class Number(int):
@@ -94,7 +116,7 @@ OTHERS: dict[str, Callable[[], object]] = {
     "a local class": lambda: type("Local", (), {}),
     "a subclass": lambda: Number(3),
     "a reference": lambda: (known, (Reference(),), {}),
-    "long bytes": lambda: bytes(SHORT + 1),
+    "long bytes": lambda: bytes(IN_BAND + 1),
     "bytes that change": lambda: bytearray(b"x"),
     "a set": lambda: {1},
     "many parts": lambda: list(range(MOST_PARTS)),

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from farref import SenderDiedError
+from farref import SenderDiedError, SharedMemoryFullError
 from farref.serialization import recycling, shared
 from farref.serialization.frozen import Frozen
 from farref.serialization.mapping import copy_into, mapped_to_write
@@ -48,9 +48,9 @@ def file_of(payload: Payload) -> int:
     return os.fstat(segment._descriptor).st_ino
 
 
-def sent(number: int) -> int:
+def sent(number: int, size: int = SIZE) -> int:
     """Send an array, which its reader lets go; returns the number of its file."""
-    payload = packed(filled(number))
+    payload = packed(filled(number, size))
     array = opened(arrived(payload))
     assert (array == number).all()
     return file_of(payload)
@@ -61,6 +61,15 @@ def sent(number: int) -> int:
 
 def test_it_is_when_nobody_reads_it() -> None:
     assert len({sent(number) for number in range(5)}) == 1
+
+
+@pytest.mark.parametrize("unread", [shared.MOST_UNREAD, 0], ids=["used", "early"])
+def test_a_large_one_is_free_as_soon_as_its_reader_has_dropped_it(
+    monkeypatch: pytest.MonkeyPatch, unread: int
+) -> None:
+    """If another thread closed it at the reader, the next value would come too soon."""
+    monkeypatch.setattr(shared, "MOST_UNREAD", unread)
+    assert len({sent(number, shared.SLOW_TO_FREE) for number in range(5)}) == 1
 
 
 def test_sizes_need_not_be_the_same_but_waste_little() -> None:
@@ -242,9 +251,10 @@ READER = """
 """
 
 
+@pytest.mark.parametrize("size", [SIZE, shared.SLOW_TO_FREE])
 @pytest.mark.parametrize("how", ["open", "mapped"])
-def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
-    payload, code = packed(filled(1)), "\n".join(line[4:] for line in READER.splitlines())
+def test_a_reader_that_is_killed_reads_no_more(how: str, size: int) -> None:
+    payload, code = packed(filled(1, size)), "\n".join(line[4:] for line in READER.splitlines())
     with subprocess.Popen(
         [sys.executable, "-c", code, how],
         cwd=Path(__file__).parents[2],
@@ -258,11 +268,11 @@ def test_a_reader_that_is_killed_reads_no_more(how: str) -> None:
         assert reader.stdout.readline() == b"ready\n"
         file = file_of(payload)
         del payload
-        other = packed(filled(2))
+        other = packed(filled(2, size))
         assert file_of(other) != file
         reader.send_signal(signal.SIGKILL)
         reader.wait()
-        assert file_of(packed(filled(3))) == file
+        assert file_of(packed(filled(3, size))) == file
 
 
 # ---- the limits of keeping
@@ -325,6 +335,17 @@ def test_nothing_is_kept_where_memory_is_short(
     monkeypatch.setattr(shared, "available", lambda: share * (SIZE + 1000))
     packed(filled(1))
     assert kept() == 1
+
+
+def test_one_that_is_kept_needs_no_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "LOOKED_AT", SIZE)
+    file = sent(1)
+    monkeypatch.setattr(shared, "available", lambda: SIZE - 1)
+    assert sent(2) == file
+    with pytest.raises(SharedMemoryFullError):
+        packed([filled(3), filled(4)])
+    with pytest.raises(SharedMemoryFullError):
+        packed(filled(5))  # and what was kept is closed
 
 
 def test_what_is_kept_is_given_up_before_there_is_no_memory(
