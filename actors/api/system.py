@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
@@ -39,7 +37,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Garbage
     from ...protocol.sharing import Sharing
-    from ..base.tls import TLS
+    from ..base.certificates import TLS
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
@@ -172,7 +170,7 @@ class System:
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
-            system=f"system-{secrets.token_hex(4)}" if name is None else name,
+            system=f"system-{os.urandom(4).hex()}" if name is None else name,
             sharing=sharing,
             timeout=timeout,
             orphan_grace=orphan_grace,
@@ -705,6 +703,8 @@ class System:
 
     async def __aexit__(self, *raised: Any) -> None:
         """End as the ``with`` block does; the loop's other tasks go on meanwhile."""
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
         await asyncio.to_thread(self.__exit__, *raised)
 
 

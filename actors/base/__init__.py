@@ -35,7 +35,7 @@ from .errors import (
 )
 from .settings import Limits, SystemSettings
 from .system import FarrefBase, system_base
-from .tls import TLS
+from .certificates import TLS
 
 __all__ = [
     "TLS",

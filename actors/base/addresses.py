@@ -21,7 +21,6 @@ import errno
 import ipaddress
 import os
 import re
-import secrets
 import socket
 
 import msgspec
@@ -91,7 +90,7 @@ def admin_address(settings: SystemSettings) -> Address:
 
 def mint(settings: SystemSettings, prefix: str) -> Address:
     """A new random address."""
-    key = f"{prefix}-{secrets.token_hex(KEY_BYTES)}"
+    key = f"{prefix}-{os.urandom(KEY_BYTES).hex()}"
     return Address(key, str(settings.directory / key), settings.host, settings.port)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from .discreet import Discreet
-from .tls import Encryption
+from .certificates import Encryption
 
 MIB = 1 << 20
 GIB = 1 << 30

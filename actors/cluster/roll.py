@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import time
 from collections import Counter, deque
 from itertools import chain
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import ProtocolError
@@ -200,7 +200,7 @@ class Roll:
     # ---- creating actors
 
     def _mint(self, name: str) -> WorkerId:
-        number = self._numbers["next"] + 1 if "next" in self._numbers else secrets.randbits(62)
+        number = self._numbers["next"] + 1 if "next" in self._numbers else SystemRandom().getrandbits(62)
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
         return WorkerId(name, number)
 

@@ -12,7 +12,7 @@ from . import features as _features  # noqa: F401 - first: it says what is missi
 from .actors.api.creating import create, worker
 from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
-from .actors.base.tls import TLS
+from .actors.base.certificates import TLS
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
 from .actors.handles.rref import RRef
