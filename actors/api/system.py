@@ -19,8 +19,7 @@ from ..core.current import enter_program
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, versions
 from ..looking.collecting import COLLECT_PATIENCE, collect
-from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
-from ..looking.why import why
+from ..looking.inspector import LEAK_AGE, LOOK_PATIENCE
 from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
@@ -512,6 +511,8 @@ class System:
         Raises:
             ValueError: a number is out of range.
         """
+        from ..looking.snapshot import look  # noqa: PLC0415 - few programs look
+
         self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
@@ -529,12 +530,16 @@ class System:
         Raises:
             LookupError: there is no such reference, or several.
         """
+        from ..looking.why import why  # noqa: PLC0415 - as above
+
         self._stay.check_up()
         seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
+        from ..looking.snapshot import count  # noqa: PLC0415 - as above
+
         self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
