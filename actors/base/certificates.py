@@ -1,7 +1,7 @@
 """The certificates that a system may have.
 
-Only :mod:`.tls` uses them.  It loads OpenSSL, which takes 5 ms, and no system on one host needs it.  So
-other modules import it where a connection between hosts begins.
+Only :mod:`.tls` uses them.  It loads OpenSSL, which takes 5 ms, and no system on one host needs it.
+So other modules import it where a connection between hosts begins.
 """
 
 from __future__ import annotations

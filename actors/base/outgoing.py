@@ -42,6 +42,7 @@ from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
+    import ssl
     import threading
 
     from .addresses import Address
@@ -57,9 +58,9 @@ RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
 
 
-def _errors_of_tls() -> type[OSError] | tuple[()]:
+def _errors_of_tls() -> type[ssl.SSLError] | tuple[()]:
     """The errors of `ssl`.  If it is not loaded, no connection is encrypted, and there are none."""
-    found: type[OSError] | tuple[()] = getattr(sys.modules.get("ssl"), "SSLError", ())
+    found: type[ssl.SSLError] | tuple[()] = getattr(sys.modules.get("ssl"), "SSLError", ())
     return found
 
 

@@ -25,6 +25,7 @@ from ._thespian import (
     SystemShutdownCompleted,
     TransmitIntent,
 )
+from .certificates import TLS, Encryption
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
@@ -37,7 +38,6 @@ from .errors import (
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, SystemSettings
-from .certificates import TLS, Encryption
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]

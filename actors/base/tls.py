@@ -2,8 +2,8 @@
 
 **Trust** is not decided here, but by the shared key (:mod:`.handshake`).  So each program makes a
 certificate when it starts a system, and no dialler verifies it: both ends put its hash into the
-proofs of the key.  A system with :class:`.TLS` has an authority: then each end also asks the other for a
-certificate of that authority.
+proofs of the key.  A system with :class:`.TLS` has an authority: then each end also asks the other
+for a certificate of that authority.
 
 TLS 1.3 only: no older version, no resumed session and no early data, which somebody could replay.
 

@@ -200,7 +200,8 @@ class Roll:
     # ---- creating actors
 
     def _mint(self, name: str) -> WorkerId:
-        number = self._numbers["next"] + 1 if "next" in self._numbers else SystemRandom().getrandbits(62)
+        last = self._numbers.get("next")
+        number = SystemRandom().getrandbits(62) if last is None else last + 1
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
         return WorkerId(name, number)
 

@@ -148,8 +148,7 @@ class Core(Internal):
         """Callbacks of futures that are to run, or run."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
-        self.loop_thread: int | None = None
-        """The thread of this endpoint's loop; 0 if it has not begun, None if there is no loop."""
+        self.loop_thread: int | None = None  # 0: there is a loop, which has not begun
         self.actor: object = None
         """The actor that has this endpoint, if an actor has it."""
         self.closed = False

@@ -24,11 +24,11 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from ...features import knows_peers
 from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import addresses, system_base
+from ..base.certificates import TLS
 from ..base.discreet import Discreet
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
 from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
-from ..base.certificates import TLS
 from ..base.transport import Transport
 from . import logs
 

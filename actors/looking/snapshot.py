@@ -28,6 +28,7 @@ from ..core.counters import Counters
 from ..recording.tracing import spell
 from .holdings import Holding
 from .inspection import ReferenceInfo
+from .inspector import LEAK_AGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -67,19 +67,23 @@ class Loop(Internal):
 
     def _running(self) -> asyncio.AbstractEventLoop | None:
         """The loop, which begins if it has not; None before `start`, and after `stop`."""
-        core = self._core
-        if self._loop is None and self._open and core is not None:
-            from . import tasks  # noqa: PLC0415 - it loads asyncio
-
-            with self._lock:
-                if self._open and self._loop is None:
-                    self._loop = loop = tasks.make_loop()
-                    name = f"farref loop {core.me}"
-                    self._thread = threading.Thread(
-                        target=self._run, args=(loop, core), name=name, daemon=True
-                    )
-                    self._thread.start()
+        if self._loop is None and self._open:
+            self._begin_thread()
         return self._loop
+
+    def _begin_thread(self) -> None:
+        from . import tasks  # noqa: PLC0415 - it loads asyncio
+
+        with self._lock:
+            core = self._core
+            if core is None or self._loop is not None or not self._open:
+                return  # another thread was faster
+            self._loop = loop = tasks.make_loop()
+            name = f"farref loop {core.me}"
+            self._thread = threading.Thread(
+                target=self._run, args=(loop, core), name=name, daemon=True
+            )
+            self._thread.start()
 
     def queue(self, work: Callable[[], Any]) -> None:
         """Run *work* after everything queued before; it may return a coroutine."""

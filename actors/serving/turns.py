@@ -234,7 +234,7 @@ def in_turns(coroutine: Any, context: Context | None) -> Any:
     if turn is None or type(coroutine) is not types.CoroutineType:
         return coroutine
     name, box = coroutine.__qualname__, Box(coroutine)
-    stepped = _in_steps(box, turn)
+    stepped: Any = _in_steps(box, turn)
     stepped.__qualname__ = name
     return stepped
 
