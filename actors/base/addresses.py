@@ -32,7 +32,7 @@ from .settings import SystemSettings
 DEFAULT_PORT = 1900  # Thespian's own default
 MAX_PORT = 65535
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
-NAME = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+NAME = r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
 KEY_BYTES = 10
 DIGITS = frozenset("0123456789abcdef")
 OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
@@ -131,7 +131,7 @@ def family(host: str) -> socket.AddressFamily:
 
 def is_address(host: str) -> bool:
     """Whether *host* is written like an address or a DNS name."""
-    return is_numeric(host) or NAME.fullmatch(host) is not None
+    return is_numeric(host) or re.fullmatch(NAME, host) is not None
 
 
 def numeric(host: str, *, listen: bool = False) -> str:

@@ -80,8 +80,8 @@ MAX_NAME: Final = 300
 HEAD: Final = len(MAGIC) + 1
 """Bytes of a preamble before the length of its name."""
 _LENGTH: Final = 2
-_ANY_MAGIC: Final = re.compile(rb"FARREF([0-9]{1,4})\n")
-_BEGUN: Final = re.compile(rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z")
+_ANY_MAGIC: Final = rb"FARREF([0-9]{1,4})\n"
+_BEGUN: Final = rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z"
 """The beginning of any version's :data:`MAGIC`, whole or not."""
 
 
@@ -123,10 +123,10 @@ def _introduced(text: bytes) -> tuple[str, Address]:
 
 def _check_magic(received: bytes, who: str) -> None:
     """Raise an error if *received* is not the beginning of our :data:`MAGIC`, or of more."""
-    version = _ANY_MAGIC.match(received)
+    version = re.match(_ANY_MAGIC, received)
     if version and version[0] != MAGIC:
         raise OtherVersion(int(version[1]), who)
-    if not _BEGUN.match(received):
+    if not re.match(_BEGUN, received):
         raise HandshakeError(f"{who} does not speak this protocol")
 
 

@@ -17,7 +17,6 @@ The file of a key belongs to this user (or to root), and nobody else may read it
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -88,6 +87,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
             )
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
+            import shlex  # noqa: PLC0415 - nearly all keys are right
+
             raise KeyRequired(
                 f"other users may read or write the key file {name} (mode {mode:04o}): change that"
                 f" with: chmod 600 {shlex.quote(name)}"

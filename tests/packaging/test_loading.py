@@ -79,7 +79,7 @@ PACKAGES = {"cloudpickle", "farref", "msgspec", "thespian", "typing_extensions"}
 BY_PATH = {"_distutils_hack", "_farref"}
 """Loaded by files in site-packages, at Python's start."""
 LATE = {
-    *("sysconfig", "unittest", "xml", "email", "http"),
+    *("sysconfig", "unittest", "xml", "email", "http", "json"),
     *("asyncio", "_asyncio", "ctypes", "_ctypes"),
     *("ssl", "_ssl", "hashlib", "_hashlib", "hmac", "secrets"),  # they load OpenSSL
 }
