@@ -5,7 +5,6 @@ Tables are filled and emptied in place and never replaced, so a shell may keep a
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -62,56 +61,55 @@ class Name:
         """How many of the canonical object's handles here have this name."""
 
 
-@dataclass(slots=True, eq=False)
-class Tables:
+class Tables(msgspec.Struct, eq=False):
     """The tables of the endpoint *me*, which shares in calls by *discipline*."""
 
     me: WorkerId
     discipline: Discipline
     now: float = 0.0
     """The time by the shell's clock, to tell the age of an entry."""
-    owners: dict[RRefId, Owner] = field(default_factory=dict)
+    owners: dict[RRefId, Owner] = msgspec.field(default_factory=dict)
     """The objects that live here."""
-    users: dict[RRefId, User] = field(default_factory=dict)
+    users: dict[RRefId, User] = msgspec.field(default_factory=dict)
     """The objects that live elsewhere and are used here."""
-    waiting: dict[CallId, Waiting] = field(default_factory=dict)
+    waiting: dict[CallId, Waiting] = msgspec.field(default_factory=dict)
     """The calls of this endpoint that are not answered yet."""
-    dead: Dead = field(default_factory=Dead)
-    buried: Dead = field(default_factory=Dead)
+    dead: Dead = msgspec.field(default_factory=Dead)
+    buried: Dead = msgspec.field(default_factory=Dead)
     """The dead that hold nothing any more: the grace after their deaths is over."""
-    causes: dict[WorkerId, str] = field(default_factory=dict)
+    causes: dict[WorkerId, str] = msgspec.field(default_factory=dict)
     """How workers died, for errors: those that died lately, and those that owned an object that is
     used here."""
-    asked: dict[WorkerId, Asked] = field(default_factory=dict)
-    seen: dict[WorkerId, Seen] = field(default_factory=dict)
+    asked: dict[WorkerId, Asked] = msgspec.field(default_factory=dict)
+    seen: dict[WorkerId, Seen] = msgspec.field(default_factory=dict)
     rrefs: int = 0
     forks: int = 0
     calls: int = 0
-    serving: dict[CallId, tuple[Descriptor, ...]] = field(default_factory=dict)
+    serving: dict[CallId, tuple[Descriptor, ...]] = msgspec.field(default_factory=dict)
     """Requests that run or wait here: the references in each."""
-    names: dict[RRefId, Name] = field(default_factory=dict)
+    names: dict[RRefId, Name] = msgspec.field(default_factory=dict)
     """For each known alias, the canonical object behind its handles here."""
-    asking: dict[CallId, RRefId] = field(default_factory=dict)
+    asking: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
     """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
-    held: dict[RRefId, deque[Send]] = field(default_factory=dict)
+    held: dict[RRefId, deque[Send]] = msgspec.field(default_factory=dict)
     """Requests on a handle that wait for earlier ones on it, by the name of the handle."""
-    held_calls: set[CallId] = field(default_factory=set)
+    held_calls: set[CallId] = msgspec.field(default_factory=set)
     """The calls of all these requests."""
-    fetching: dict[RRefId, CallId] = field(default_factory=dict)
+    fetching: dict[RRefId, CallId] = msgspec.field(default_factory=dict)
     """Direct fetches under way; all later requests on the handle wait for them."""
-    creating: dict[RRefId, tuple[RRefId, CallId]] = field(default_factory=dict)
+    creating: dict[RRefId, tuple[RRefId, CallId]] = msgspec.field(default_factory=dict)
     """Objects being created by a method call: the object it is called on, and its pin there."""
-    making: dict[RRefId, CallId] = field(default_factory=dict)
+    making: dict[RRefId, CallId] = msgspec.field(default_factory=dict)
     """Objects that are being made here, and the request that makes each."""
-    aliases: dict[RRefId, Alias] = field(default_factory=dict)
+    aliases: dict[RRefId, Alias] = msgspec.field(default_factory=dict)
     """The aliases that live here, and those that are gone but still expect an answer."""
-    passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = field(default_factory=dict)
+    passed_on: dict[RRefId, tuple[RRefId, tuple[Effect, ...]]] = msgspec.field(default_factory=dict)
     """Creations passed on: the alias of each, and the acknowledgements that wait for it."""
-    relayed: dict[CallId, CallId] = field(default_factory=dict)
+    relayed: dict[CallId, CallId] = msgspec.field(default_factory=dict)
     """Other requests passed on: the caller's id of each, and our own id."""
-    looking: dict[CallId, Probe] = field(default_factory=dict)
+    looking: dict[CallId, Probe] = msgspec.field(default_factory=dict)
     """Probes that wait, within a step, for the shell to tell what a request waits for."""
-    quests: dict[RRefId, Quest] = field(default_factory=dict)
+    quests: dict[RRefId, Quest] = msgspec.field(default_factory=dict)
     """The searches for garbage in cycles that this endpoint makes, by the object suspected."""
     looks: int = 0
     """The number of looks that it has asked for."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 import os
 import threading
-import uuid
 import weakref
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
@@ -39,7 +38,10 @@ _here = ""
 def _renew() -> None:
     """This process is another one than its parent: it has not defined the classes it inherited."""
     global _here, _lock
-    _here, _lock = uuid.uuid4().hex, threading.RLock()  # a thread of the parent may have held it
+    _here, _lock = (
+        os.urandom(16).hex(),
+        threading.RLock(),
+    )  # a thread of the parent may have held it
     _own.clear()
 
 

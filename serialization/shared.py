@@ -50,7 +50,6 @@ import fcntl
 import mmap
 import os
 import resource
-import secrets
 from typing import Any
 
 from ..features import has
@@ -61,7 +60,6 @@ from ..protocol.errors import (
     SerializationError,
     SharedMemoryFullError,
 )
-from .mapping import copy_into, mapped, mapped_to_write
 from .memory import available
 from .recycling import MOST_BYTES, Recycler
 
@@ -145,7 +143,7 @@ class Segment:
         there are `MOST_PASSING` of these at most. Lets other threads run while it copies.
         Raises `SharedMemoryFullError`.
         """
-        name = f"farref-{secrets.token_hex(12)}"
+        name = f"farref-{os.urandom(12).hex()}"
         label = _label(name, view.nbytes)
         kept = recycler.find(view.nbytes + len(label)) if passing else None
         if kept is None:
@@ -180,6 +178,8 @@ class Segment:
         memory, label = _written[self._descriptor], _label(self.name, self.size)
         try:
             memory[-len(label) :] = label  # first: an old name with new bytes would be wrong
+            from .mapping import copy_into  # noqa: PLC0415 - few programs share memory
+
             copy_into(memory, view)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
@@ -250,6 +250,8 @@ class Segment:
         is_mapped = len(early) < MOST_MAPPED
         try:
             if is_mapped:
+                from .mapping import mapped  # noqa: PLC0415 - as above
+
                 content = mapped(self._descriptor, self.size, writable=self.writable)
             else:
                 content = memoryview(self.content())
@@ -276,6 +278,8 @@ class Segment:
         if not self.foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
+            from .mapping import mapped  # noqa: PLC0415 - as above
+
             view = mapped(self._descriptor, self.size, writable=self.writable)
             is_mapped = True
             return view
@@ -427,6 +431,8 @@ def _again(descriptor: int, size: int) -> mmap.mmap | None:
     if size >= LOOKED_AT and size > available() // share:
         return None
     try:
+        from .mapping import mapped_to_write  # noqa: PLC0415 - as above
+
         return mapped_to_write(descriptor, size)
     except (OSError, OverflowError, MemoryError):  # as of `mapped`
         return None

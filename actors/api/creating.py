@@ -13,7 +13,7 @@ subclass that catches the error, and the creator asks for it.
 from __future__ import annotations
 
 import inspect
-import secrets
+import os
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +107,7 @@ def create_actor(
         )
     _check_arguments(actor_class, args, kwargs)
     if name is None:
-        name = f"{actor_class.__name__}-{secrets.token_hex(3)}"
+        name = f"{actor_class.__name__}-{os.urandom(3).hex()}"
     plain = not args and not kwargs
     init = actor_class.__init__ if plain else None  # type: ignore[misc]  # this very class's
     if init is RefActor.__init__:

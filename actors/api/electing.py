@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ...protocol.errors import SystemDownError
 from ..base import addresses, tcp
-from ..cluster import gateway, hosts
+from ..cluster import hosts
 from ..cluster.registrar import REGISTRAR
 from ..hosting import bases
 from ..wire.messages import Establish
@@ -71,6 +71,8 @@ def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) ->
 
     Raises the errors of `check`.
     """
+    from ..cluster import gateway  # noqa: PLC0415 - see the top
+
     if not gateway.is_address(first):
         return None
     registry, slash, system = first.rpartition("/")
@@ -88,6 +90,8 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         BaseError: see `base.errors`.
     """
     if reach["host"] is None:
+        from ..cluster import gateway  # noqa: PLC0415 - see the top
+
         name, port = gateway.servers(first.rpartition("/")[0])[0]
         reach["host"] = tcp.way_to(addresses.numeric(name), port)
     mine = hosts.reach_of(base, **reach)

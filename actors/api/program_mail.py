@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import contextlib
 import queue
@@ -138,6 +137,8 @@ class ProgramMail:
 
     async def messages(self) -> AsyncIterator[Any]:
         """The messages to this program, as they come."""
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
         core = self._endpoint.core
         loop, came, inbox = asyncio.get_running_loop(), asyncio.Event(), self._port.inbox
 

@@ -20,7 +20,6 @@ from msgspec.structs import replace
 from ...protocol.errors import FarrefError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ..cluster.registrar import REGISTRAR, Registrar
-from ..cluster.steward import STEWARD, Steward
 from ..core.current import leave_program
 from ..core.notices import notice
 from ..hosting import directory, processes, versions
@@ -166,6 +165,8 @@ class Stay:
 
     def _serve(self, order: Establish | None) -> Serving:
         """Have this host's steward, or deputy, join. Returns once the registrar knows the host."""
+        from ..cluster.steward import STEWARD, Steward  # noqa: PLC0415 - few programs join
+
         steward = (
             self.asys.createActor(Steward, globalName=STEWARD)
             if order is None

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import os
-import secrets
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
@@ -21,8 +19,7 @@ from ..core.current import enter_program
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, versions
 from ..looking.collecting import COLLECT_PATIENCE, collect
-from ..looking.snapshot import LEAK_AGE, LOOK_PATIENCE, count, look
-from ..looking.why import why
+from ..looking.inspector import LEAK_AGE, LOOK_PATIENCE
 from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
@@ -39,7 +36,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Garbage
     from ...protocol.sharing import Sharing
-    from ..base.tls import TLS
+    from ..base.certificates import TLS
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
@@ -172,7 +169,7 @@ class System:
         if trace is not None:
             os.makedirs(trace, exist_ok=True)
         settings = Settings(
-            system=f"system-{secrets.token_hex(4)}" if name is None else name,
+            system=f"system-{os.urandom(4).hex()}" if name is None else name,
             sharing=sharing,
             timeout=timeout,
             orphan_grace=orphan_grace,
@@ -514,6 +511,8 @@ class System:
         Raises:
             ValueError: a number is out of range.
         """
+        from ..looking.snapshot import look  # noqa: PLC0415 - few programs look
+
         self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
@@ -531,12 +530,16 @@ class System:
         Raises:
             LookupError: there is no such reference, or several.
         """
+        from ..looking.why import why  # noqa: PLC0415 - as above
+
         self._stay.check_up()
         seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
+        from ..looking.snapshot import count  # noqa: PLC0415 - as above
+
         self._stay.check_up()
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
@@ -705,6 +708,8 @@ class System:
 
     async def __aexit__(self, *raised: Any) -> None:
         """End as the ``with`` block does; the loop's other tasks go on meanwhile."""
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
         await asyncio.to_thread(self.__exit__, *raised)
 
 

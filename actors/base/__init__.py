@@ -14,6 +14,7 @@ Imports `features`.
 """
 
 from .addresses import Address
+from .certificates import TLS
 from .errors import (
     BaseError,
     CrowdedOut,
@@ -35,7 +36,6 @@ from .errors import (
 )
 from .settings import Limits, SystemSettings
 from .system import FarrefBase, system_base
-from .tls import TLS
 
 __all__ = [
     "TLS",

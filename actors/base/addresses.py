@@ -21,7 +21,6 @@ import errno
 import ipaddress
 import os
 import re
-import secrets
 import socket
 
 import msgspec
@@ -33,7 +32,7 @@ from .settings import SystemSettings
 DEFAULT_PORT = 1900  # Thespian's own default
 MAX_PORT = 65535
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
-NAME = re.compile(r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
+NAME = r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
 KEY_BYTES = 10
 DIGITS = frozenset("0123456789abcdef")
 OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
@@ -91,7 +90,7 @@ def admin_address(settings: SystemSettings) -> Address:
 
 def mint(settings: SystemSettings, prefix: str) -> Address:
     """A new random address."""
-    key = f"{prefix}-{secrets.token_hex(KEY_BYTES)}"
+    key = f"{prefix}-{os.urandom(KEY_BYTES).hex()}"
     return Address(key, str(settings.directory / key), settings.host, settings.port)
 
 
@@ -132,7 +131,7 @@ def family(host: str) -> socket.AddressFamily:
 
 def is_address(host: str) -> bool:
     """Whether *host* is written like an address or a DNS name."""
-    return is_numeric(host) or NAME.fullmatch(host) is not None
+    return is_numeric(host) or re.fullmatch(NAME, host) is not None
 
 
 def numeric(host: str, *, listen: bool = False) -> str:

@@ -53,8 +53,6 @@ the acceptor's log can tell a wrong key from a dialler that ended.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import re
 from typing import Final
 
@@ -67,7 +65,7 @@ LOCAL: Final = b"L"
 KEYED: Final = b"K"
 SECURE: Final = b"T"
 NONCE: Final = 32
-PROOF: Final = hashlib.sha256().digest_size
+PROOF: Final = 32  # bytes of a SHA-256
 CROWDED: Final = MAGIC + b"there is no room\n"
 GONE: Final = MAGIC + b"this actor is not here\n"
 REFUSED: Final = MAGIC + b"this is another version\n"
@@ -82,16 +80,24 @@ MAX_NAME: Final = 300
 HEAD: Final = len(MAGIC) + 1
 """Bytes of a preamble before the length of its name."""
 _LENGTH: Final = 2
-_ANY_MAGIC: Final = re.compile(rb"FARREF([0-9]{1,4})\n")
-_BEGUN: Final = re.compile(rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z")
+_ANY_MAGIC: Final = rb"FARREF([0-9]{1,4})\n"
+_BEGUN: Final = rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z"
 """The beginning of any version's :data:`MAGIC`, whole or not."""
 
 
 def _proof(key: bytes, who: bytes, *transcript: bytes) -> bytes:
+    import hmac  # noqa: PLC0415 - it loads OpenSSL, and only connections between hosts need it
+
     # Every element of the transcript has a fixed length, or begins with its length, so that no two
     # transcripts concatenate to the same bytes.
     message = b"farref.actors.base/%d " % VERSION + who + b"\0" + b"".join(transcript)
-    return hmac.new(key, message, hashlib.sha256).digest()
+    return hmac.digest(key, message, "sha256")
+
+
+def _proves(shown: bytes, key: bytes, who: bytes, *transcript: bytes) -> bool:
+    import hmac  # noqa: PLC0415 - as above
+
+    return hmac.compare_digest(shown, _proof(key, who, *transcript))
 
 
 def _measured(text: bytes) -> bytes:
@@ -117,10 +123,10 @@ def _introduced(text: bytes) -> tuple[str, Address]:
 
 def _check_magic(received: bytes, who: str) -> None:
     """Raise an error if *received* is not the beginning of our :data:`MAGIC`, or of more."""
-    version = _ANY_MAGIC.match(received)
+    version = re.match(_ANY_MAGIC, received)
     if version and version[0] != MAGIC:
         raise OtherVersion(int(version[1]), who)
-    if not _BEGUN.match(received):
+    if not re.match(_BEGUN, received):
         raise HandshakeError(f"{who} does not speak this protocol")
 
 
@@ -256,7 +262,7 @@ class Dialler:
         theirs, proof = self._received[1 : 1 + NONCE], self._received[1 + NONCE : fixed]
         seen = (self._preamble, self._binding)
         transcript = (*seen, self._nonce, theirs, self._received[fixed:])
-        if not hmac.compare_digest(proof, _proof(self._key, b"acceptor", *transcript)):
+        if not _proves(proof, self._key, b"acceptor", *transcript):
             raise Disbelieved(
                 "the acceptor does not know the shared key, or somebody between the two hosts has"
                 " altered the connection"
@@ -366,8 +372,8 @@ class Acceptor:
         if len(self._received) < end:
             return
         if proof_size:
-            expected = _proof(self._key, b"dialler", self._challenge, self._received[head:end])
-            if not hmac.compare_digest(self._received[start:head], expected):
+            shown, name = self._received[start:head], self._received[head:end]
+            if not _proves(shown, self._key, b"dialler", self._challenge, name):
                 raise HandshakeError("the dialler does not know the shared key")
         want, peer = _introduced(self._received[length_end:end])
         # On its own host an admin is also known by the path of its socket.

@@ -5,7 +5,7 @@ So a key must be random and long enough that guessing is hopeless.  A key is
 
 - 32 random bytes or more, raw, or
 - as many in hexadecimal digits, as ``farref key FILE``, ``openssl rand -hex 32`` and Python's
-  ``secrets.token_hex()`` write them.
+  ``os.urandom().hex()`` write them.
 
 Any other text is refused, however long it is: it may be a passphrase, and people choose those.
 A key that repeats a few bytes is refused, too.  No check can distinguish every chosen key from a
@@ -17,8 +17,6 @@ The file of a key belongs to this user (or to root), and nobody else may read it
 from __future__ import annotations
 
 import os
-import secrets
-import shlex
 import stat
 from pathlib import Path
 from typing import Final
@@ -34,7 +32,7 @@ MAKE: Final = "make one with: farref key FILE"
 
 def new() -> bytes:
     """A new key."""
-    return secrets.token_bytes(SIZE)
+    return os.urandom(SIZE)
 
 
 def make(path: Path) -> None:
@@ -45,7 +43,7 @@ def make(path: Path) -> None:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
     with open(os.open(path, flags, 0o600), "wb") as file:
         try:
-            file.write(secrets.token_hex(SIZE).encode() + b"\n")
+            file.write(os.urandom(SIZE).hex().encode() + b"\n")
             file.flush()
         except OSError:
             path.unlink()  # half a key is none
@@ -89,6 +87,8 @@ def read(path: str | os.PathLike[str]) -> bytes:
             )
         mode = stat.S_IMODE(status.st_mode)
         if mode & 0o077:
+            import shlex  # noqa: PLC0415 - nearly all keys are right
+
             raise KeyRequired(
                 f"other users may read or write the key file {name} (mode {mode:04o}): change that"
                 f" with: chmod 600 {shlex.quote(name)}"

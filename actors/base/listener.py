@@ -25,7 +25,6 @@ import errno
 import math
 import mmap
 import os
-import secrets
 import socket
 from collections.abc import Callable
 from time import perf_counter
@@ -34,7 +33,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ...features import peer_uid
-from . import addresses, places, tcp, tls
+from . import addresses, places, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
@@ -300,7 +299,7 @@ class Listener:
         acceptor = Acceptor(
             self._sockets.address,
             key,
-            secrets.token_bytes(NONCE),
+            os.urandom(NONCE),
             preamble=preamble,
             certificate=encryption.digest if encryption is not None else b"",
         )
@@ -314,6 +313,8 @@ class Listener:
         }
         if encryption is None:
             return InConnection(sock, acceptor, remote, **more)
+        from . import tls  # noqa: PLC0415 - it loads OpenSSL
+
         return SecureInConnection(tls.accept(sock, encryption), acceptor, remote, **more)
 
     def _changed(self, connection: InConnection) -> None:

@@ -23,16 +23,15 @@ import contextlib
 import errno
 import os
 import resource
-import secrets
 import select
 import socket
 import threading
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ...features import peer_uid
-from . import addresses, tcp, tls
+from . import addresses, tcp
 from ._thespian import SendStatus, Status
 from .addresses import Address
 from .errors import HandshakeError, InvalidAddress, PeerStalled, TransportClosed
@@ -42,6 +41,9 @@ from .lookups import Lookups
 from .outgoing import RETRY_DELAY, Approach, ConnectionState, OutConnection
 from .poller import READABLE, WRITABLE, Poller
 from .settings import Limits, SystemSettings
+
+if TYPE_CHECKING:
+    from .tls import SecureSocket
 
 FLUSH_BYTES: Final = 1 << 16
 HANDLER_PATIENCE: Final = 0.001  # seconds after which a handler's messages leave at once
@@ -272,14 +274,16 @@ class Outbox:
             )
         sock.setblocking(False)
         secure = bool(key) and settings.encryption is not None
-        nonce = secrets.token_bytes(NONCE)
+        nonce = os.urandom(NONCE)
         dialler = Dialler(address.key, self._me, key, nonce, secure=secure)
         return Approach(sock, target, dialler)
 
-    def encrypt(self, sock: socket.socket) -> tls.SecureSocket:
+    def encrypt(self, sock: socket.socket) -> SecureSocket:
         """The connection *sock* to another host, encrypted."""
         if self._settings.encryption is None:
             raise AssertionError("our settings say that nothing is encrypted")
+        from . import tls  # noqa: PLC0415 - it loads OpenSSL
+
         return tls.dial(sock, self._settings.encryption)
 
     def _make_descriptors(self) -> bool:

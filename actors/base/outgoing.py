@@ -26,7 +26,7 @@ import enum
 import errno
 import itertools
 import socket
-import ssl
+import sys
 from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -40,21 +40,28 @@ from .framing import ACK_REQUEST, HEADER, RAW, Part, control
 from .handshake import DISBELIEF, MAGIC, Disbelieved
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
-from .tls import SecureSocket, explained
 
 if TYPE_CHECKING:
+    import ssl
     import threading
 
     from .addresses import Address
     from .handshake import Dialler
     from .poller import Poller
     from .settings import Limits
+    from .tls import SecureSocket
 
 PARTS_PER_WRITE: Final = 128
 BYTES_PER_TURN: Final = 1 << 20
 READ_ACKS_EVERY: Final = 256  # messages
 RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
+
+
+def _errors_of_tls() -> type[ssl.SSLError] | tuple[()]:
+    """The errors of `ssl`.  If it is not loaded, no connection is encrypted, and there are none."""
+    found: type[ssl.SSLError] | tuple[()] = getattr(sys.modules.get("ssl"), "SSLError", ())
+    return found
 
 
 class Approach(msgspec.Struct, frozen=True):
@@ -408,7 +415,9 @@ class OutConnection:
             try:
                 data = self._encrypt() or self.sock.recv(4096)
                 answer = self._dialler.feed(data)
-            except ssl.SSLError as error:
+            except _errors_of_tls() as error:
+                from .tls import explained  # noqa: PLC0415 - it loads OpenSSL
+
                 raise explained(error) from error
             except Disbelieved:
                 self.sock.send(DISBELIEF)
@@ -424,7 +433,11 @@ class OutConnection:
 
     def _encrypt(self) -> bytes:
         """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
-        if not self._dialler.waits_for_tls or not isinstance(self.sock, SecureSocket):
+        if not self._dialler.waits_for_tls:
+            return b""
+        from .tls import SecureSocket  # noqa: PLC0415 - it loads OpenSSL
+
+        if not isinstance(self.sock, SecureSocket):
             return b""
         certificate, clear = self.sock.meet(MAGIC)
         if certificate:

@@ -39,7 +39,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import secrets
 import socket
 import stat
 import tempfile
@@ -209,12 +208,12 @@ def listen_at(path: str) -> socket.socket:
 
 def draft(directory: Path) -> Path:
     """A fresh name in *directory* for a file that this process will publish when it is ready."""
-    return directory / f".new-{os.getpid()}-{secrets.token_hex(4)}"
+    return directory / f".new-{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def host_entry(directory: Path, pid: int) -> Path:
     """A fresh name in *directory* for the entry of the process *pid* as a host."""
-    return directory / f"host-{pid}-{secrets.token_hex(4)}.host"
+    return directory / f"host-{pid}-{os.urandom(4).hex()}.host"
 
 
 def _is_abandoned(own: Path) -> bool:
@@ -337,7 +336,7 @@ def loopback_key(directory: Path) -> bytes:
             descriptor = os.open(hidden, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
             try:
                 with open(descriptor, "wb") as file:
-                    file.write(secrets.token_bytes(LOOPBACK_KEY))
+                    file.write(os.urandom(LOOPBACK_KEY))
                 os.replace(hidden, path)
             finally:
                 hidden.unlink(missing_ok=True)

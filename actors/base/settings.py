@@ -12,8 +12,8 @@ from pathlib import Path
 
 import msgspec
 
+from .certificates import Encryption
 from .discreet import Discreet
-from .tls import Encryption
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import signal
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -15,7 +14,6 @@ from typing import Any, Final, Literal
 
 from ...features import knows_peers
 from . import addresses, descriptors, keys, places
-from . import tls as certificates
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -27,6 +25,7 @@ from ._thespian import (
     SystemShutdownCompleted,
     TransmitIntent,
 )
+from .certificates import TLS, Encryption
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
@@ -39,7 +38,6 @@ from .errors import (
 from .outside import Outside, PrivateContext
 from .processes import start_admin
 from .settings import Limits, SystemSettings
-from .tls import TLS, Encryption
 from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
@@ -308,7 +306,7 @@ def make_settings(
             " system has none; use a base of Thespian's, by its name"
         )
     if name is None:
-        name = f"p{port}" if port is not None else f"own.{secrets.token_hex(6)}"
+        name = f"p{port}" if port is not None else f"own.{os.urandom(6).hex()}"
     directory = places.private_directory()
     places.log_for_thespian(directory)
     numeric_host = addresses.numeric(host, listen=advertise is not None) if host else ""
@@ -323,7 +321,7 @@ def make_settings(
     return SystemSettings(
         name=places.checked_name(name),
         directory=directory,
-        system_id=secrets.token_hex(4),
+        system_id=os.urandom(4).hex(),
         host=seen[0],
         port=seen[1],
         listen=listen,
@@ -348,7 +346,9 @@ def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encry
         raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {tls!r}")
     if not host or not encrypt:
         return None
-    return certificates.read(tls) if tls is not None else certificates.make()
+    from .tls import make, read  # noqa: PLC0415 - it loads OpenSSL
+
+    return read(tls) if tls is not None else make()
 
 
 def shared_key(

@@ -9,16 +9,15 @@ is nothing to send to it.
 from __future__ import annotations
 
 import contextlib
-import secrets
+import os
 import select
 import socket
-import ssl
 from time import monotonic, sleep
 from typing import Final
 
 from ...features import has
-from . import tls
 from .addresses import Address, at
+from .certificates import Encryption
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
 from .handshake import (
     ANY_ADMIN,
@@ -31,7 +30,6 @@ from .handshake import (
     OtherVersion,
 )
 from .settings import Limits
-from .tls import Encryption
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least
@@ -89,7 +87,11 @@ def knock(
 
 
 def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption | None) -> str:
-    secure, nonce = encryption is not None, secrets.token_bytes(NONCE)
+    import ssl  # noqa: PLC0415 - only a host that joins needs it
+
+    from . import tls  # noqa: PLC0415 - the same
+
+    secure, nonce = encryption is not None, os.urandom(NONCE)
     dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, nonce, secure=secure)
     end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
@@ -117,10 +119,13 @@ def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption |
 def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
     """One step of the handshake.  Raises BlockingIOError if the other end must come first."""
     data = b""
-    if dialler.waits_for_tls and isinstance(way, tls.SecureSocket):
-        certificate, data = way.meet(MAGIC)
-        if certificate:
-            way.send(dialler.bind(certificate))
+    if dialler.waits_for_tls:
+        from .tls import SecureSocket  # noqa: PLC0415 - the same
+
+        if isinstance(way, SecureSocket):
+            certificate, data = way.meet(MAGIC)
+            if certificate:
+                way.send(dialler.bind(certificate))
     data = data or way.recv(4096)
     if not data:
         raise _Silent(f"the program at {there} is no farref system: it closed the connection")
@@ -139,7 +144,7 @@ class _Silent(HandshakeError):
 def _is_older(host: str, port: int) -> bool:
     """Whether a farref of version 2 of the protocol is there, which knows no notices."""
     with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER) as sock:
-        sock.sendall(MAGIC.replace(MAGIC[-2:-1], b"%d" % OLDER) + b"K" + secrets.token_bytes(NONCE))
+        sock.sendall(MAGIC.replace(MAGIC[-2:-1], b"%d" % OLDER) + b"K" + os.urandom(NONCE))
         return len(sock.recv(100)) == OLDER_ANSWER
     return False
 

@@ -2,8 +2,8 @@
 
 **Trust** is not decided here, but by the shared key (:mod:`.handshake`).  So each program makes a
 certificate when it starts a system, and no dialler verifies it: both ends put its hash into the
-proofs of the key.  Who has an authority gives :class:`TLS`; then each end also asks the other for a
-certificate of that authority.
+proofs of the key.  A system with :class:`.TLS` has an authority: then each end also asks the other
+for a certificate of that authority.
 
 TLS 1.3 only: no older version, no resumed session and no early data, which somebody could replay.
 
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from . import places
-from .discreet import Discreet
+from .certificates import TLS, Encryption
 from .errors import HandshakeError, InvalidCertificate
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
@@ -40,31 +40,6 @@ GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many 
 HOUR: Final = datetime.timedelta(hours=1)
 FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
 NAME: Final = "farref"
-
-
-class TLS(Discreet, frozen=True):
-    """Certificates of one's own: each end shows one that *ca* has signed, and asks for one.
-
-    *cert*, *key* and *ca* are paths of files in the form PEM: this host's certificate (with the
-    certificates between it and the authority, if there are any), its private key without a
-    passphrase, and the authority's.  Names in certificates are not compared with addresses.  The
-    shared key of the system is needed all the same.
-    """
-
-    cert: str | os.PathLike[str]
-    key: str | os.PathLike[str]
-    ca: str | os.PathLike[str]
-
-
-class Encryption(Discreet, frozen=True):
-    """The certificates of one system, as they are sent to each of its processes."""
-
-    cert: bytes
-    key: bytes
-    ca: bytes = b""
-    """The authority's; empty: nobody's."""
-    digest: bytes = b""
-    """The hash of our certificate, as diallers see it."""
 
 
 def hash_of(certificate: bytes) -> bytes:

@@ -7,7 +7,6 @@ unasked gives that hold back.
 
 from __future__ import annotations
 
-import asyncio
 import concurrent.futures
 import contextlib
 import threading
@@ -25,6 +24,7 @@ from ..core.current import chain_in, found, frame
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Generator
     from typing import Self
 
@@ -413,6 +413,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     # ---- inside
 
     def _until_done(self) -> Generator[Any, None, None]:
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
         self._check_self_wait()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
@@ -436,6 +438,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             self._waits.unblock(run)
 
     async def _come(self, waiter: asyncio.Future[None], seconds: float) -> None:
+        import asyncio  # noqa: PLC0415 - as above
+
         # Not `asyncio.wait_for`: in Python 3.11 it loses a cancel that comes together with the
         # answer.
         async with asyncio.timeout(seconds):

@@ -10,7 +10,6 @@ other threads and tasks that the code has started; and waits that any one of sev
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
@@ -74,6 +73,8 @@ class Waits(Internal):
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:
         """The same for a coroutine."""
+        import asyncio  # noqa: PLC0415 - a coroutine's loop has loaded it
+
         return self.begin(run_in(self._core, id(asyncio.current_task())), (future,))
 
     def begin(

@@ -18,7 +18,7 @@ from ..base.system import encryption_for, shared_key
 from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
-    from ..base.tls import TLS
+    from ..base.certificates import TLS
     from ..core.registry import Registry
     from ..wire.messages import HostInfo
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 import time
 from collections import Counter, deque
 from itertools import chain
+from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import ProtocolError
@@ -200,7 +200,8 @@ class Roll:
     # ---- creating actors
 
     def _mint(self, name: str) -> WorkerId:
-        number = self._numbers["next"] + 1 if "next" in self._numbers else secrets.randbits(62)
+        last = self._numbers.get("next")
+        number = SystemRandom().getrandbits(62) if last is None else last + 1
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
         return WorkerId(name, number)
 

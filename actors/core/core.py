@@ -17,9 +17,9 @@ The core knows no part of the endpoint. A part gets the core, and registers its 
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
+import sys
 import threading
 import time
 from collections import deque
@@ -148,7 +148,7 @@ class Core(Internal):
         """Callbacks of futures that are to run, or run."""
         self.refused = 0
         """Malformed or foreign messages refused so far."""
-        self.loop_thread: int | None = None
+        self.loop_thread: int | None = None  # 0: there is a loop, which has not begun
         self.actor: object = None
         """The actor that has this endpoint, if an actor has it."""
         self.closed = False
@@ -428,7 +428,8 @@ class Core(Internal):
                 f"waiting for {notices.in_words(what)} here would stop {self.me}, which runs one "
                 f"handler at a time; make the handler `async` and write {instead} instead"
             )
-        if asyncio._get_running_loop() is not None:
+        running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+        if running is not None and running() is not None:
             notices.blocks_loop(notices.in_words(what), instead)
 
     def check_process(self) -> None:

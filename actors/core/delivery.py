@@ -40,7 +40,6 @@ from ..wire.parcels import Parcel
 from . import port
 from .core import Internal
 from .counters import Tally
-from .faulty import FaultyPort
 from .intake import Intake
 from .links import Links
 from .registry import PATIENCE
@@ -57,6 +56,7 @@ if TYPE_CHECKING:
     from ..wire.faults import Counts
     from .brief import Later
     from .core import Core
+    from .faulty import FaultyPort
     from .links import Outgoing
     from .registry import Registry
 
@@ -84,7 +84,7 @@ class Delivery(Internal):
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
-        self._faulty = FaultyPort(core.port, core.me, faults) if faults is not None else None
+        self._faulty = self._made_faulty(faults) if faults is not None else None
         """The port of a test with faults; packets leave by it instead."""
         self.links = Links()
         self.links.on_release = core.left
@@ -393,10 +393,15 @@ class Delivery(Internal):
         """Carry out an order from a test at another endpoint."""
         self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
+    def _made_faulty(self, faults: Faults) -> FaultyPort:
+        from .faulty import FaultyPort  # noqa: PLC0415 - only tests have faults
+
+        return FaultyPort(self._port, self._core.me, faults)
+
     def meddle(self, order: Meddle) -> Counts:
         """Change the faults of this endpoint for a test."""
         if self._faulty is None:
-            self._faulty = FaultyPort(self._port, self._core.me, Faults())
+            self._faulty = self._made_faulty(Faults())
         if order.faults is not None:
             self._faulty.adopt(order.faults)
         self._faulty.cut(*order.cut)

@@ -10,9 +10,8 @@ simpleSystemBase    Thespian's: everything in this process; actors run while the
 
 from __future__ import annotations
 
-import hashlib
 import os
-import secrets
+from random import Random, SystemRandom
 from typing import Any
 
 import msgspec
@@ -25,11 +24,11 @@ from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 from ...features import knows_peers
 from ...protocol.errors import OverloadedError, SystemDownError
 from ..base import addresses, system_base
+from ..base.certificates import TLS
 from ..base.discreet import Discreet
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
 from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
-from ..base.tls import TLS
 from ..base.transport import Transport
 from . import logs
 
@@ -174,7 +173,7 @@ def enter(
 
     *first* is the first host's address as it gives it itself; it answers at *dialled*.
     """
-    mine = {**capabilities, MEMBER: True, LIFE: secrets.randbits(63)}
+    mine = {**capabilities, MEMBER: True, LIFE: SystemRandom().getrandbits(63)}
     if BASES[base].own:
         name = _short(f"{first} {reach.host}:{reach.port} {reach.place}")
         routes = {addresses.split(first): dialled}
@@ -345,7 +344,9 @@ def timers(transport: object) -> int:
 
 def _short(name: str) -> str:
     """The base's own name for the system *name*; short, as it is part of a socket's path."""
-    return "farref." + hashlib.blake2b(name.encode(), digest_size=8).hexdigest()
+    # `random` makes these numbers of a text by SHA-512; they are the same everywhere.  `hashlib`
+    # would load OpenSSL.
+    return f"farref.{Random(name).getrandbits(64):016x}"  # noqa: S311 - no secret
 
 
 def _open(

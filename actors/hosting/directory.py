@@ -7,12 +7,13 @@ file has all that another program of the same user needs to join.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ...protocol.errors import SystemDownError
 from ..base import places
@@ -162,7 +163,7 @@ def _whole(path: Path) -> dict[str, Any]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    entry: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    entry: dict[str, Any] = msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
     return entry
 
 
@@ -175,7 +176,7 @@ def _draft(path: Path, entry: dict[str, Any]) -> Path:
     """Write *entry* to a file beside *path*, so that no reader finds half of it at *path*."""
     draft = places.draft(path.parent)
     draft.touch(mode=0o600)  # it may hold a key
-    draft.write_text(json.dumps(entry), encoding="utf-8")
+    draft.write_bytes(msgspec.json.encode(entry))
     return draft
 
 

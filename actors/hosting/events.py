@@ -15,7 +15,6 @@ For programs that read logs, each such record has attributes, by logging's ``ext
 
 from __future__ import annotations
 
-import json
 import logging
 from datetime import UTC, datetime
 
@@ -71,4 +70,6 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         more = {key: value for key, value in vars(record).items() if key.startswith(PREFIX)}
+        import json  # noqa: PLC0415 - few programs write their log so
+
         return json.dumps({**said, **more}, default=str)

@@ -10,12 +10,11 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import sys
 import threading
 import time
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
-
-from thespian.system.simpleSystemBase import ActorRef, PendingSend
 
 from ..base.interrupts import undisturbed
 
@@ -76,7 +75,17 @@ def ring_alarms(base: Any) -> None:
 
 def hosts(actor: Any) -> bool:
     """Whether *actor* lives on the in-process base."""
-    return isinstance(actor._myRef, ActorRef)
+    return isinstance(actor._myRef, _kind("ActorRef"))
+
+
+def runs(asys: Any) -> bool:
+    """Whether the system *asys* is on the in-process base."""
+    return isinstance(asys._systemBase, _kind("ActorSystemBase"))
+
+
+def _kind(name: str) -> Any:
+    """Thespian's class *name* for this base; no class, if no system here has loaded the base."""
+    return getattr(sys.modules.get("thespian.system.simpleSystemBase"), name, ())
 
 
 def close_actors(base: Any) -> None:
@@ -97,5 +106,7 @@ def send(actor: Any, address: ActorAddress, message: object) -> None:
 
 def put(base: Any, sender: ActorAddress, address: ActorAddress, message: object) -> None:
     """Queue *message* on *base*."""
+    from thespian.system.simpleSystemBase import PendingSend  # noqa: PLC0415 - this base loads it
+
     base._pendingSends.append(PendingSend(sender, message, address))
     rung.set()

@@ -20,8 +20,6 @@ from ..core.core import Internal
 from ..core.pool import Pool
 from ..recording.tracing import spell
 from ..wire.messages import Inspect, Inspected
-from .holdings import holdings_of
-from .inspection import rows_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -37,6 +35,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+LOOK_PATIENCE = 5.0
+"""Seconds that an endpoint has to answer."""
+LEAK_AGE = 60.0
+"""Seconds after which an unreachable object is suspected."""
 MOST = 8
 """Questions that may wait for an answer. A further one is dropped, and its asker times out."""
 
@@ -111,8 +113,12 @@ class Inspector(Internal):
             found = self._collector.collect(seconds, cuts=cuts)
             return Inspected(question.token, garbage=tuple(found))
         if question.about is not None:
+            from .holdings import holdings_of  # noqa: PLC0415 - few users look
+
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)
+        from .inspection import rows_of  # noqa: PLC0415 - as above
+
         rows = tuple(rows_of(core, objects, spell)) if question.rows else ()
         return Inspected(question.token, rows, self._counting.read())
 

@@ -16,7 +16,6 @@ code.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import gc
 import sys
@@ -35,6 +34,7 @@ from ..serving.turns import method_of
 from . import paths
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Iterator
 
     from ...protocol.ids import RRefId
@@ -286,11 +286,12 @@ def _locals(kind: str, frame: FrameType, where: str) -> Iterator[Root]:
 
 def _tasks() -> list[asyncio.Task[Any]]:
     """The tasks of every loop of this process."""
+    known = sys.modules.get("asyncio.tasks")  # without it there is no task
     for _ in range(10):
         try:
             # Not `asyncio.all_tasks`, which takes one loop; other threads make tasks meanwhile.
-            return list(getattr(asyncio.tasks, "_all_tasks", ())) + list(
-                getattr(asyncio.tasks, "_scheduled_tasks", ())
+            return list(getattr(known, "_all_tasks", ())) + list(
+                getattr(known, "_scheduled_tasks", ())
             )
         except RuntimeError:
             continue

@@ -2,7 +2,7 @@
 
 Every endpoint is asked at the same moment and answers for itself. Nothing is stopped for that.
 Anything in flight may appear twice or not at all; lasting state is exact. Only objects older than
-`LEAK_AGE` get marks (`ReferenceInfo.marks`).
+`inspector.LEAK_AGE` get marks (`ReferenceInfo.marks`).
 
 **Leaks.** An object is *reachable* if one of these leads to it, anywhere: a variable, a message
 that is not handled, a call that is not answered, or a handle in the value of a reachable object. An
@@ -28,17 +28,13 @@ from ..core.counters import Counters
 from ..recording.tracing import spell
 from .holdings import Holding
 from .inspection import ReferenceInfo
+from .inspector import LEAK_AGE
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..wire.messages import Inspected
     from .inspector import Inspector
-
-LOOK_PATIENCE = 5.0
-"""Seconds that an endpoint has to answer."""
-LEAK_AGE = 60.0
-"""Seconds after which an unreachable object is suspected."""
 
 Key = tuple[str, str]
 """An endpoint and a reference: one row."""

@@ -19,7 +19,6 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..core.core import Internal
-from ..recording.tables_json import tables_of
 from ..wire.messages import Traced, Watch
 
 if TYPE_CHECKING:
@@ -142,6 +141,8 @@ class Watchers(Internal):
         stream.taken(message.taken)
 
     def _begin(self, stream: Stream) -> None:
+        from ..recording.tables_json import tables_of  # noqa: PLC0415 - few users watch
+
         core = self._core
         tables = tables_of(core.context)
         core.record().begin(stream, core.settings.sharing, tables)

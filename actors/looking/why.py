@@ -15,7 +15,8 @@ import msgspec
 
 from ...protocol.ids import RRefId, WorkerId
 from .holdings import Holding
-from .snapshot import LEAK_AGE, look, wrong
+from .inspector import LEAK_AGE
+from .snapshot import look, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -46,7 +46,9 @@ A probe waits for news within one step only.
 """
 _PLAIN = frozenset({"owners", "users", "waiting", "dead", "buried", "causes", "names"})
 _TABLES = {
-    name if name in _PLAIN else f"_{name}": name for name in Tables.__slots__ if name not in _APART
+    name if name in _PLAIN else f"_{name}": name
+    for name in Tables.__struct_fields__
+    if name not in _APART
 }
 """The tables, by their names in a trace."""
 _DEAD = frozenset({"dead", "buried"})

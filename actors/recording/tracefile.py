@@ -18,7 +18,6 @@ file at once.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import weakref
 from pathlib import Path
@@ -37,6 +36,8 @@ class FileSink:
         """Raises `OSError` if the file cannot be made."""
         Path(folder).mkdir(parents=True, exist_ok=True)  # on another host it does not exist yet
         path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
+        import ctypes  # noqa: PLC0415 - few programs have a trace
+
         self._write = ctypes.PyDLL(None).write
         self._file: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o666)
         _open.add(self)

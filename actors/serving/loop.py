@@ -6,7 +6,6 @@ of the coroutine that it returned, before the next one starts.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import contextvars
 import inspect
@@ -16,15 +15,16 @@ from typing import TYPE_CHECKING, Any
 
 from ..core import port
 from ..core.core import Internal
-from .turns import make_task, no_turn
+from .turns import no_turn
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Coroutine
 
     from ..core.core import Core
 
-LAST_AWAITS = 1.0
-"""Seconds that cancelled work has to end."""
+END = 2.0
+"""Seconds for which `Loop.end` waits for its thread."""
 
 
 class Loop(Internal):
@@ -35,7 +35,11 @@ class Loop(Internal):
         self._cancels = cancels
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        """None before the actor is an endpoint, and after it has ended."""
+        """None before the first work, and after the actor has ended."""
+        self._lock = threading.Lock()
+        """Guards the beginning of the loop, and its end."""
+        self._open = False
+        """The actor is an endpoint, and has not ended."""
         self._core: Core | None = None
         self._context = contextvars.Context()
         """The context of new work. The context of the thread that queues it will not do: that
@@ -50,20 +54,41 @@ class Loop(Internal):
     # ---- any thread
 
     def start(self, core: Core) -> None:
-        """Begin to run the queued work, for the endpoint of *core*."""
+        """Run work from now on, for the endpoint of *core*. The thread begins with the first."""
         self._core = core
         self._context = contextvars.copy_context()
-        self._loop = asyncio.new_event_loop()
-        self._loop.set_task_factory(make_task)
-        self._thread = threading.Thread(
-            target=self._run, args=(self._loop, core), name=f"farref loop {core.me}", daemon=True
-        )
-        self._thread.start()
+        core.loop_thread = 0
+        self._open = True
+
+    @property
+    def begun(self) -> bool:
+        """Whether there has been work."""
+        return self._thread is not None
+
+    def _running(self) -> asyncio.AbstractEventLoop | None:
+        """The loop, which begins if it has not; None before `start`, and after `stop`."""
+        if self._loop is None and self._open:
+            self._begin_thread()
+        return self._loop
+
+    def _begin_thread(self) -> None:
+        from . import tasks  # noqa: PLC0415 - it loads asyncio
+
+        with self._lock:
+            core = self._core
+            if core is None or self._loop is not None or not self._open:
+                return  # another thread was faster
+            self._loop = loop = tasks.make_loop()
+            name = f"farref loop {core.me}"
+            self._thread = threading.Thread(
+                target=self._run, args=(loop, core), name=name, daemon=True
+            )
+            self._thread.start()
 
     def queue(self, work: Callable[[], Any]) -> None:
         """Run *work* after everything queued before; it may return a coroutine."""
         self._inbox.append(work)
-        loop = self._loop  # another thread may stop it at any time
+        loop = self._running()  # another thread may stop it at any time
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin, context=self._context.copy())
@@ -74,8 +99,8 @@ class Loop(Internal):
 
     def release(self, *, drop: bool = False) -> None:
         """Start the queued work after all. With *drop*, forget it first."""
-        loop = self._loop
-        if not self._held or loop is None:
+        loop = self._running() if self._held else None
+        if loop is None:
             return
         if drop:
             self._inbox.clear()
@@ -90,7 +115,7 @@ class Loop(Internal):
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""
-        loop = self._loop
+        loop = self._running()
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 loop.call_soon_threadsafe(self._begin_beside, loop, work)
@@ -106,7 +131,9 @@ class Loop(Internal):
 
     def stop(self) -> None:
         """Start no more work. May be called again."""
-        loop, self._loop = self._loop, None
+        with self._lock:
+            self._open = False
+            loop, self._loop = self._loop, None
         if loop is not None:
             with contextlib.suppress(RuntimeError):  # another thread was faster
                 loop.call_soon_threadsafe(loop.stop)
@@ -115,37 +142,19 @@ class Loop(Internal):
         """Stop, and wait until the thread has ended, unless the loop itself runs this."""
         self.stop()
         if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(2 * LAST_AWAITS)
+            self._thread.join(END)
 
     # ---- the loop's thread
 
     def _run(self, loop: asyncio.AbstractEventLoop, core: Core) -> None:
-        asyncio.set_event_loop(loop)
+        from . import tasks  # noqa: PLC0415 - as above
+
         core.loop_thread = threading.get_ident()
         try:
-            loop.run_forever()
-            if self._cancels:
-                self._cancel_all(loop)
+            tasks.run(loop, cancels=self._cancels)
         finally:
-            # The remaining tasks wait for nothing any more. Python would only complain about them,
-            # wherever the collector happens to run.
-            for task in asyncio.all_tasks(loop):
-                task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio has it, typeshed does not
-                coroutine = task.get_coro()
-                if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
-                    coroutine.close()
-                    self._tasks.discard(task)  # the future that it awaits goes with it
-            loop.close()
-
-    def _cancel_all(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel what still awaits. It has a moment for its `except` and `finally`."""
-        tasks = asyncio.all_tasks(loop)
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_AWAITS))
-        with contextlib.suppress(Exception):
-            loop.run_until_complete(loop.shutdown_asyncgens())
+            # The futures that they await go with them.
+            self._tasks.difference_update(tasks.close(loop))
 
     def _begin(self) -> None:
         if not self._starting and self._inbox:
@@ -178,7 +187,3 @@ class Loop(Internal):
     def _keep(self, task: asyncio.Task[Any]) -> None:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-
-def _unstarted(coroutine: Coroutine[Any, Any, Any]) -> bool:
-    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED

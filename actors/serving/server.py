@@ -13,7 +13,6 @@ code that takes it empties the box).
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import threading
@@ -374,6 +373,8 @@ class Server:
         holds = tuple(rref for rref in chain if rref != on)
 
         async def run() -> None:
+            import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
             self.turns.begins()
             try:
                 me = self._as_run(request, chain, id(asyncio.current_task()))

@@ -18,7 +18,6 @@ the turn of its request, until the method has ended. After that they take no tur
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 import types
@@ -31,7 +30,9 @@ from ..core.core import Internal
 from ..values.box import Box
 
 if TYPE_CHECKING:
+    import asyncio
     from collections.abc import Callable, Generator
+    from contextvars import Context
 
     from ...protocol.ids import CallId, RRefId
     from ..core.brief import Later
@@ -55,6 +56,8 @@ class Turns(Internal):
 
     def begins(self) -> None:
         """An `async` function begins, on the running loop. At its end, count `begun` down."""
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
         self._loop = asyncio.get_running_loop()
         self.begun += 1
 
@@ -119,6 +122,8 @@ class SharedTurn:
     """
 
     def __init__(self, turns: Turns, rref: RRefId, call: CallId) -> None:
+        import asyncio  # noqa: PLC0415 - as above
+
         self._turns = turns
         self._rref = rref
         self._call = call
@@ -223,24 +228,15 @@ class StepByStep:
                 turn.give()
 
 
-def make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **options: Any) -> asyncio.Task[Any]:
-    """The task factory of an endpoint's loop: a task that a method starts takes turns, too."""
-    context = options.get("context")
+def in_turns(coroutine: Any, context: Context | None) -> Any:
+    """*coroutine* for a new task in *context*. In one that a method starts it takes turns, too."""
     turn = _turn.get() if context is None else context.get(_turn)
-    if turn is not None and type(coroutine) is types.CoroutineType:
-        name, box = coroutine.__qualname__, Box(coroutine)
-        coroutine = _in_steps(box, turn)
-        coroutine.__qualname__ = name
-    return NamedTask(coroutine, loop=loop, **options)
-
-
-class NamedTask(asyncio.Task[Any]):
-    """A task of `make_task`. From Python 3.12 on, a loop sets its name to None if none is given."""
-
-    def set_name(self, value: object) -> None:
-        """Set the name, unless *value* is None."""
-        if value is not None:
-            super().set_name(value)
+    if turn is None or type(coroutine) is not types.CoroutineType:
+        return coroutine
+    name, box = coroutine.__qualname__, Box(coroutine)
+    stepped: Any = _in_steps(box, turn)
+    stepped.__qualname__ = name
+    return stepped
 
 
 def no_turn() -> None:

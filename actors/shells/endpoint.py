@@ -27,7 +27,6 @@ from ..handles.rref import RRef
 from ..looking.counting import Counting
 from ..looking.inspector import Inspector
 from ..looking.watching import Watchers
-from ..recording.tables_json import tables_of
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
 from ..serving.straight import StraightServer
@@ -136,6 +135,8 @@ class Endpoint(Internal):
         with core.lock:
             core.context.outlive(joined.dead)
             if core.settings.trace:
+                from ..recording.tables_json import tables_of  # noqa: PLC0415 - few programs trace
+
                 known = tables_of(core.context) if joined.dead else NOTHING
                 sink = FileSink(core.settings.trace, core.me)
                 core.record().begin(sink, core.settings.sharing, known)

@@ -6,7 +6,6 @@ references until the handler has ended.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 import types
@@ -68,6 +67,8 @@ class Handlers:
         done = threading.Event()
 
         async def last() -> None:
+            import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
             try:
                 handler = self._handle(message, sender, ())
                 if handler is not None:

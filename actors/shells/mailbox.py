@@ -12,10 +12,10 @@ from __future__ import annotations
 import gc
 import logging
 import os
-import secrets
 import sys
 import time
 from multiprocessing.util import Finalize
+from random import SystemRandom
 from typing import Any
 
 from thespian.actors import (
@@ -245,7 +245,7 @@ class Mailbox:
             self._join(WorkerId(self._nickname(), 0), self._registrar)
 
     def _nickname(self) -> str:
-        return f"{type(self._actor).__name__}-{secrets.randbelow(10**6):06}"
+        return f"{type(self._actor).__name__}-{SystemRandom().randrange(10**6):06}"
 
     def _settle_in(self, message: Joined) -> None:
         if self.endpoint is None and self._registrar is not None:
@@ -257,7 +257,7 @@ class Mailbox:
     def _end_as_nobody(self) -> None:
         """End with a random number as identity: nobody has given this actor one."""
         registrar = self._registrar or bases.of_the_system(self._actor, Registrar, REGISTRAR)
-        me = WorkerId(self._nickname(), secrets.randbits(63))
+        me = WorkerId(self._nickname(), SystemRandom().getrandbits(63))
         self._nobody = True
         self._become(me, registrar, Settings(), None)
 
@@ -272,10 +272,11 @@ class Mailbox:
 
     def _exit(self, message: ActorExitRequest, sender: ActorAddress) -> None:
         self._loop.release(drop=True)  # it was not constructed
-        done = self._handlers.queue_last(message, sender)
-        end = time.monotonic() + LAST_HANDLERS
-        while not done.wait(0.01) and time.monotonic() < end:
-            self._do_left()
+        if self._loop.begun or self._actor._has_handlers:
+            done = self._handlers.queue_last(message, sender)
+            end = time.monotonic() + LAST_HANDLERS
+            while not done.wait(0.01) and time.monotonic() < end:
+                self._do_left()
         self._do_left()
         if self.endpoint is not None:
             self.endpoint.registry.leave()  # its parent, which would report it, may be gone
@@ -333,7 +334,7 @@ class Mailbox:
         kind = class_of(actor_class)
         me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
-            suffix = secrets.randbelow(10**6)
+            suffix = SystemRandom().randrange(10**6)
             me = endpoint.registry.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
         try:
             address: ActorAddress = self.port.run(make)

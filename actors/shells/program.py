@@ -20,7 +20,6 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, WatchMessage
-from thespian.system.simpleSystemBase import ActorSystemBase as SimpleBase
 from thespian.system.transport import ReceiveEnvelope
 
 from ...protocol.delivery import ACK_DELAY
@@ -209,6 +208,6 @@ ProgramPort = OwnPort | PumpPort | CallInPort
 
 def port_of(asys: Any) -> ProgramPort:
     """The port that fits the base of *asys*."""
-    if isinstance(asys._systemBase, SimpleBase):
+    if simple.runs(asys):
         return CallInPort(asys)
     return PumpPort(asys) if bases.own(asys._systemBase.transport) is None else OwnPort(asys)

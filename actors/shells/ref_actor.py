@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,17 @@ class RefActor(ActorTypeDispatcher):
     """
 
     _is_ref_actor = True
+    _has_handlers = True
+
+    def __init_subclass__(cls, *, handlers: bool = True, **more: Any) -> None:
+        """Note whether the class has *handlers*, which run on a loop.
+
+        They need asyncio then. It is loaded now, before the actors' processes are forked.
+        """
+        super().__init_subclass__(**more)
+        cls._has_handlers = handlers
+        if handlers:
+            importlib.import_module("asyncio")
 
     def __new__(cls, *_args: Any, **_kwargs: Any) -> RefActor:
         """Make the actor with its mailbox, so that a subclass need not call our __init__."""

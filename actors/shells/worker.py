@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 
-class Worker(RefActor):
+class Worker(RefActor, handlers=False):
     """Runs functions for `remote`, `rpc_sync` and `rpc_async`; owns the objects of `remote`."""
 
     def receiveUnrecognizedMessage(self, message: Any, _sender: ActorAddress) -> None:

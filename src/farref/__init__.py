@@ -1,7 +1,7 @@
 """farref: references to objects in other processes, for Thespian actors.
 
 The façade: everything public is importable from here, and only re-exported here. The names of the
-rendezvous come with their first use: most programs need none.
+rendezvous and of looking at references come with their first use: most programs need none.
 """
 
 import importlib
@@ -12,14 +12,11 @@ from . import features as _features  # noqa: F401 - first: it says what is missi
 from .actors.api.creating import create, worker
 from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
-from .actors.base.tls import TLS
+from .actors.base.certificates import TLS
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
 from .actors.handles.rref import RRef
 from .actors.looking.counting import counters
-from .actors.looking.inspection import ReferenceInfo, references
-from .actors.looking.snapshot import Snapshot
-from .actors.looking.why import Reason
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
@@ -59,6 +56,9 @@ from .protocol.errors import (
 )
 
 if TYPE_CHECKING:
+    from .actors.looking.inspection import ReferenceInfo, references
+    from .actors.looking.snapshot import Snapshot
+    from .actors.looking.why import Reason
     from .actors.rendezvous.group import (
         ActorRendezvous,
         Group,
@@ -147,29 +147,33 @@ __all__ = [
     "worker",
 ]
 
-_RENDEZVOUS: Final = {
+_LATER: Final = {
     "ActorRendezvous": "actors.rendezvous.group:ActorRendezvous",
     "AwaitableStore": "actors.rendezvous.store:AwaitableStore",
     "Group": "actors.rendezvous.group:Group",
     "GroupMember": "actors.rendezvous.group:GroupMember",
+    "Reason": "actors.looking.why:Reason",
+    "ReferenceInfo": "actors.looking.inspection:ReferenceInfo",
     "RendezvousHandler": "actors.rendezvous.handler:RendezvousHandler",
     "RendezvousHandlerCreator": "actors.rendezvous.handler:RendezvousHandlerCreator",
     "RendezvousHandlerRegistry": "actors.rendezvous.handler:RendezvousHandlerRegistry",
     "RendezvousParameters": "actors.rendezvous.handler:RendezvousParameters",
     "RendezvousTimeouts": "protocol.rendezvous:Timeouts",
+    "Snapshot": "actors.looking.snapshot:Snapshot",
     "Store": "actors.rendezvous.store:Store",
+    "references": "actors.looking.inspection:references",
     "rendezvous": "actors.rendezvous.group:rendezvous",
     "rendezvous_handler_registry": "actors.rendezvous.group:rendezvous_handler_registry",
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _RENDEZVOUS:
+    if name not in _LATER:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module, _, there = _RENDEZVOUS[name].partition(":")
+    module, _, there = _LATER[name].partition(":")
     found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{module}"), there)
     return found
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_RENDEZVOUS})
+    return sorted({*globals(), *_LATER})

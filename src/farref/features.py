@@ -11,7 +11,6 @@ program; its processes inherit it.  That variable is for tests.
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import os
 import select
@@ -27,10 +26,15 @@ if importlib.util.find_spec("fcntl") is None:
     )
 
 SWITCH: Final = "FARREF_WITHOUT"
+_off = frozenset(filter(None, os.environ.get(SWITCH, "").split(",")))
 
 
 def _getpeereid() -> Any:
-    """The function of the C library of macOS and the BSDs."""
+    """The function of the C library of macOS and the BSDs; None if it is not needed."""
+    if hasattr(socket, "SO_PEERCRED") and not _off & {"all", "peercred"}:
+        return None
+    import ctypes  # noqa: PLC0415 - Linux needs none
+
     try:
         return ctypes.CDLL(None, use_errno=True).getpeereid
     except (OSError, AttributeError):
@@ -55,7 +59,6 @@ _THERE: Final = {
 macOS and the BSDs.  ``procfs`` is Linux's ``/proc``.
 """
 LINUX_ONLY: Final = frozenset(_THERE) - {"peereid"}
-_off = frozenset(filter(None, os.environ.get(SWITCH, "").split(",")))
 if "all" in _off:
     _off = LINUX_ONLY
 if _off - set(_THERE):
@@ -83,6 +86,8 @@ def peer_uid(sock: socket.socket) -> int:
         raw = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         uid: int = _CREDENTIALS.unpack(raw)[1]
         return uid
+    import ctypes  # noqa: PLC0415 - as above
+
     found, group = ctypes.c_uint(), ctypes.c_uint()
     if _peereid(sock.fileno(), ctypes.byref(found), ctypes.byref(group)):
         code = ctypes.get_errno()

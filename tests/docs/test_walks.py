@@ -47,6 +47,11 @@ def fork() -> None:
     ref = farref.remote("B", list)
     ref.to_here()
     farref.rpc_sync("C", keep, (ref,))
+    (system,) = System.running()
+    end = time.monotonic() + 20
+    while system.endpoint.core.context.users[ref.id].children:  # the acknowledgement may come late
+        system.workers()
+        assert time.monotonic() < end
     kept.clear()
 
 

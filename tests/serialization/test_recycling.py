@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from farref import SenderDiedError, SharedMemoryFullError
-from farref.serialization import recycling, shared
+from farref.serialization import mapping, recycling, shared
 from farref.serialization.frozen import Frozen
 from farref.serialization.mapping import copy_into, mapped_to_write
 from farref.serialization.payload import Payload
@@ -213,7 +213,7 @@ def test_an_old_message_finds_another_name_if_writing_was_interrupted(
         copy_into(memory, view[: len(view) // 2])
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(shared, "copy_into", half)
+    monkeypatch.setattr(mapping, "copy_into", half)
     with pytest.raises(KeyboardInterrupt):
         packed(filled(2))
     old.take()
@@ -230,7 +230,7 @@ def test_nobody_can_open_it_while_it_is_written_to(monkeypatch: pytest.MonkeyPat
         old.take()
         copy_into(memory, view)
 
-    monkeypatch.setattr(shared, "copy_into", looked)
+    monkeypatch.setattr(mapping, "copy_into", looked)
     new = packed(filled(2))
     with pytest.raises(SenderDiedError):
         opened(old)

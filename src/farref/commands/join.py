@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from ..actors.api.system import System
-from ..actors.base.tls import TLS
+from ..actors.base.certificates import TLS
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
 

@@ -18,7 +18,8 @@ from ..actors.api.system import System
 from ..actors.hosting import directory
 from ..actors.hosting.bases import CLEAR
 from ..actors.looking.inspection import Role
-from ..actors.looking.snapshot import LEAK_AGE, Snapshot
+from ..actors.looking.inspector import LEAK_AGE
+from ..actors.looking.snapshot import Snapshot
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, State
 from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals

@@ -29,7 +29,7 @@ from farref import (
 )
 from farref.actors.api import rpc as api
 from farref.actors.core.current import frame
-from farref.serialization import recycling, shared
+from farref.serialization import mapping, recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
@@ -314,7 +314,7 @@ def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) 
 
     ref = farref.remote("B", sevens, frozen=True)
     with monkeypatch.context() as patched:
-        patched.setattr(shared, "mapped", none_left)
+        patched.setattr(mapping, "mapped", none_left)
         patched.setattr(shared.Segment, "content", none_left)
         assert farref.wait([ref]) == ([ref], [])
     assert not has(ref)

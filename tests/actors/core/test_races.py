@@ -223,12 +223,12 @@ def test_a_handler_that_outlives_its_system_ends_quietly(
     alone: System, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     actor = alone.create(Late, "late")
-    thread = next(each for each in threading.enumerate() if each.name == "farref loop late")
     started, release = threading.Event(), threading.Event()
     kept[:] = [(started, release), (started, release)]
     for number in range(2):
         alone.tell(actor, Kept(number))
     assert until(alone, started.is_set)
+    thread = next(each for each in threading.enumerate() if each.name == "farref loop late")
     with caplog.at_level(logging.ERROR):
         alone.shutdown()
         release.set()
@@ -345,6 +345,8 @@ def loop_runs(of: Any) -> bool:
 
 def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
     b = mailbox_of(alone, farref.get_worker_info("B").address)
+    assert farref.rpc_async("B", answer).result() == 1
+    assert loop_runs(b)
     b.close()
     assert until(alone, lambda: not loop_runs(b))
     ended: list[str] = []
