@@ -29,14 +29,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from .effects import Effect, Send
 from .empty import EMPTY, without
 from .errors import ProtocolError
 from .messages import ForkRequest, Passing, Report
 from .owner import Owner
-from .user import User
+from .user import Loan, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,19 +43,20 @@ if TYPE_CHECKING:
     from .messages import ChildAck, Descriptor
 
 
+_FORK, _LOAN = Passing.FORK, Passing.LOAN
+"""An attribute of an `Enum` takes as long as a call, and there may be very many references."""
+
+
 class LendingOwner(Owner):
     """An owner's view of an object that it also lends."""
-
-    lent: dict[ForkId, WorkerId] = EMPTY
-    """Loans for calls without an answer so far."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)
         if not replies:
-            return Passing.FORK
+            return _FORK
         self.lent = self.lent or {}
         self.lent[fork] = to
-        return Passing.LOAN
+        return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
@@ -72,24 +71,11 @@ class LendingOwner(Owner):
             if report is None or not report.held:
                 self.forks.pop(fork, None)
                 self.forks = self.forks or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         self.lent = {fork: to for fork, to in self.lent.items() if to != worker} or EMPTY
         return super().forget(worker)
-
-    @property
-    def at_rest(self) -> bool:
-        return not self.lent and super().at_rest
-
-
-class Loan(msgspec.Struct, frozen=True, gc=False):
-    """A loan to this endpoint, for a call that runs here."""
-
-    lender: WorkerId | None
-    """None once the lender has died."""
-    counted: bool
-    """The owner counts the lender until the loan ends."""
 
 
 class LendingUser(User):
@@ -100,8 +86,6 @@ class LendingUser(User):
     object."""
     lent: dict[ForkId, bool] = EMPTY
     """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
-    loans: dict[ForkId, Loan] = EMPTY
-    """Loans that brought the reference here, for calls that still run."""
 
     def create(self, fork: ForkId) -> None:
         super().create(fork)
@@ -114,11 +98,12 @@ class LendingUser(User):
         return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        self.fork(fork, to)
+        self.children = self.children or {}
+        self.children[fork] = to
         if replies:
             self.lent = self.lent or {}
             self.lent[fork] = False
-        return Passing.LOAN
+        return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
@@ -143,7 +128,7 @@ class LendingUser(User):
             if acknowledged or report is None or not report.held:
                 del self.children[fork]
                 self.children = self.children or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     # ---- at the borrower
 
@@ -167,7 +152,7 @@ class LendingUser(User):
             if held == replies
             else None
         )
-        return report, effects + self.settle()
+        return report, effects
 
     def _hold_on(self, fork: ForkId, loan: Loan) -> tuple[bool, list[Effect]]:
         """Whether the entry still needs the ending loan, and the request to send then."""
@@ -213,10 +198,6 @@ class LendingUser(User):
         self.lent = EMPTY
         self.loans = EMPTY
 
-    @property
-    def at_rest(self) -> bool:
-        return not self.loans and super().at_rest
-
-    def settle(self) -> list[Effect]:
+    def leave(self) -> list[Effect]:
         """Without a known fork there is no owner to tell."""
-        return super().settle() if self.known else []
+        return super().leave() if self.known else []

@@ -207,9 +207,7 @@ class Requests(msgspec.Struct):
         if moved:
             effects += self.entries.release(moved)
         if lent:
-            reports = {report.fork: report for report in message.loans}
-            for fork, rref in lent.items():
-                effects += self.loans.ended(sender, rref, fork, reports.get(fork))
+            effects += self.loans.ended(sender, lent.items(), message.loans)
         return effects
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:

@@ -49,13 +49,13 @@ CONTEXT = {
         ),
         in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
         in_context(
-            "frees nothing at the last drop", "drop", "self.after(entry, entry.settle())", "[]"
+            "frees nothing at the last drop", "drop", "self.settle(entry)", "[]"
         ),
         in_context(
             "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
         ),
         in_context("does not count a drop", "drop", "entry.handles -= 1"),
-        in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
+        in_context("keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("),
     ),
     "note: return value": (
         in_context(
@@ -66,7 +66,7 @@ CONTEXT = {
         in_context(
             "does not delete after the last answer",
             "answered",
-            "return self.after(entry, entry.settle())",
+            "return self.settle(entry)",
             "return []",
         ),
     ),
@@ -80,7 +80,7 @@ CONTEXT = {
             "effects = self.references.accept(sender, brought, lent=lent)",
             "effects = []",
         ),
-        in_context("does not release", "release", "self.after(entry, entry.settle())", "[]"),
+        in_context("does not release", "release", "self.settle(entry)", "[]"),
     ),
     "a value that refers to another object": (
         in_context(
