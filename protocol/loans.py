@@ -126,7 +126,8 @@ class Loans(msgspec.Struct):
         if alias is not None:
             alias.told.discard(sender)
         owner = self.entries.owner(message.rref)
-        message = replace(message, borrowers=self.unburied(message.borrowers))
+        if message.borrowers:
+            message = replace(message, borrowers=self.unburied(message.borrowers))
         return self.entries.after(owner, owner.delete(sender, message))
 
     def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:

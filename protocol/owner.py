@@ -164,12 +164,14 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.check_delete(sender, message)
         for fork in message.forks:
             del self.forks[fork]
-        self.forks = self.forks or EMPTY
+        if self.forks:
+            return []
+        self.forks = EMPTY
         return self.settle()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
         """Raise `ProtocolError` if *sender* deletes forks that it does not hold."""
-        if len(set(message.forks)) < len(message.forks):
+        if len(message.forks) > 1 and len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:
             if self.forks.get(fork) != sender:

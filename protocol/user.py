@@ -237,4 +237,5 @@ class User(msgspec.Struct, gc=False, eq=False):
         """The end of an unused entry: its owner, if it lives, is told of all forks."""
         if self.lost:
             return []
-        return [Send(self.owner, Delete(rref=self.rref, forks=tuple(sorted(self.known))))]
+        known = self.known if len(self.known) == 1 else sorted(self.known)
+        return [Send(self.owner, Delete(rref=self.rref, forks=tuple(known)))]

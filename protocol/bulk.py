@@ -1,0 +1,107 @@
+"""Many control messages of one kind to one endpoint, as one message in columns.
+
+A step may end very many references at once, or begin them. Then it has as many `Delete`s,
+`ForkRequest`s, `Ack`s or `ChildAck`s for one endpoint. The shell puts them `together`: one `Bulk`
+has their kind, and the numbers of their objects and forks, mostly two bytes for each. The
+receiver's delivery takes it `apart`, and `Context.take_all` takes the messages in one loop. Each of
+them takes effect, or is refused, as if it had come alone.
+
+Only the deliveries know a `Bulk`. The machines send and take single messages, and a message that is
+recorded is a single one, too.
+"""
+
+from __future__ import annotations
+
+from itertools import accumulate
+from operator import sub
+from typing import TYPE_CHECKING
+
+from .columns import LARGEST, MANY
+from .effects import Send
+from .errors import ProtocolError
+from .ids import ForkId, RRefId
+from .messages import Ack, Bulk, ChildAck, Delete, ForkRequest
+
+if TYPE_CHECKING:
+    from .effects import Effect
+    from .ids import WorkerId
+    from .messages import Bulky, InBulk
+
+MOST = 10_000
+"""The most messages in a `Bulk`: others wait while its receiver takes them."""
+KINDS: dict[type, Bulky] = {
+    ForkRequest: "ForkRequest",
+    Ack: "Ack",
+    ChildAck: "ChildAck",
+    Delete: "Delete",
+}
+
+
+def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
+    """The same *effects* of a step at *me*, with a `Bulk` in place of many messages of a kind."""
+    others: list[Effect] = []
+    groups: dict[tuple[object, ...], list[Send]] = {}
+    last: tuple[object, ...] = ()
+    group: list[Send] = []
+    for effect in effects:
+        if type(effect) is not Send or type(effect.message) not in KINDS or effect.to == me:
+            others.append(effect)
+            continue
+        message: InBulk = effect.message  # type: ignore[assignment]  # of one of these kinds
+        if isinstance(message, Delete):
+            if len(message.forks) != 1 or message.borrowers:
+                others.append(effect)
+                continue
+            minter = message.forks[0].parent
+        else:
+            minter = message.fork.parent
+        key = effect.to, type(message), message.rref.creator, minter
+        if key != last:
+            last, group = key, groups.setdefault(key, [])
+        group.append(effect)
+    for group in groups.values():
+        if len(group) < MANY:
+            others += group
+        else:
+            others += [_bulk(group[it : it + MOST]) for it in range(0, len(group), MOST)]
+    return others
+
+
+def _bulk(group: list[Send]) -> Effect:
+    """One effect for all of *group*; or for a single one, itself."""
+    messages: list[InBulk] = [each.message for each in group]  # type: ignore[misc]  # as above
+    first = messages[0]
+    names = [it.forks[0] if isinstance(it, Delete) else it.fork for it in messages]
+    numbers, forks = [it.rref.number for it in messages], [it.number for it in names]
+    bulk = Bulk(
+        kind=KINDS[type(first)],
+        creator=first.rref.creator,
+        minter=names[0].parent,
+        numbers=tuple(map(sub, numbers, (0, *numbers))),
+        forks=tuple(map(sub, forks, (0, *forks))),
+    )
+    return Send(group[0].to, bulk)
+
+
+def apart(bulk: Bulk) -> list[InBulk]:
+    """The messages in *bulk*. Raises `ProtocolError` if no correct peer sends it."""
+    numbers, forks = list(accumulate(bulk.numbers)), list(accumulate(bulk.forks))
+    if len(numbers) != len(forks) or not 0 < len(numbers) <= MOST:
+        raise ProtocolError(f"a bulk has {len(numbers)} objects and {len(forks)} forks")
+    if min(*numbers, *forks) < 0 or max(*numbers, *forks) >= LARGEST:
+        raise ProtocolError("a number in a bulk is out of range")
+    creator, minter = bulk.creator, bulk.minter
+    both = zip(numbers, forks, strict=True)
+    if bulk.kind == "Delete":
+        return [
+            Delete(rref=RRefId(creator, number), forks=(ForkId(minter, fork),))
+            for number, fork in both
+        ]
+    kind: type[ForkRequest | Ack | ChildAck] = {
+        "ForkRequest": ForkRequest,
+        "Ack": Ack,
+        "ChildAck": ChildAck,
+    }[bulk.kind]
+    return [
+        kind(rref=RRefId(creator, number), fork=ForkId(minter, fork)) for number, fork in both
+    ]
