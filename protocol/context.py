@@ -404,9 +404,12 @@ class Context:
         effects = user.ack(sender, message)
         if rref.creator == self.me or self.state.passed_on:  # else nobody here asked for it
             effects += self._hosting.created(rref, sender)
-        return self.entries.after(user, effects)
+        return effects if user.handles else self.entries.after(user, effects)
 
     def _fork_request(self, sender: WorkerId, message: ForkRequest) -> list[Effect]:
+        known = self.owners.get(message.rref)
+        if known is not None:  # nearly always
+            return known.fork_request(sender, message)
         owner, lost = self.entries.own_or_await(message.rref)
         return [*owner.fork_request(sender, message), *lost]
 
@@ -414,7 +417,8 @@ class Context:
         user = self.users.get(message.rref)
         if user is None or user.lost:
             return []  # the pin ended with it
-        return self.entries.after(user, user.child_ack(sender, message))
+        effects = user.child_ack(sender, message)
+        return effects if user.handles else self.entries.after(user, effects)
 
     def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
         if message.call.caller != sender:

@@ -187,11 +187,12 @@ class Entries(msgspec.Struct):
         effects: list[Effect] = []
         users = self.state.users
         for descriptor in descriptors:
-            entry = users.get(descriptor.rref) or self.entry(descriptor.rref)
+            user = users.get(descriptor.rref)
+            entry = user or self.entry(descriptor.rref)
             if entry.messages == 0:
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
-            if not entry.handles:  # else they keep it
+            if not (entry.handles or (user and user.loans)):  # else they keep it
                 effects += self.settle(entry)
         return effects
 

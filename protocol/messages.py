@@ -556,7 +556,8 @@ def strangers_in(message: Message) -> Iterator[WorkerId]:
     match message:
         case Reply(loans=reports) | Returned(loans=reports):
             for report in reports:
-                yield from (worker for _, worker in report.borrowers)
+                if report.borrowers:
+                    yield from (worker for _, worker in report.borrowers)
         case RefRemoved(removed=removed):
             for each in removed:
                 yield from (worker for _, worker in each.borrowers)

@@ -179,8 +179,9 @@ class Requests(msgspec.Struct):
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
         lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
-        if message.loans and any(lent.get(report.fork) != report.rref for report in message.loans):
-            raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
+        for report in message.loans:
+            if lent.get(report.fork) != report.rref:
+                raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
         if message.moved is not None and waiting.rref in {None, message.moved.fork.rref}:
             raise ProtocolError(f"{sender} says that {message.call} was on an alias, and it is not")
         moved = (message.moved.fork,) if message.moved else ()

@@ -167,12 +167,16 @@ class User(msgspec.Struct, gc=False, eq=False):
         if sender != self.owner or message.fork != self.requested:
             raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
         self.requested = None
-        return [*self._know(message.fork), *self.settle()]
+        effects = self._know(message.fork)
+        return effects if self.handles else effects + self.settle()
 
     def _know(self, fork: ForkId) -> list[Effect]:
-        first = not self.known
-        self.known = added(self.known, fork)
-        effects: list[Effect] = [Confirmed(self.rref)] if first else []
+        effects: list[Effect] = []
+        if self.known:
+            self.known = added(self.known, fork)
+        else:
+            self.known = (fork,)
+            effects.append(Confirmed(self.rref))
         if self.owed:
             owed, self.owed = self.owed, EMPTY
             for child, parent in owed.items():
@@ -187,7 +191,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             )
         del self.children[message.fork]
         self.children = self.children or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     # ---- the end
 

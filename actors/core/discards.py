@@ -43,6 +43,7 @@ class Hold(weakref.ref[Any]):
 
     rref: RRefId | None
     descriptors: tuple[Descriptor, ...]
+    """Not set if it is a handle's."""
 
     # Two handles of one object are equal; their holds are not.
     __hash__ = object.__hash__

@@ -112,7 +112,7 @@ class RRef(Reference, Generic[T]):
             self._due = None
             self._frozen = None
             self._hold = hold = Hold(self, end)
-            hold.rref, hold.descriptors = rref, ()
+            hold.rref = rref
             holds[hold] = None
             made.append(self)
         return made

@@ -126,17 +126,17 @@ CONTEXT = {
         ),
         in_context(
             "refuses a child's ACK after its owner's death",
-            "take",
-            "if found_user is not None and not found_user.lost:",
-            "if found_user is not None:",
+            "_child_ack",
+            "user is None or user.lost",
+            "user is None",
         ),
     ),
     "the owner dies while its object is lent [lend]": (
         in_context(
             "refuses a child's ACK after it let go of a dead owner's object",
-            "take",
-            "found_user = self.users.get(message.rref)",
-            "found_user = self.entries.user(message.rref)",
+            "_child_ack",
+            "self.users.get(message.rref)",
+            "self.entries.user(message.rref)",
         ),
     ),
     "a cancelled function": (

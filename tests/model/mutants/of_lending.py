@@ -26,8 +26,10 @@ LENDING = {
         _owner("does not free after a loan", "loan_ended", "self.settle()", "[]"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
         _user("deletes what it returned", "_hold_on", "self.known = without(self.known, fork)"),
-        Mutant("deletes while a loan runs", User, "unused", "or self.loans", ""),
         _user("deletes what the owner never counted", "leave", "if self.known else []", ""),
+    ),
+    "lent twice in one call by the owner [lend]": (
+        Mutant("deletes while a loan runs", User, "unused", "or self.loans", ""),
     ),
     "lent by the owner to a creation, and kept [lend]": (
         _owner("lends where no reply comes", "lend", "if not replies:", "if False:"),

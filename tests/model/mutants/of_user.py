@@ -17,9 +17,7 @@ USER = {
         _user("deletes what a message holds", "unused", "or self.messages", ""),
         in_context("does not hold what arrives", "accept", "user.messages += 1"),
         _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
-        _user(
-            "does not remember that it is counted", "_know", "self.known = added(self.known, fork)"
-        ),
+        _user("does not remember that it is counted", "_know", "self.known = (fork,)"),
     ),
     "note: return value": (
         _user("deletes before a request is answered", "unused", "or self.pending", ""),
@@ -29,13 +27,13 @@ USER = {
     ),
     "nobody wants the object when its value comes": (
         _user("deletes before it is confirmed", "unused", "and self.requested is None", ""),
-        _user("does not delete when confirmed late", "ack", "*self.settle()", ""),
+        _user("does not delete when confirmed late", "ack", "effects + self.settle()", "effects"),
         _user("forgets that its creation is outstanding", "create", "self.requested = fork"),
         _user("waits for an acknowledgement that came", "ack", "self.requested = None"),
     ),
     "an own object created by a message to itself": (
         _user(
-            "does not delete after the last child", "child_ack", "return self.settle()", "return []"
+            "does not delete after the last child", "child_ack", "self.settle()", "[]"
         ),
         _user("does not pin a fork it makes", "fork", "self.children[fork] = to"),
         _user("pins a confirmed child", "child_ack", "del self.children[message.fork]"),
@@ -57,6 +55,9 @@ USER = {
             "return []",
         ),
         _user("pins an abandoned fork", "abandon", "del self.children[fork]"),
+    ),
+    "two parents, one of them the owner": (
+        _user("forgets its further forks", "_know", "self.known = added(self.known, fork)"),
     ),
     "a user shares with itself, the object is not its own": (
         _user("asks for what it holds confirmed", "arrive", "if self.confirmed:", "if False:"),
