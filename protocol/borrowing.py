@@ -104,8 +104,9 @@ class BorrowingUser(User):
     # ---- at the lender
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        self.children = self.children or {}
-        self.children[fork] = to
+        children = self.children or {}
+        children[fork] = to
+        self.children = children
         return Passing.LOAN
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:

@@ -41,13 +41,14 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
     """The same *effects* of a step at *me*, with a `Bulk` in place of many messages of a kind."""
     others: list[Effect] = []
     groups: dict[tuple[object, ...], list[Send]] = {}
-    last: tuple[object, ...] = ()
     group: list[Send] = []
+    last: tuple[object, ...] = (None, None, None, None)
     for effect in effects:
         if type(effect) is not Send or type(effect.message) not in KINDS or effect.to == me:
             others.append(effect)
             continue
         message: InBulk = effect.message  # type: ignore[assignment]  # of one of these kinds
+        to, kind, creator = effect.to, type(message), message.rref.creator
         if isinstance(message, Delete):
             if len(message.forks) != 1 or message.borrowers:
                 others.append(effect)
@@ -55,9 +56,14 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
             minter = message.forks[0].parent
         else:
             minter = message.fork.parent
-        key = effect.to, type(message), message.rref.creator, minter
-        if key != last:
-            last, group = key, groups.setdefault(key, [])
+        if (
+            to is not last[0]
+            or kind is not last[1]
+            or creator is not last[2]
+            or minter is not last[3]
+        ):
+            last = to, kind, creator, minter
+            group = groups.setdefault(last, [])
         group.append(effect)
     for group in groups.values():
         if len(group) < MANY:

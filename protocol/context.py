@@ -352,7 +352,7 @@ class Context:
                     [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
                 )
             case Returned(loans=loans):
-                effects = self.loans.ended(sender, [(it.fork, it.rref) for it in loans], loans)
+                effects = self.loans.ended(sender, loans, loans)
             case NotifyRefRemoved(loans=notices):
                 effects = self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):

@@ -98,11 +98,13 @@ class LendingUser(User):
         return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        self.children = self.children or {}
-        self.children[fork] = to
+        children = self.children or {}
+        children[fork] = to
+        self.children = children
         if replies:
-            self.lent = self.lent or {}
-            self.lent[fork] = False
+            lent = self.lent or {}
+            lent[fork] = False
+            self.lent = lent
         return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
@@ -122,12 +124,15 @@ class LendingUser(User):
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """A held loan stays pinned until its `ChildAck`, unless that came first."""
-        if self.children.get(fork) == sender:
-            acknowledged = self.lent.pop(fork, False)
-            self.lent = self.lent or EMPTY
+        children, lent = self.children, self.lent
+        if children.get(fork) == sender:
+            acknowledged = lent.pop(fork, False)
+            if not lent:
+                self.lent = EMPTY
             if acknowledged or report is None or not report.held:
-                del self.children[fork]
-                self.children = self.children or EMPTY
+                del children[fork]
+                if not children:
+                    self.children = EMPTY
         return [] if self.handles else self.settle()
 
     # ---- at the borrower
@@ -137,13 +142,15 @@ class LendingUser(User):
         if fork in self.children:
             return []  # lent to itself: its own pin would look like use, and it would ask the owner
         by_owner = lender == self.owner
-        self.loans = self.loans or {}
-        self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
+        loans = self.loans or {}
+        loans[fork] = Loan(lender, by_owner or descriptor.counted)
+        self.loans = loans
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         loan = self.loans.pop(fork, None)
-        self.loans = self.loans or EMPTY
+        if not self.loans:
+            self.loans = EMPTY
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
         # A reply returns all loans that it does not name; without one, a held loan's `ChildAck`
         # follows.
@@ -200,4 +207,4 @@ class LendingUser(User):
 
     def leave(self) -> list[Effect]:
         """Without a known fork there is no owner to tell."""
-        return super().leave() if self.known else []
+        return User.leave(self) if self.known else []

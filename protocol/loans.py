@@ -100,13 +100,14 @@ class Loans(msgspec.Struct):
     # ---- at the lender
 
     def ended(
-        self, sender: WorkerId, loans: Iterable[tuple[ForkId, RRefId]], reports: Iterable[Report]
+        self, sender: WorkerId, loans: Iterable[Descriptor | Report], reports: Iterable[Report]
     ) -> list[Effect]:
         """The call for which *loans* were made to *sender* has run, and *reports* some of them."""
         state, entries = self.state, self.entries
         told = {report.fork: report for report in reports}
         effects: list[Effect] = []
-        for fork, rref in loans:
+        for loan in loans:
+            fork, rref = loan.fork, loan.rref
             entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
             if entry is None:
                 continue  # its owner died
@@ -128,7 +129,8 @@ class Loans(msgspec.Struct):
         owner = self.entries.owner(message.rref)
         if message.borrowers:
             message = replace(message, borrowers=self.unburied(message.borrowers))
-        return self.entries.after(owner, owner.delete(sender, message))
+        effects = owner.delete(sender, message)
+        return self.entries.after(owner, effects) if effects or not owner.forks else []
 
     def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
         """*sender* has let go. All removals are checked before the first is carried out."""

@@ -74,12 +74,16 @@ class References(msgspec.Struct):
             self.entries.check_alive(to)
         found: list[Owner | User] = []
         for rref in rrefs:
-            entry = state.users.get(rref)
-            if entry is None or entry.lost or rref in state.names:  # an object here, or a rare case
-                where = self.names.whereabouts(rref)
-                found.append(self.entries.entry(where) if lost else self.entries.living(where))
-            else:
-                found.append(entry)
+            user = state.users.get(rref)
+            if user is not None and not user.lost and rref not in state.names:
+                found.append(user)
+                continue
+            owner = state.owners.get(rref)
+            if owner is not None and owner.alias is None:
+                found.append(owner)
+                continue
+            where = self.names.whereabouts(rref)  # a rare case
+            found.append(self.entries.entry(where) if lost else self.entries.living(where))
         return found
 
     def _share(

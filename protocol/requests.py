@@ -178,7 +178,8 @@ class Requests(msgspec.Struct):
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
-        lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
+        brings = message.loans or message.cargo.descriptors
+        lent = {loan.fork: loan.rref for loan in waiting.loans} if brings else {}
         for report in message.loans:
             if lent.get(report.fork) != report.rref:
                 raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
@@ -207,8 +208,8 @@ class Requests(msgspec.Struct):
             effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)
         if moved:
             effects += self.entries.release(moved)
-        if lent:
-            effects += self.loans.ended(sender, lent.items(), message.loans)
+        if waiting.loans:
+            effects += self.loans.ended(sender, waiting.loans, message.loans)
         return effects
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:

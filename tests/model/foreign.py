@@ -176,7 +176,7 @@ def _no(machine: type, method: str, check: str) -> Mutant:
 
 
 SENDERS_LOAN = "self.lent.get(fork) == sender"
-SENDERS_CHILD = "self.children.get(fork) == sender"
+SENDERS_CHILD = "children.get(fork) == sender"
 LOAN = replace(reference(ASKED, ForkId(A, 9), C), passing=Passing.LOAN)
 
 FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
@@ -375,7 +375,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a report of another's loan", C, _returned(CONFIRMED, 5, C), ignored=True),
     ),
     (
-        Mutant("ends another's loan", BorrowingUser, "loan_ended", SENDERS_CHILD, "True"),
+        Mutant("ends another's loan", BorrowingUser, "loan_ended", "self." + SENDERS_CHILD, "True"),
         _to_b(
             "a report of another's loan to a borrower",
             C,

@@ -105,7 +105,7 @@ BORROWING = {
         _user("strikes the living from its table", "forget", "if who != worker", "if False"),
     ),
     "lent to a method of its own [borrow]": (
-        _user("pins nothing that it lends", "lend", "self.children[fork] = to"),
+        _user("pins nothing that it lends", "lend", "self.children = children"),
         _user("pins for ever", "loan_ended", "del self.children[fork]"),
         _user("does not leave after a loan", "loan_ended", "self.settle()", "[]"),
     ),

@@ -8,6 +8,17 @@ CONTEXT = {
             "believes the dead", "take", "if self.dead.firsts and sender in self.dead", "if False"
         ),
     ),
+    "the caller dies while its method awaits": (
+        in_context(
+            "believes the bulks of the dead",
+            "take_all",
+            "if self.dead.firsts and sender in self.dead",
+            "if False",
+        ),
+    ),
+    "the creator dies": (
+        in_context("finishes no bulk", "take_all", "self._finish(effects)", "effects"),
+    ),
     "nobody wants the object when its value comes": (
         in_context(
             "refuses what overtakes a creation",
@@ -58,6 +69,8 @@ CONTEXT = {
         in_context("keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("),
     ),
     "note: return value": (
+        in_context("takes a bulk without effect", "take_all", "effects += take(sender, message)"),
+        in_context("takes a bulk up to its first error", "take_all", "errors.append(error)", "break"),
         in_context(
             "holds what it asked for ever",
             "receive_reply",

@@ -82,7 +82,7 @@ LENDING = {
     ),
     "lent to a method of its own [lend]": (
         _user("does not delete after a loan", "loan_ended", "self.settle()", "[]"),
-        _user("does not pin what it lends", "lend", "self.children[fork] = to"),
+        _user("does not pin what it lends", "lend", "self.children = children"),
         _user(
             "pins a loan returned without a word", "loan_ended", "report is None or", "report and"
         ),

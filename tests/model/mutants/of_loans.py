@@ -26,7 +26,7 @@ LOANS = {
             "ends loans before it takes the reply",
             "receive_reply",
             "effects = self.references.accept(sender, brought, lent=lent)",
-            "effects = self.loans.ended(sender, lent.items(), message.loans)\n"
+            "effects = self.loans.ended(sender, waiting.loans, message.loans)\n"
             "    effects += self.references.accept(sender, brought, lent=lent); lent = {}",
         ),
     ),
@@ -50,7 +50,7 @@ LOANS = {
         in_context(
             "keeps what it lent",
             "receive_reply",
-            "self.loans.ended(sender, lent.items(), message.loans)",
+            "self.loans.ended(sender, waiting.loans, message.loans)",
             "[]",
         ),
     ),
@@ -129,7 +129,7 @@ LOANS = {
         in_context(
             "does not settle what a creation returned",
             "take",
-            "self.loans.ended(sender, [(it.fork, it.rref) for it in loans], loans)",
+            "self.loans.ended(sender, loans, loans)",
             "[]",
         ),
     ),
