@@ -29,12 +29,13 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """The most messages in a `Bulk`: others wait while its receiver takes them."""
-KINDS: dict[type, Bulky] = {
-    ForkRequest: "ForkRequest",
-    Ack: "Ack",
-    ChildAck: "ChildAck",
-    Delete: "Delete",
+_OTHERS: dict[Bulky, type[ForkRequest | Ack | ChildAck]] = {
+    "ForkRequest": ForkRequest,
+    "Ack": Ack,
+    "ChildAck": ChildAck,
 }
+KINDS: dict[type, Bulky] = {Delete: "Delete", **{kind: name for name, kind in _OTHERS.items()}}
+"""The classes of the messages that travel in bulk, with their names."""
 
 
 def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
@@ -103,11 +104,5 @@ def apart(bulk: Bulk) -> list[InBulk]:
             Delete(rref=RRefId(creator, number), forks=(ForkId(minter, fork),))
             for number, fork in both
         ]
-    kind: type[ForkRequest | Ack | ChildAck] = {
-        "ForkRequest": ForkRequest,
-        "Ack": Ack,
-        "ChildAck": ChildAck,
-    }[bulk.kind]
-    return [
-        kind(rref=RRefId(creator, number), fork=ForkId(minter, fork)) for number, fork in both
-    ]
+    kind = _OTHERS[bulk.kind]
+    return [kind(rref=RRefId(creator, number), fork=ForkId(minter, fork)) for number, fork in both]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 _FORK, _LOAN, _BACK = Passing.FORK, Passing.LOAN, Passing.BACK
-"""An attribute of an `Enum` takes as long as a call, and the loops below are for many references."""
+"""An attribute of an `Enum` takes as long as a call; the loops here are for many references."""
 _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
 
@@ -106,7 +106,7 @@ class References(msgspec.Struct):
                     counted = bool(entry.known) or entry.counted
             if replies is not None:
                 passing = entry.lend(fork, to, replies=replies)
-            elif owner is me or not entry.lost:  # nobody confirms a child of a lost one
+            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child has no pin
                 entry.fork(fork, to)
             made.append(
                 Descriptor(

@@ -320,11 +320,12 @@ class Core(Internal):
                 self.receive(sender, each, later, number)
             return len(messages)
         effects, errors = self.context.take_all(sender, messages)
-        for error in errors:
-            self.refuse(f"{bulk.kind} of {sender}", error, sender)
+        for wrong in errors:
+            self.refuse(f"{bulk.kind} of {sender}", wrong, sender)
         observer = self.observers.get(type(messages[0]))
-        for each in messages if observer is not None else ():
-            observer(each)
+        if observer is not None:
+            for each in messages:
+                observer(each)
         self.carry_out(effects, later, noted=True)
         return len(messages)
 

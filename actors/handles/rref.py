@@ -124,7 +124,9 @@ class RRef(Reference, Generic[T]):
             return
         discards = core.discards
         if core.woken and not discards.closed and discards.pid == forks.pid:
-            discards.ended.append(hold)  # nearly always, if there are many: `gone` would do the same
+            discards.ended.append(
+                hold
+            )  # nearly always, if there are many: `gone` would do the same
         else:
             discards.gone(hold)
 

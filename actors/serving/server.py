@@ -473,7 +473,9 @@ class Server:
                 return context.refuse(call, cargo)
             left = len(core.discards.ended)  # or the callee would count what it has let go of
             settled = core.discards.settled(context, left) if left else []
-            return [*settled, *context.reply(call, cargo)] if settled else context.reply(call, cargo)
+            return (
+                [*settled, *context.reply(call, cargo)] if settled else context.reply(call, cargo)
+            )
 
         pack = self._pack(request, box)
         if pack.large:

@@ -166,7 +166,6 @@ class Objects(Internal):
 
         Under the lock.
         """
-        core = self._core
         stored = self._values.pop(effect.rref, None)
         self.beside.discard(effect.rref)
         if stored is not None and stored.on_delete is not None:

@@ -287,9 +287,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a reference with a wrong owner", A, tell(reference(ASKED, ForkId(A, 9), A))),
     ),
     (
-        in_context(
-            "without `_check_mine`", "check", "self.entries.check_mine(rref)", "pass"
-        ),
+        in_context("without `_check_mine`", "check", "self.entries.check_mine(rref)", "pass"),
         _to_b(
             "a reference to what was never here",
             A,

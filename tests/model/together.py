@@ -42,7 +42,7 @@ def by_sender(flying: Iterable[InFlight]) -> dict[tuple[WorkerId, WorkerId, type
 
 
 def flaw(context: Context, sender: WorkerId, messages: list[InBulk]) -> Mistake | None:
-    """A difference between *messages* of *sender* one by one, and in one go; the first one twice."""
+    """A difference between *messages* of *sender* one by one and in one go; the first one twice."""
     messages = [messages[0], *messages]
     single, bulk = clone(context), clone(context)
     effects: list[Effect] = []

@@ -69,7 +69,9 @@ def test_what_goes_in_comes_out(sends: list[Effect]) -> None:
 
 
 def requests(number: int) -> list[Effect]:
-    return [Send(B, ForkRequest(rref=RRefId(B, n), fork=ForkId(A, n))) for n in range(1, number + 1)]
+    return [
+        Send(B, ForkRequest(rref=RRefId(B, n), fork=ForkId(A, n))) for n in range(1, number + 1)
+    ]
 
 
 def test_many_are_one_message_of_few_bytes() -> None:

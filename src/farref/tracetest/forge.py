@@ -23,6 +23,7 @@ from ..protocol.delivery import Packet
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
+    Bulky,
     Cargo,
     Descriptor,
     Flow,
@@ -106,11 +107,11 @@ class _Forge:
             return kind(*parse_id(text, self._worker))
         if kind is WorkerId:
             return self._worker(text)
-        if kind == Number:
+        if kind in (Number, int):
             return _number({name: text}, name)
         if kind is bool:
             return text == name
-        if kind is Flow:
+        if kind in (Bulky, Flow):
             return text
         if kind is Passing:
             ways = {way.value: way for way in Passing}

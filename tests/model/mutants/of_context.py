@@ -59,18 +59,20 @@ CONTEXT = {
             "runs a method as a function", "create", "if message.target is None:", "if True:"
         ),
         in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
-        in_context(
-            "frees nothing at the last drop", "drop", "self.settle(entry)", "[]"
-        ),
+        in_context("frees nothing at the last drop", "drop", "self.settle(entry)", "[]"),
         in_context(
             "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
         ),
         in_context("does not count a drop", "drop", "entry.handles -= 1"),
-        in_context("keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("),
+        in_context(
+            "keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("
+        ),
     ),
     "note: return value": (
         in_context("takes a bulk without effect", "take_all", "effects += take(sender, message)"),
-        in_context("takes a bulk up to its first error", "take_all", "errors.append(error)", "break"),
+        in_context(
+            "takes a bulk up to its first error", "take_all", "errors.append(error)", "break"
+        ),
         in_context(
             "holds what it asked for ever",
             "receive_reply",

@@ -57,10 +57,22 @@ CYCLES = {
         ),
     ),
     "a ring, and a reference that leaves between two looks": (
-        Mutant("sees no reference leave", References, "_share", "entry.stamp += 1", "entry.stamp += replies is not None"),
+        Mutant(
+            "sees no reference leave",
+            References,
+            "_share",
+            "entry.stamp += 1",
+            "entry.stamp += replies is not None",
+        ),
     ),
     "a ring, and a loan between two looks": (
-        Mutant("sees no loan", References, "_share", "entry.stamp += 1", "entry.stamp += replies is None"),
+        Mutant(
+            "sees no loan",
+            References,
+            "_share",
+            "entry.stamp += 1",
+            "entry.stamp += replies is None",
+        ),
     ),
     "a ring, and a request between two looks": (
         Mutant("sees no request leave", Entries, "mint_pin", "entry.stamp += 1"),

@@ -4,7 +4,7 @@ from farref.protocol.lending import LendingOwner, LendingUser
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
 
-from .mutant import Mutant, in_context
+from .mutant import Mutant
 
 
 def _owner(name: str, method: str, old: str, new: str = "pass") -> Mutant:

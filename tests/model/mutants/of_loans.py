@@ -37,9 +37,7 @@ LOANS = {
             "self.state.serving.pop(call, ())",
             "self.state.serving.get(call, ())",
         ),
-        in_context(
-            "holds what a request brought", "end", "entries.release(descriptors)", "[]"
-        ),
+        in_context("holds what a request brought", "end", "entries.release(descriptors)", "[]"),
         in_context("settles no loan", "end", "if user is not None:", "if False:"),
         in_context(
             "does not delete after a loan", "end", "effects += entries.settle(user)", "pass"
@@ -62,9 +60,7 @@ LOANS = {
     ),
     "lent by the owner, and kept [lend]": (
         in_context("reports nothing", "end", "if report is not None:", "if False:"),
-        in_context(
-            "does not hear what became of a loan", "ended", "told.get(fork)", "None"
-        ),
+        in_context("does not hear what became of a loan", "ended", "told.get(fork)", "None"),
     ),
     "the owner dies while its object is lent [borrow]": (
         in_context(
@@ -200,7 +196,7 @@ LOANS = {
         in_context(
             "pins what nobody will confirm",
             "_share",
-            "elif owner is me or not entry.lost:",
+            "elif isinstance(entry, Owner) or not entry.lost:",
             "else:",
         ),
     ),

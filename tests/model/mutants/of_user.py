@@ -32,9 +32,7 @@ USER = {
         _user("waits for an acknowledgement that came", "ack", "self.requested = None"),
     ),
     "an own object created by a message to itself": (
-        _user(
-            "does not delete after the last child", "child_ack", "self.settle()", "[]"
-        ),
+        _user("does not delete after the last child", "child_ack", "self.settle()", "[]"),
         _user("does not pin a fork it makes", "fork", "self.children[fork] = to"),
         _user("pins a confirmed child", "child_ack", "del self.children[message.fork]"),
     ),
