@@ -2,7 +2,7 @@
 
 A step may end very many references at once, or begin them. Then it has as many `Delete`s,
 `ForkRequest`s, `Ack`s or `ChildAck`s for one endpoint. The shell puts them `together`: one `Bulk`
-has their kind, and the numbers of their objects and forks, mostly two bytes for each. The
+has their kind, and the numbers of their objects and forks, two to six bytes for each. The
 receiver's delivery takes it `apart`, and `Context.take_all` takes the messages in one loop. Each of
 them takes effect, or is refused, as if it had come alone.
 
@@ -12,11 +12,9 @@ recorded is a single one, too.
 
 from __future__ import annotations
 
-from itertools import accumulate
-from operator import sub
 from typing import TYPE_CHECKING
 
-from .columns import LARGEST, MANY
+from .columns import MANY
 from .effects import Send
 from .errors import ProtocolError
 from .ids import ForkId, RRefId
@@ -29,6 +27,8 @@ if TYPE_CHECKING:
 
 MOST = 10_000
 """The most messages in a `Bulk`: others wait while its receiver takes them."""
+TOO_LARGE = 1 << 64
+"""No id of a single message has such a number."""
 _OTHERS: dict[Bulky, type[ForkRequest | Ack | ChildAck]] = {
     "ForkRequest": ForkRequest,
     "Ack": Ack,
@@ -80,25 +80,28 @@ def _bulk(group: list[Send]) -> Effect:
     first = messages[0]
     names = [it.forks[0] if isinstance(it, Delete) else it.fork for it in messages]
     numbers, forks = [it.rref.number for it in messages], [it.number for it in names]
+    number, fork = min(numbers), min(forks)
     bulk = Bulk(
         kind=KINDS[type(first)],
         creator=first.rref.creator,
         minter=names[0].parent,
-        numbers=tuple(map(sub, numbers, (0, *numbers))),
-        forks=tuple(map(sub, forks, (0, *forks))),
+        number=number,
+        fork=fork,
+        numbers=tuple([each - number for each in numbers]),
+        forks=tuple([each - fork for each in forks]),
     )
     return Send(group[0].to, bulk)
 
 
 def apart(bulk: Bulk) -> list[InBulk]:
     """The messages in *bulk*. Raises `ProtocolError` if no correct peer sends it."""
-    numbers, forks = list(accumulate(bulk.numbers)), list(accumulate(bulk.forks))
-    if len(numbers) != len(forks) or not 0 < len(numbers) <= MOST:
-        raise ProtocolError(f"a bulk has {len(numbers)} objects and {len(forks)} forks")
-    if min(*numbers, *forks) < 0 or max(*numbers, *forks) >= LARGEST:
+    creator, minter, least, first = bulk.creator, bulk.minter, bulk.number, bulk.fork
+    many = len(bulk.numbers)
+    if many != len(bulk.forks) or not 0 < many <= MOST:
+        raise ProtocolError(f"a bulk has {many} objects and {len(bulk.forks)} forks")
+    if least + max(bulk.numbers) >= TOO_LARGE or first + max(bulk.forks) >= TOO_LARGE:
         raise ProtocolError("a number in a bulk is out of range")
-    creator, minter = bulk.creator, bulk.minter
-    both = zip(numbers, forks, strict=True)
+    both = zip([least + it for it in bulk.numbers], [first + it for it in bulk.forks], strict=True)
     if bulk.kind == "Delete":
         return [
             Delete(rref=RRefId(creator, number), forks=(ForkId(minter, fork),))

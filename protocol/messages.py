@@ -375,9 +375,13 @@ class Bulk(Said, frozen=True, kw_only=True):
     """Of all the objects."""
     minter: WorkerId
     """The parent in the names of all the forks."""
-    numbers: tuple[int, ...]
-    """Of the objects; the first, then the difference of each to the one before."""
-    forks: tuple[int, ...]
+    number: Number
+    """The least of the objects' numbers."""
+    fork: Number
+    """The same of the forks."""
+    numbers: tuple[Number, ...]
+    """For each object the difference of its number to the least one."""
+    forks: tuple[Number, ...]
     """The same of the forks."""
 
 

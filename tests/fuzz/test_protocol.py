@@ -192,7 +192,7 @@ class MessageMaker:
             Number: lambda: self.rng.randint(0, 9),
             Flow: lambda: self.rng.choice(FLOWS),
             Bulky: lambda: self.rng.choice(get_args(Bulky)),
-            tuple[int, ...]: lambda: self.some(lambda: self.rng.randint(-1, 3)),
+            tuple[Number, ...]: lambda: self.some(lambda: self.rng.randint(0, 3)),
             RRefId | None: lambda: self.rng.choice((None, self.one(RRefId))),
             CallId | None: lambda: self.one(CallId),
             Moved | None: self.moved,

@@ -107,7 +107,7 @@ class _Forge:
             return kind(*parse_id(text, self._worker))
         if kind is WorkerId:
             return self._worker(text)
-        if kind in (Number, int):
+        if kind == Number:
             return _number({name: text}, name)
         if kind is bool:
             return text == name
