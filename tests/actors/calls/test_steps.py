@@ -16,8 +16,6 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.core import brief
-from farref.actors.core.brief import BRIEF
 from farref.testing import assert_nothing_held, until
 
 if TYPE_CHECKING:
@@ -62,7 +60,6 @@ def nothing(*_: object) -> None:
 def system() -> Iterator[System]:
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
-        system.worker("C")
         yield system
 
 
@@ -128,107 +125,6 @@ def test_functions_of_the_callee(system: System) -> None:
             call()
         counts.append(farref.rpc_sync("B", end) / FEW)
     assert 30 < min(each for each in counts if each > max(counts) / 2) <= 76
-
-
-SOME, MANY = 10, 50
-"""References in a call. There is one loop for all, so each one more adds as much as any other."""
-
-
-def lend_many(number: int) -> None:
-    assert farref.rpc_sync("B", len, (THEIRS[:number],)) == number
-
-
-def slope(count: Callable[[int], int]) -> float:
-    """What one more reference adds to *count*, of a number of references."""
-
-    def least(number: int) -> int:
-        counts = [count(number) for _ in range(TIMES // FEW)]
-        return min(each for each in counts if each > max(counts) / 2)  # or another thread ran it
-
-    for _ in range(TIMES):
-        lend_many(SOME)
-    return (least(MANY) - least(SOME)) / (MANY - SOME)
-
-
-@pytest.fixture
-def many(system: System) -> Iterator[None]:
-    THEIRS.extend(farref.rpc_sync("C", own, (MANY,)))
-    yield
-    THEIRS.clear()
-    assert_nothing_held(system)
-
-
-def be_patient(seconds: float) -> None:
-    """Take jobs of so many seconds for brief ones."""
-    brief.BRIEF = seconds
-
-
-def own(number: int) -> list[RRef[int]]:
-    return [RRef(each) for each in range(number)]
-
-
-@pytest.mark.usefixtures("many")
-def test_functions_for_each_of_many_references(system: System) -> None:
-    """The program lends references to C's objects to B. It called 15 functions for each, B 22."""
-
-    def caller(number: int) -> int:
-        functions = Functions()
-        try:
-            lend_many(number)
-        finally:
-            count = functions.end()
-        return count
-
-    def callee(number: int) -> int:
-        farref.rpc_sync("B", begin)
-        lend_many(number)
-        count: int = farref.rpc_sync("B", end)
-        return count
-
-    farref.rpc_sync("B", be_patient, (10.0,))  # its mailbox thread runs them all
-    assert slope(caller) <= 2.3
-    found = slope(callee)
-    farref.rpc_sync("B", be_patient, (BRIEF,))
-    assert 5 < found <= 10.3
-
-
-KEPT: list[list[RRef[Any]]] = []
-
-
-def keep(refs: list[RRef[Any]]) -> None:
-    KEPT.append(refs)
-
-
-def let_go() -> None:
-    KEPT.clear()
-
-
-@pytest.mark.usefixtures("many")
-def test_messages_of_many_references_that_are_not_kept(system: System) -> None:
-    """B asked C to count those that it had let go of, if there were more than a step settles."""
-    extra = farref.rpc_sync("C", own, (5_000,))
-    until(system, lambda: False, 0.2)
-    before = system.counters()["B"].control
-    assert farref.rpc_sync("B", len, (extra,)) == 5_000
-    assert system.counters()["B"].control == before
-
-
-@pytest.mark.usefixtures("many")
-def test_packets_of_many_references_that_are_kept(system: System) -> None:
-    """Their requests, acknowledgements and deletes travel together: a handful of packets."""
-    until(system, lambda: False, 0.2)
-    before = system.counters()
-    farref.rpc_sync("B", keep, (THEIRS,))
-    farref.rpc_sync("B", let_go)
-    asked = {"ForkRequest": MANY, "ChildAck": MANY, "Delete": MANY}
-
-    def more() -> Counter[str]:
-        return Counter(system.counters()["B"].control) - Counter(before["B"].control)
-
-    assert until(system, lambda: more() == asked)
-    after = system.counters()
-    assert after["B"].messages_received - before["B"].messages_received >= MANY
-    assert after["B"].packets_sent - before["B"].packets_sent < 20
 
 
 def switches() -> int:
