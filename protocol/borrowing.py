@@ -104,7 +104,9 @@ class BorrowingUser(User):
     # ---- at the lender
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        self.fork(fork, to)
+        children = self.children or {}
+        children[fork] = to
+        self.children = children
         return Passing.LOAN
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
@@ -118,7 +120,7 @@ class BorrowingUser(User):
                 self.borrowers = table or EMPTY
             del self.children[fork]
             self.children = self.children or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     # ---- at the borrower
 
@@ -217,9 +219,9 @@ class BorrowingUser(User):
         others = tuple(sorted(self.borrowers.items()))
         return replace(super().grip(by), forks=forks, others=others)
 
-    def settle(self) -> list[Effect]:
+    def leave(self) -> list[Effect]:
         """A leaving endpoint hands its table over."""
-        if not self.unused or self.lost or not self.known:
+        if self.lost or not self.known:
             return []
         known = tuple(sorted(self.known))
         gone = Delete(rref=self.rref, forks=known, borrowers=self._take_table())

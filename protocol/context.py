@@ -29,7 +29,7 @@ A shell calls the public methods of a context. It reads the tables (``state``; `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, assert_never
+from typing import TYPE_CHECKING, Any, assert_never
 
 from .aliases import Aliases
 from .borrowing import batched
@@ -44,6 +44,7 @@ from .messages import (
     Ack,
     AliasGone,
     AliasRef,
+    Bulk,
     Call,
     Cancel,
     Canonical,
@@ -76,11 +77,11 @@ from .state import Tables
 from .survey import Surveys
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Cargo, Descriptor, Grip
+    from .messages import Cargo, Descriptor, Grip, InBulk
 
 
 class Context:
@@ -105,6 +106,12 @@ class Context:
         self.rings = Rings(state, entries)
         self.cycles = Cycles(state)
         self.surveys = Surveys(state, entries, aliases)
+        self._takers: dict[type, Callable[[WorkerId, Any], list[Effect]]] = {
+            Ack: self._ack,
+            Delete: loans.delete,
+            ForkRequest: self._fork_request,
+            ChildAck: self._child_ack,
+        }
 
     # ---- questions
 
@@ -336,20 +343,8 @@ class Context:
                 effects = self._hosting.invoke(sender, message)
             case Create():
                 effects = self._hosting.create(sender, message)
-            case Ack(rref=rref):
-                user = self.entries.user(rref)
-                effects = user.ack(sender, message) + self._hosting.created(rref, sender)
-                effects = self.entries.after(user, effects)
-            case Delete():
-                effects = self.loans.delete(sender, message)
-            case ForkRequest():
-                owner, lost = self.entries.own_or_await(message.rref)
-                effects = [*owner.fork_request(sender, message), *lost]
-            case ChildAck():
-                found_user = self.users.get(message.rref)
-                effects = []
-                if found_user is not None and not found_user.lost:  # or the pin ended with it
-                    effects = self.entries.after(found_user, found_user.child_ack(sender, message))
+            case Ack() | Delete() | ForkRequest() | ChildAck():
+                effects = self._takers[type(message)](sender, message)
             case Tell(cargo=cargo):
                 effects = [*self._references.accept(sender, cargo), Hand(sender, message)]
             case Cancel(call=call, rref=on):
@@ -357,7 +352,7 @@ class Context:
                     [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
                 )
             case Returned(loans=loans):
-                effects = [e for r in loans for e in self.loans.ended(sender, r.rref, r.fork, r)]
+                effects = self.loans.ended(sender, loans, loans)
             case NotifyRefRemoved(loans=notices):
                 effects = self.loans.notified(sender, notices)
             case RefRemoved(removed=removed):
@@ -376,13 +371,54 @@ class Context:
                 effects = self.cycles.receive_holders(sender, message)
             case Cut():
                 effects = self.cycles.receive_cut(message)
-            case RoomAsked() | RoomGiven():
+            case RoomAsked() | RoomGiven() | Bulk():
                 effects = []  # delivery has handled it
             case _:
                 assert_never(message)
         if len(effects) < 2 and not (state.held or state.fetching or state.dead.firsts):
             return effects  # nearly always: there is nothing to add, to drop or to join
         return self._finish(effects)
+
+    def take_all(
+        self, sender: WorkerId, messages: Sequence[InBulk]
+    ) -> tuple[list[Effect], list[ProtocolError]]:
+        """`take` each of *messages* of *sender*, all of one kind, which came in a `Bulk`.
+
+        Returns the effects of those that took effect, and the errors of the others.
+        """
+        if self.dead.firsts and sender in self.dead:
+            return [], []
+        take = self._takers[type(messages[0])]
+        effects: list[Effect] = []
+        errors: list[ProtocolError] = []
+        for message in messages:
+            try:
+                effects += take(sender, message)
+            except ProtocolError as error:  # it has changed nothing
+                errors.append(error)
+        return self._finish(effects), errors
+
+    def _ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
+        rref = message.rref
+        user = self.entries.user(rref)
+        effects = user.ack(sender, message)
+        if rref.creator == self.me or self.state.passed_on:  # else nobody here asked for it
+            effects += self._hosting.created(rref, sender)
+        return effects if user.handles else self.entries.after(user, effects)
+
+    def _fork_request(self, sender: WorkerId, message: ForkRequest) -> list[Effect]:
+        known = self.owners.get(message.rref)
+        if known is not None:  # nearly always
+            return known.fork_request(sender, message)
+        owner, lost = self.entries.own_or_await(message.rref)
+        return [*owner.fork_request(sender, message), *lost]
+
+    def _child_ack(self, sender: WorkerId, message: ChildAck) -> list[Effect]:
+        user = self.users.get(message.rref)
+        if user is None or user.lost:
+            return []  # the pin ended with it
+        effects = user.child_ack(sender, message)
+        return effects if user.handles else self.entries.after(user, effects)
 
     def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
         if message.call.caller != sender:

@@ -161,12 +161,12 @@ class Entries(msgspec.Struct):
         effects: list[Effect] = []
         for rref in rrefs:
             user = state.users.get(rref)
-            if user is None or rref in state.names or not (user.handles > 1 or user.messages):
+            if user is None or user.handles == 0 or rref in state.names:
                 effects += self.drop(rref)
-            elif user.handles == 0:
-                raise AssertionError(f"{rref} has no handle to drop")
-            else:  # something else keeps the entry
-                user.handles -= 1
+                continue
+            user.handles -= 1
+            if not (user.handles or user.messages):  # else they keep it
+                effects += self.settle(user)
         return effects
 
     def drop(self, rref: RRefId) -> list[Effect]:
@@ -180,19 +180,20 @@ class Entries(msgspec.Struct):
         if entry.handles == 0:
             raise AssertionError(f"{entry.rref} has no handle to drop")
         entry.handles -= 1
-        return self.after(entry, entry.settle())
+        return self.settle(entry)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message has been handled: release its references."""
         effects: list[Effect] = []
         users = self.state.users
         for descriptor in descriptors:
-            entry = users.get(descriptor.rref) or self.entry(descriptor.rref)
+            user = users.get(descriptor.rref)
+            entry = user or self.entry(descriptor.rref)
             if entry.messages == 0:
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
-            if not entry.handles:  # they keep it
-                effects += self.after(entry, entry.settle())
+            if not (entry.handles or (user and user.loans)):  # else they keep it
+                effects += self.settle(entry)
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
@@ -202,9 +203,7 @@ class Entries(msgspec.Struct):
             return []
         entry.pending.discard(request)
         entry.pending = entry.pending or EMPTY_SET
-        if entry.handles:
-            return []  # nearly always: so it is needed
-        return self.after(entry, entry.settle())
+        return self.settle(entry)
 
     # ---- the end
 
@@ -225,20 +224,30 @@ class Entries(msgspec.Struct):
         cause = self.state.causes.get(worker)
         return f" ({cause})" if cause else ""
 
+    def settle(self, entry: Owner | User) -> list[Effect]:
+        """Let *entry* go if nothing keeps it any more."""
+        if entry.handles or entry.messages or not entry.unused:
+            return []
+        effects = entry.leave()
+        return self._remove(entry, self.sendable(effects) if effects else effects)
+
     def after(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
         """Take *entry* out of the tables if nothing keeps it any more."""
         if effects and self.state.dead.firsts:
             effects = self.sendable(effects)
         if entry.handles or entry.messages:
             return effects  # nearly always
-        if entry.unused:
-            if isinstance(entry, User):
-                self.state.users.pop(entry.rref, None)
-                return effects
-            self.state.owners.pop(entry.rref, None)
-            if entry.alias:
-                effects += self.let_go(entry.alias)
-                entry.alias = None
+        return self._remove(entry, effects) if entry.unused else effects
+
+    def _remove(self, entry: Owner | User, effects: list[Effect]) -> list[Effect]:
+        """Take *entry*, which is unused, out of the tables; *effects* are those of its end."""
+        if isinstance(entry, User):
+            self.state.users.pop(entry.rref, None)
+            return effects
+        self.state.owners.pop(entry.rref, None)
+        if entry.alias:
+            effects += self.let_go(entry.alias)
+            entry.alias = None
         return effects
 
     def let_go(self, alias: Alias) -> list[Effect]:

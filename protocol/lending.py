@@ -29,14 +29,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from .effects import Effect, Send
 from .empty import EMPTY, without
 from .errors import ProtocolError
 from .messages import ForkRequest, Passing, Report
 from .owner import Owner
-from .user import User
+from .user import Loan, User
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,19 +43,20 @@ if TYPE_CHECKING:
     from .messages import ChildAck, Descriptor
 
 
+_FORK, _LOAN = Passing.FORK, Passing.LOAN
+"""An attribute of an `Enum` takes as long as a call, and there may be very many references."""
+
+
 class LendingOwner(Owner):
     """An owner's view of an object that it also lends."""
-
-    lent: dict[ForkId, WorkerId] = EMPTY
-    """Loans for calls without an answer so far."""
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
         self.fork(fork, to)
         if not replies:
-            return Passing.FORK
+            return _FORK
         self.lent = self.lent or {}
         self.lent[fork] = to
-        return Passing.LOAN
+        return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
@@ -72,24 +71,11 @@ class LendingOwner(Owner):
             if report is None or not report.held:
                 self.forks.pop(fork, None)
                 self.forks = self.forks or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         self.lent = {fork: to for fork, to in self.lent.items() if to != worker} or EMPTY
         return super().forget(worker)
-
-    @property
-    def at_rest(self) -> bool:
-        return not self.lent and super().at_rest
-
-
-class Loan(msgspec.Struct, frozen=True, gc=False):
-    """A loan to this endpoint, for a call that runs here."""
-
-    lender: WorkerId | None
-    """None once the lender has died."""
-    counted: bool
-    """The owner counts the lender until the loan ends."""
 
 
 class LendingUser(User):
@@ -100,8 +86,6 @@ class LendingUser(User):
     object."""
     lent: dict[ForkId, bool] = EMPTY
     """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
-    loans: dict[ForkId, Loan] = EMPTY
-    """Loans that brought the reference here, for calls that still run."""
 
     def create(self, fork: ForkId) -> None:
         super().create(fork)
@@ -114,11 +98,14 @@ class LendingUser(User):
         return self.made or bool(self.known)
 
     def lend(self, fork: ForkId, to: WorkerId, *, replies: bool) -> Passing:
-        self.fork(fork, to)
+        children = self.children or {}
+        children[fork] = to
+        self.children = children
         if replies:
-            self.lent = self.lent or {}
-            self.lent[fork] = False
-        return Passing.LOAN
+            lent = self.lent or {}
+            lent[fork] = False
+            self.lent = lent
+        return _LOAN
 
     def abandon(self, fork: ForkId) -> list[Effect]:
         self.lent.pop(fork, None)
@@ -137,13 +124,16 @@ class LendingUser(User):
 
     def loan_ended(self, sender: WorkerId, fork: ForkId, report: Report | None) -> list[Effect]:
         """A held loan stays pinned until its `ChildAck`, unless that came first."""
-        if self.children.get(fork) == sender:
-            acknowledged = self.lent.pop(fork, False)
-            self.lent = self.lent or EMPTY
+        children, lent = self.children, self.lent
+        if children.get(fork) == sender:
+            acknowledged = lent.pop(fork, False)
+            if not lent:
+                self.lent = EMPTY
             if acknowledged or report is None or not report.held:
-                del self.children[fork]
-                self.children = self.children or EMPTY
-        return self.settle()
+                del children[fork]
+                if not children:
+                    self.children = EMPTY
+        return [] if self.handles else self.settle()
 
     # ---- at the borrower
 
@@ -152,13 +142,15 @@ class LendingUser(User):
         if fork in self.children:
             return []  # lent to itself: its own pin would look like use, and it would ask the owner
         by_owner = lender == self.owner
-        self.loans = self.loans or {}
-        self.loans[fork] = Loan(lender, by_owner or descriptor.counted)
+        loans = self.loans or {}
+        loans[fork] = Loan(lender, by_owner or descriptor.counted)
+        self.loans = loans
         return self._know(fork) if by_owner else []
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         loan = self.loans.pop(fork, None)
-        self.loans = self.loans or EMPTY
+        if not self.loans:
+            self.loans = EMPTY
         held, effects = self._hold_on(fork, loan) if loan is not None else (False, [])
         # A reply returns all loans that it does not name; without one, a held loan's `ChildAck`
         # follows.
@@ -167,7 +159,7 @@ class LendingUser(User):
             if held == replies
             else None
         )
-        return report, effects + self.settle()
+        return report, effects
 
     def _hold_on(self, fork: ForkId, loan: Loan) -> tuple[bool, list[Effect]]:
         """Whether the entry still needs the ending loan, and the request to send then."""
@@ -213,10 +205,6 @@ class LendingUser(User):
         self.lent = EMPTY
         self.loans = EMPTY
 
-    @property
-    def at_rest(self) -> bool:
-        return not self.loans and super().at_rest
-
-    def settle(self) -> list[Effect]:
+    def leave(self) -> list[Effect]:
         """Without a known fork there is no owner to tell."""
-        return super().settle() if self.known else []
+        return User.leave(self) if self.known else []

@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
     """The descriptors that are lent for a call."""
-    return tuple([each for each in descriptors if each.passing is Passing.LOAN])
+    loan = Passing.LOAN
+    return tuple([each for each in descriptors if each.passing is loan])
 
 
 class Loans(msgspec.Struct):
@@ -70,13 +71,17 @@ class Loans(msgspec.Struct):
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
-        effects = self.entries.release(descriptors)
+        state, entries = self.state, self.entries
+        effects = entries.release(descriptors)
         reports: list[Report] = []
         for loan in loans_among(descriptors):
-            user = self.state.users.get(loan.rref)
+            user = state.users.get(loan.rref)
             if user is not None:
                 report, settled = user.end_loan(loan.fork, replies=replies)
-                effects += self.entries.after(user, settled)
+                if settled:
+                    effects += entries.sendable(settled)
+                if not (user.handles or user.messages):
+                    effects += entries.settle(user)
             else:  # it came home, its owner died, or this endpoint does not need it any more
                 back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
                 report = None if replies else back
@@ -95,16 +100,24 @@ class Loans(msgspec.Struct):
     # ---- at the lender
 
     def ended(
-        self, sender: WorkerId, rref: RRefId, fork: ForkId, report: Report | None
+        self, sender: WorkerId, loans: Iterable[Descriptor | Report], reports: Iterable[Report]
     ) -> list[Effect]:
-        """The call for which *fork* was lent to *sender* has run."""
-        state = self.state
-        entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
-        if entry is None:
-            return []  # its owner died
-        if report is not None:
-            report = replace(report, borrowers=self.unburied(report.borrowers))
-        return self.entries.after(entry, entry.loan_ended(sender, fork, report))
+        """The call for which *loans* were made to *sender* has run, and *reports* some of them."""
+        state, entries = self.state, self.entries
+        told = {report.fork: report for report in reports}
+        effects: list[Effect] = []
+        for loan in loans:
+            fork, rref = loan.fork, loan.rref
+            entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
+            if entry is None:
+                continue  # its owner died
+            report = told.get(fork) if told else None
+            if report is not None and report.borrowers:
+                report = replace(report, borrowers=self.unburied(report.borrowers))
+            more = entry.loan_ended(sender, fork, report)
+            if more or not entry.handles:
+                effects += entries.after(entry, more)
+        return effects
 
     # ---- between the owner and the borrowers
 
@@ -114,8 +127,10 @@ class Loans(msgspec.Struct):
         if alias is not None:
             alias.told.discard(sender)
         owner = self.entries.owner(message.rref)
-        message = replace(message, borrowers=self.unburied(message.borrowers))
-        return self.entries.after(owner, owner.delete(sender, message))
+        if message.borrowers:
+            message = replace(message, borrowers=self.unburied(message.borrowers))
+        effects = owner.delete(sender, message)
+        return self.entries.after(owner, effects) if effects or not owner.forks else []
 
     def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
         """*sender* has let go. All removals are checked before the first is carried out."""

@@ -33,12 +33,13 @@ message               from -> to            in the notes' words
 `Cut`                 owner -> owner        (not in the notes)
 `RoomAsked`           sender -> receiver    (not in the notes)
 `RoomGiven`           receiver -> sender    (not in the notes)
+`Bulk`                any -> any            (not in the notes)
 ====================  ====================  ============================================
 
 Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
 disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, `cycles` for `WhoHolds`
-and the two after it, and `room` for the last two. Those two are about messages, not about
-references: delivery keeps them to itself.
+and the two after it, `room` for the two about room, and `bulk` for the last one. Delivery keeps
+these three to itself: two are about messages, not about references, and one is many messages.
 
 A call's *chain* names the objects whose methods, further up, wait for this very call. An object
 that finds itself in the chain would wait for itself, so it refuses the call (G6). `rings` finds
@@ -59,6 +60,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
+Bulky = Literal["ForkRequest", "Ack", "ChildAck", "Delete"]
+"""The kinds of messages that travel in bulk."""
 Flow = Literal["mail", "requests", "results"]
 """User messages of one flow keep their order (see `room`)."""
 FLOWS: tuple[Flow, ...] = get_args(Flow)
@@ -363,6 +366,25 @@ class RoomGiven(Said, frozen=True, kw_only=True):
     flow: Flow
 
 
+class Bulk(Said, frozen=True, kw_only=True):
+    """Any -> any: many messages of one kind, each about one object and one fork; see `bulk`."""
+
+    hue = 245
+    kind: Bulky
+    creator: WorkerId
+    """Of all the objects."""
+    minter: WorkerId
+    """The parent in the names of all the forks."""
+    number: Number
+    """The least of the objects' numbers."""
+    fork: Number
+    """The same of the forks."""
+    numbers: tuple[Number, ...]
+    """For each object the difference of its number to the least one."""
+    forks: tuple[Number, ...]
+    """The same of the forks."""
+
+
 # ---- user messages
 
 
@@ -474,7 +496,9 @@ Control = (
     | Cut
     | RoomAsked
     | RoomGiven
+    | Bulk
 )
+InBulk = ForkRequest | Ack | ChildAck | Delete
 Request = Call | Create | Invoke | Fetch
 ObjectRequest = Create | Invoke | Fetch
 UserMessage = Tell | Reply | Request
@@ -520,7 +544,7 @@ FLOW_OF: dict[type, Flow] = {
     Reply: "results",
 }
 """The flow of each message that needs room (see `room`); all others are control messages."""
-ABOUT_ROOM = frozenset({RoomAsked, RoomGiven})
+OF_DELIVERY = frozenset({RoomAsked, RoomGiven, Bulk})
 """Messages of delivery to delivery: nothing else has to handle them."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical, Holders})
@@ -536,7 +560,8 @@ def strangers_in(message: Message) -> Iterator[WorkerId]:
     match message:
         case Reply(loans=reports) | Returned(loans=reports):
             for report in reports:
-                yield from (worker for _, worker in report.borrowers)
+                if report.borrowers:
+                    yield from (worker for _, worker in report.borrowers)
         case RefRemoved(removed=removed):
             for each in removed:
                 yield from (worker for _, worker in each.borrowers)

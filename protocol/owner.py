@@ -91,6 +91,8 @@ class Owner(msgspec.Struct, gc=False, eq=False):
     """Messages that hold the object until they have been handled."""
     forks: dict[ForkId, WorkerId] = EMPTY
     """The known forks, and the present or future holder of each."""
+    lent: dict[ForkId, WorkerId] = EMPTY
+    """Loans for calls without an answer so far; see `lending`."""
     pending: set[CallId] = EMPTY_SET
     """This endpoint's own unanswered requests on the object."""
     queue: deque[tuple[WorkerId, ObjectRequest | Resume]] = NO_QUEUE
@@ -162,12 +164,14 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.check_delete(sender, message)
         for fork in message.forks:
             del self.forks[fork]
-        self.forks = self.forks or EMPTY
+        if self.forks:
+            return []
+        self.forks = EMPTY
         return self.settle()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
         """Raise `ProtocolError` if *sender* deletes forks that it does not hold."""
-        if len(set(message.forks)) < len(message.forks):
+        if len(message.forks) > 1 and len(set(message.forks)) < len(message.forks):
             raise ProtocolError(f"{sender} deleted a fork of {self.rref} twice")
         for fork in message.forks:
             if self.forks.get(fork) != sender:
@@ -339,6 +343,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         return (
             (self.resolved or self.alias is not None)
             and not self.messages
+            and not self.lent
             and not self.pending
             and not self.queue
             and not self.asking
@@ -364,4 +369,8 @@ class Owner(msgspec.Struct, gc=False, eq=False):
 
     def settle(self) -> list[Effect]:
         """resolved -> freed, as soon as nobody holds it (G5) and never before (G4)."""
-        return [Free(self.rref)] if self.unused else []
+        return self.leave() if self.unused else []
+
+    def leave(self) -> list[Effect]:
+        """The end of an unused entry."""
+        return [Free(self.rref)]

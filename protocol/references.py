@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .errors import ProtocolError
+from .ids import ForkId
 from .messages import Cargo, Descriptor, Passing
 from .owner import Owner
 from .user import User
@@ -25,11 +26,13 @@ if TYPE_CHECKING:
 
     from .effects import Effect
     from .entries import Entries
-    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .ids import CallId, RRefId, WorkerId
     from .loans import Loans
     from .names import Names
     from .state import Tables
 
+_FORK, _LOAN, _BACK = Passing.FORK, Passing.LOAN, Passing.BACK
+"""An attribute of an `Enum` takes as long as a call; the loops here are for many references."""
 _NOTHING_LENT: Mapping[ForkId, RRefId] = MappingProxyType({})
 
 
@@ -51,15 +54,7 @@ class References(msgspec.Struct):
         With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that child,
         so it is not pinned. Without, such a one raises `OwnerDiedError`, and none is forked.
         """
-        found = self._shareable(rrefs, to, lost=lost)
-        made: list[Descriptor] = []
-        for rref, entry in zip(rrefs, found, strict=True):
-            entry.stamp += 1
-            fork = self.entries.mint_fork()
-            if not (lost and self.entries.is_lost(entry.rref)):
-                entry.fork(fork, to)
-            made.append(self._descriptor(rref, entry, fork, Passing.FORK, False))
-        return tuple(made)
+        return self._share(rrefs, to, self._shareable(rrefs, to, lost=lost), None)
 
     def lend(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool
@@ -68,15 +63,7 @@ class References(msgspec.Struct):
 
         Raises `OwnerDiedError` if one is lost. Then none is shared.
         """
-        found = self._shareable(rrefs, to)
-        made: list[Descriptor] = []
-        for rref, entry in zip(rrefs, found, strict=True):
-            entry.stamp += 1
-            fork = self.entries.mint_fork()
-            counted = isinstance(entry, User) and entry.counted
-            passing = entry.lend(fork, to, replies=replies)
-            made.append(self._descriptor(rref, entry, fork, passing, counted))
-        return tuple(made)
+        return self._share(rrefs, to, self._shareable(rrefs, to), replies)
 
     def _shareable(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
@@ -87,27 +74,53 @@ class References(msgspec.Struct):
             self.entries.check_alive(to)
         found: list[Owner | User] = []
         for rref in rrefs:
-            entry = state.users.get(rref)
-            if entry is None or entry.lost or rref in state.names:  # an object here, or a rare case
-                where = self.names.whereabouts(rref)
-                found.append(self.entries.entry(where) if lost else self.entries.living(where))
-            else:
-                found.append(entry)
+            user = state.users.get(rref)
+            if user is not None and not user.lost and rref not in state.names:
+                found.append(user)
+                continue
+            owner = state.owners.get(rref)
+            if owner is not None and owner.alias is None:
+                found.append(owner)
+                continue
+            where = self.names.whereabouts(rref)  # a rare case
+            found.append(self.entries.entry(where) if lost else self.entries.living(where))
         return found
 
-    def _descriptor(
-        self, rref: RRefId, entry: Owner | User, fork: ForkId, passing: Passing, counted: bool
-    ) -> Descriptor:
-        me = self.state.me
-        return Descriptor(
-            rref=entry.rref,
-            fork=fork,
-            owner=me if isinstance(entry, Owner) else entry.owner,
-            parent=me,
-            passing=passing,
-            counted=counted,
-            name=None if entry.rref == rref else rref,
-        )
+    def _share(
+        self, rrefs: Sequence[RRefId], to: WorkerId, found: list[Owner | User], replies: bool | None
+    ) -> tuple[Descriptor, ...]:
+        """Fork or lend each of *rrefs*, with the entry *found*, in one loop: there may be many.
+
+        With *replies* None they are forked.
+        """
+        me, number = self.state.me, self.state.forks
+        made: list[Descriptor] = []
+        for rref, entry in zip(rrefs, found, strict=True):
+            entry.stamp += 1
+            number += 1
+            fork = ForkId(me, number)
+            owner, passing, counted = me, _FORK, False
+            if isinstance(entry, User):
+                owner = entry.owner
+                if replies is not None:
+                    counted = bool(entry.known) or entry.counted
+            if replies is not None:
+                passing = entry.lend(fork, to, replies=replies)
+            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child has no pin
+                entry.fork(fork, to)
+            made.append(
+                Descriptor(
+                    rref=entry.rref,
+                    fork=fork,
+                    owner=owner,
+                    parent=me,
+                    passing=passing,
+                    counted=counted,
+                    name=None if entry.rref == rref else rref,
+                )
+            )
+        self.state.forks = number
+        return tuple(made)
 
     def give(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
         """The descriptors of *rrefs* in the reply to *call*.
@@ -121,7 +134,7 @@ class References(msgspec.Struct):
             loan = lent.get(found)
             if loan is not None:
                 name = None if found == rref else rref
-                back[rref] = replace(loan, passing=Passing.BACK, name=name)
+                back[rref] = replace(loan, passing=_BACK, name=name)
         others = [each for each in rrefs if each not in back] if back else rrefs
         forked = self.fork(others, call.caller, lost=True)
         if not back:
@@ -141,7 +154,7 @@ class References(msgspec.Struct):
         for descriptor in descriptors:
             entry = self.entries.find(descriptor.rref)
             children = entry.forks if isinstance(entry, Owner) else entry.children if entry else {}
-            back = descriptor.passing is Passing.BACK  # the fork is the lender's, not ours
+            back = descriptor.passing is _BACK  # the fork is the lender's, not ours
             if entry is not None and descriptor.fork in children and not back:
                 effects += self.entries.after(entry, entry.abandon(descriptor.fork))
         return effects
@@ -173,10 +186,16 @@ class References(msgspec.Struct):
                 home, lost = self.entries.own_or_await(descriptor.rref)
                 effects += home.arrive(descriptor, me)
                 effects += lost
+                continue
+            user = users.get(descriptor.rref)
+            if user is None:
+                user = self.entries.use(descriptor.rref, descriptor.owner)
+            user.messages += 1
+            if user.lost or descriptor.passing is _BACK:
+                continue
+            if descriptor.passing is _LOAN:
+                effects += user.borrow(descriptor)
             else:
-                user = users.get(descriptor.rref)
-                if user is None:
-                    user = self.entries.use(descriptor.rref, descriptor.owner)
                 effects += user.arrive(descriptor)
         return self.entries.sendable(effects)
 
@@ -189,30 +208,33 @@ class References(msgspec.Struct):
         lent: Mapping[ForkId, RRefId] = _NOTHING_LENT,
     ) -> None:
         """Check *cargo* of a request (*lendable*), or of a reply to a call that lent *lent*."""
-        me, owners, users = self.state.me, self.state.owners, self.state.users
-        lends = self.state.discipline.lends
+        state = self.state
+        me, owners, users, lends = state.me, state.owners, state.users, state.discipline.lends
+        descriptors = cargo.descriptors
         # A loan comes back once for each handle of it in the reply.
-        new = [each.fork for each in cargo.descriptors if each.passing is not Passing.BACK]
+        new = [each.fork for each in descriptors if each.passing is not _BACK]
         if len(set(new)) < len(new):
             raise ProtocolError(f"{sender} sent one fork twice")
-        for descriptor in cargo.descriptors:
-            back = descriptor.passing is Passing.BACK
-            parent = me if back else sender
-            if descriptor.parent != parent or descriptor.fork.parent != parent:
-                raise ProtocolError(f"{sender} sent {descriptor.rref} with a fork not its own")
-            if back and lent.get(descriptor.fork) != descriptor.rref:
-                raise ProtocolError(f"{sender} gives {descriptor.rref} back without a loan of it")
-            if descriptor.passing is Passing.LOAN and not lendable:
-                raise ProtocolError(f"{sender} lent {descriptor.rref}, but not for a call")
-            if descriptor.passing is Passing.LOAN and not lends:
-                raise ProtocolError(f"{sender} lent {descriptor.rref}; this system forks in calls")
-            user = users.get(descriptor.rref)
-            if user is not None and user.owner != descriptor.owner:
-                raise ProtocolError(f"{sender} names a wrong owner of {descriptor.rref}")
-            if descriptor.rref in owners and descriptor.owner != me:
-                raise ProtocolError(f"{sender} names another owner of {descriptor.rref}")
-            if descriptor.owner == me:
-                self.entries.check_mine(descriptor.rref)
-                mine = owners.get(descriptor.rref)
-                if sender == me and (mine is None or descriptor.fork not in mine.forks):
-                    raise ProtocolError(f"{sender} sent itself fork {descriptor.fork} twice")
+        for descriptor in descriptors:
+            rref, fork, passing = descriptor.rref, descriptor.fork, descriptor.passing
+            parent = me if passing is _BACK else sender
+            if descriptor.parent != parent or fork.parent != parent:
+                raise ProtocolError(f"{sender} sent {rref} with a fork not its own")
+            if passing is _LOAN:
+                if not lendable:
+                    raise ProtocolError(f"{sender} lent {rref}, but not for a call")
+                if not lends:
+                    raise ProtocolError(f"{sender} lent {rref}; this system forks in calls")
+            elif passing is _BACK and lent.get(fork) != rref:
+                raise ProtocolError(f"{sender} gives {rref} back without a loan of it")
+            owner, user = descriptor.owner, users.get(rref)
+            if user is not None and user.owner != owner:
+                raise ProtocolError(f"{sender} names a wrong owner of {rref}")
+            if owner != me:
+                if rref in owners:
+                    raise ProtocolError(f"{sender} names another owner of {rref}")
+                continue
+            self.entries.check_mine(rref)
+            mine = owners.get(rref)
+            if sender == me and (mine is None or fork not in mine.forks):
+                raise ProtocolError(f"{sender} sent itself fork {fork} twice")

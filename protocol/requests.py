@@ -178,9 +178,11 @@ class Requests(msgspec.Struct):
         waiting = self.state.waiting.get(message.call)
         if waiting is None or waiting.to != sender:
             raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
-        lent = {loan.fork: loan.rref for loan in waiting.loans} if waiting.loans else {}
-        if message.loans and any(lent.get(report.fork) != report.rref for report in message.loans):
-            raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
+        brings = message.loans or message.cargo.descriptors
+        lent = {loan.fork: loan.rref for loan in waiting.loans} if brings else {}
+        for report in message.loans:
+            if lent.get(report.fork) != report.rref:
+                raise ProtocolError(f"{sender} reports a loan that {message.call} did not bring")
         if message.moved is not None and waiting.rref in {None, message.moved.fork.rref}:
             raise ProtocolError(f"{sender} says that {message.call} was on an alias, and it is not")
         moved = (message.moved.fork,) if message.moved else ()
@@ -206,10 +208,8 @@ class Requests(msgspec.Struct):
             effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)
         if moved:
             effects += self.entries.release(moved)
-        if lent:
-            reports = {report.fork: report for report in message.loans}
-            for fork, rref in lent.items():
-                effects += self.loans.ended(sender, rref, fork, reports.get(fork))
+        if waiting.loans:
+            effects += self.loans.ended(sender, waiting.loans, message.loans)
         return effects
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:

@@ -52,6 +52,15 @@ if TYPE_CHECKING:
     from .messages import Ack, Descriptor, Report
 
 
+class Loan(msgspec.Struct, frozen=True, gc=False):
+    """A loan to this endpoint, for a call that runs here."""
+
+    lender: WorkerId | None
+    """None once the lender has died."""
+    counted: bool
+    """The owner counts the lender until the loan ends."""
+
+
 class User(msgspec.Struct, gc=False, eq=False):
     """The one entry of this endpoint for an object of another endpoint: all handles and forks.
 
@@ -79,6 +88,8 @@ class User(msgspec.Struct, gc=False, eq=False):
     """Forks passed on and not confirmed yet, with the receiver of each (G2)."""
     pending: set[CallId] = EMPTY_SET
     """Requests on the object that the owner has not answered yet."""
+    loans: dict[ForkId, Loan] = EMPTY
+    """Loans that brought the reference here, for calls that still run; see `lending`."""
     canonical: bool = False
     """The owner has answered a request on the object itself: the object is no alias."""
     stamp: int = 0
@@ -137,12 +148,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         return self.settle()
 
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
-        """The reference arrived; the message that brought it holds the entry from now on."""
-        self.messages += 1
-        if self.lost or descriptor.passing is Passing.BACK:
-            return []
-        if descriptor.passing is Passing.LOAN:
-            return self.borrow(descriptor)
+        """The reference arrived, for good; the message that brought it holds the entry."""
         if descriptor.parent == self.owner:
             return self._know(descriptor.fork)
         if self.confirmed:
@@ -161,12 +167,16 @@ class User(msgspec.Struct, gc=False, eq=False):
         if sender != self.owner or message.fork != self.requested:
             raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
         self.requested = None
-        return [*self._know(message.fork), *self.settle()]
+        effects = self._know(message.fork)
+        return effects if self.handles else effects + self.settle()
 
     def _know(self, fork: ForkId) -> list[Effect]:
-        first = not self.known
-        self.known = added(self.known, fork)
-        effects: list[Effect] = [Confirmed(self.rref)] if first else []
+        effects: list[Effect] = []
+        if self.known:
+            self.known = added(self.known, fork)
+        else:
+            self.known = (fork,)
+            effects.append(Confirmed(self.rref))
         if self.owed:
             owed, self.owed = self.owed, EMPTY
             for child, parent in owed.items():
@@ -181,7 +191,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             )
         del self.children[message.fork]
         self.children = self.children or EMPTY
-        return self.settle()
+        return [] if self.handles else self.settle()
 
     # ---- the end
 
@@ -208,14 +218,15 @@ class User(msgspec.Struct, gc=False, eq=False):
     @property
     def at_rest(self) -> bool:
         """Nothing but handles needs the reference, and the owner's view is settled."""
-        return (
-            not self.messages and not self.pending and not self.children and self.requested is None
-        )
+        busy = self.messages or self.pending or self.children or self.loans
+        return not busy and self.requested is None
 
     @property
     def unused(self) -> bool:
         """Nothing needs the reference, and the owner's view is settled."""
-        return not self.handles and self.at_rest
+        # As `at_rest`, without a call: there may be very many.
+        busy = self.handles or self.messages or self.pending or self.children or self.loans
+        return not busy and self.requested is None
 
     def grip(self, by: Iterable[RRefId]) -> Grip:
         """How this endpoint holds the object, through the objects *by*."""
@@ -224,6 +235,11 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     def settle(self) -> list[Effect]:
         """Send the `Delete` as soon as nothing needs the reference (G1), and never before (G2)."""
-        if not self.unused or self.lost:
+        return self.leave() if self.unused else []
+
+    def leave(self) -> list[Effect]:
+        """The end of an unused entry: its owner, if it lives, is told of all forks."""
+        if self.lost:
             return []
-        return [Send(self.owner, Delete(rref=self.rref, forks=tuple(sorted(self.known))))]
+        known = self.known if len(self.known) == 1 else sorted(self.known)
+        return [Send(self.owner, Delete(rref=self.rref, forks=tuple(known)))]

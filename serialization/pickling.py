@@ -10,7 +10,9 @@ in the side list. The bytes therefore hold no reference and no address at all:
   are forked only when the bytes are complete. So a value that cannot be pickled has forked
   nothing, and no fork is made (or left half made) at the end of a deep recursion;
 * one object is forked once per message, however often it occurs in it. On the other side it is
-  one handle again.
+  one handle again;
+* a list or tuple of nothing but references, each to another object, is one persistent id: the
+  numbers of the first and the last. So pickling calls no function for each of very many.
 
 Everything else is cloudpickle's work. Lambdas, closures, classes and functions of ``__main__`` are
 sent by value, once to each endpoint (`definitions`). Contiguous buffers (NumPy arrays and the
@@ -56,6 +58,8 @@ INERT = "i"
 BYTES = "b"
 BYTEARRAY = "a"
 FUNCTION = "f"
+LIST = "l"
+TUPLE = "t"
 
 DEFINABLE = (FunctionType, type, CachedFunction)
 """The types of the things that are pickled by value, if their names are not enough."""
@@ -129,11 +133,12 @@ class Pickled(msgspec.Struct, frozen=True, eq=False):
 
 
 class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """cloudpickle with four kinds of persistent ids.
+    """cloudpickle with five kinds of persistent ids.
 
-    They are references, inert objects, large bytes, and definitions. The third kind is needed
-    because pickle itself cannot send bytes objects out of band. A reference's id is its number
-    alone: a message may have very many, and pickle asks for the id of each part of an id.
+    They are references, lists of references, inert objects, large bytes, and definitions. The
+    fourth kind is needed because pickle itself cannot send bytes objects out of band. A reference's
+    id is its number alone: a message may have very many, and pickle asks for the id of each part of
+    an id.
     """
 
     dispatch_table = REDUCERS
@@ -164,10 +169,14 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         """By the name of each object: its number."""
         self._bytes: dict[int, tuple[int, object]] = {}
         """By `id`: the object's number, and the object itself, so that no other gets its `id`."""
+        self._lists: dict[int, tuple[tuple[object, ...], object]] = {}
+        """The same for lists and tuples of references, with the persistent id of each."""
         self.inert: list[object] = []
 
     def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
         """Its number, with its kind in front if it is no reference; None for all other objects."""
+        if (type(obj) is list or type(obj) is tuple) and len(obj) >= columns.MANY:
+            return self._many(obj)
         if not isinstance(obj, self._special):
             return None
         if isinstance(obj, Reference):
@@ -189,6 +198,25 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         if isinstance(obj, DEFINABLE[:2]) and is_shared_main(obj):
             return NotImplemented
         return super().reducer_override(obj)
+
+    def _many(self, obj: list[Any] | tuple[Any, ...]) -> tuple[object, ...] | None:
+        """The id of *obj* if it has nothing but references to different objects, all new here."""
+        known = self._lists.get(id(obj))
+        if known is not None:
+            return known[0]
+        parts = tuple(obj)  # another thread may change a list
+        kind = type(parts[0])
+        if not issubclass(kind, Reference) or set(map(type, parts)) != {kind}:
+            return None
+        start, more = len(self.references), len(parts)
+        numbers = dict(zip([each._id for each in parts], range(start, start + more), strict=True))
+        if len(numbers) < more or not numbers.keys().isdisjoint(self._numbers):
+            return None
+        self._numbers |= numbers
+        self.references += parts
+        pid = LIST if type(obj) is list else TUPLE, start, more, len(self._lists)
+        self._lists[id(obj)] = pid, obj
+        return pid
 
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
         named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
@@ -213,7 +241,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
 
 
 class _Unpickler(pickle.Unpickler):
-    """pickle with the four kinds of persistent ids."""
+    """pickle with the five kinds of persistent ids."""
 
     def __init__(
         self,
@@ -231,6 +259,7 @@ class _Unpickler(pickle.Unpickler):
         self._functions = functions
         self._make = make
         self._bytes: dict[int, object] = {}
+        self._lists: dict[int, object] = {}
 
     def persistent_load(self, pid: Any) -> object:
         if type(pid) is int:
@@ -240,10 +269,21 @@ class _Unpickler(pickle.Unpickler):
         kind, number, *buffer = pid
         if kind in (BYTES, BYTEARRAY):
             return self._bytes_of(bytes if kind == BYTES else bytearray, number, *buffer)
+        if kind in (LIST, TUPLE):
+            return self._many(list if kind == LIST else tuple, number, *buffer)
         known: Sequence[Any] = self._functions if kind == FUNCTION else self._inert
         if type(number) is not int or not 0 <= number < len(known):
             raise _no_such_object(known)
         return self._make(known[number]) if kind == FUNCTION else known[number]
+
+    def _many(self, kind: type[Any], first: int, number: int, place: int) -> object:
+        """The list or tuple number *place*: *number* handles from *first*; once, as in a memo."""
+        if not 0 <= first < first + number <= len(self._handles):
+            raise _no_such_object(self._handles)
+        found = self._lists.get(place)
+        if found is None:
+            found = self._lists[place] = kind(self._handles[first : first + number])
+        return found
 
     def _bytes_of(self, kind: type[Any], number: int, buffer: object) -> object:
         """The object *number*, of type *kind*: *buffer* itself if it has this type, else a copy.

@@ -25,6 +25,8 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...protocol.bulk import apart, together
+from ...protocol.columns import MANY
 from ...protocol.context import Context
 from ...protocol.effects import Confirmed, Send
 from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Cargo, Descriptor, Message
+    from ...protocol.messages import Bulk, Cargo, Descriptor, Message
     from ...serialization.failures import Failure
     from ..wire.settings import Settings
     from .brief import Later
@@ -235,6 +237,8 @@ class Core(Internal):
 
         *noted*: the tracer has these effects already, except the `RARE` ones.
         """
+        if len(effects) >= MANY and self.tracer is None:
+            effects = together(effects, self.me)
         for effect in effects:
             kind = type(effect)
             if self.tracer is None:
@@ -326,6 +330,27 @@ class Core(Internal):
                 self.carry_out(effects, later)
             except Exception as error:  # for example no thread to be had
                 self._failed(f"{kind.__name__} of {sender}", error)
+
+    def receive_all(self, sender: WorkerId, bulk: Bulk, later: Later, number: int) -> int:
+        """`receive` the messages in *bulk*, in one go. Under the lock. Returns their number."""
+        try:
+            messages = apart(bulk)
+        except ProtocolError as error:
+            self.refuse(f"Bulk of {sender}", error, sender)
+            return 1
+        if self.tracer is not None:
+            for each in messages:
+                self.receive(sender, each, later, number)
+            return len(messages)
+        effects, errors = self.context.take_all(sender, messages)
+        for wrong in errors:
+            self.refuse(f"{bulk.kind} of {sender}", wrong, sender)
+        observer = self.observers.get(type(messages[0]))
+        if observer is not None:
+            for each in messages:
+                observer(each)
+        self.carry_out(effects, later, noted=True)
+        return len(messages)
 
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
         """Note where *rref* was created, if the payload of *cargo* has it. Under the lock."""

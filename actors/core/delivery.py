@@ -25,7 +25,16 @@ from typing import TYPE_CHECKING, Any
 from ...protocol import room
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
-from ...protocol.messages import ABOUT_ROOM, FLOW_OF, FLOWS, NAMING, Reply, strangers_in
+from ...protocol.messages import (
+    BY_NAME,
+    FLOW_OF,
+    FLOWS,
+    NAMING,
+    OF_DELIVERY,
+    Bulk,
+    Reply,
+    strangers_in,
+)
 from ...protocol.packets import decode, encode
 from ...serialization import shared
 from ...serialization.failures import text_of
@@ -137,8 +146,10 @@ class Delivery(Internal):
             elif payload is not None:
                 size = payload.size
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
-        tally = self.tally
-        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
+        tally, many = self.tally, 1
+        if isinstance(message, Bulk):
+            kind, many = BY_NAME[message.kind], len(message.numbers)
+        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + many
         tally.payload_bytes += size
         return message, flow, size, large
 
@@ -327,8 +338,10 @@ class Delivery(Internal):
                 messages, number = self.links.receive(who, packet, now, full)
                 tally.messages_received += len(messages)
                 for message in messages:
-                    if type(message) not in ABOUT_ROOM:
+                    if type(message) not in OF_DELIVERY:
                         core.receive(who, message, later, number)
+                    elif isinstance(message, Bulk):
+                        tally.messages_received += core.receive_all(who, message, later, number) - 1
                     number += 1
                 if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     self.room.notify_all()

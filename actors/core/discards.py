@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 
 MOST = 2_000
-"""The most counts that one step settles: messages wait meanwhile."""
+"""The most ends that one step settles: messages wait meanwhile. The step with the reply to a call
+settles all: what the call brought and has let go of is then returned with the reply."""
 
 
 class Hold(weakref.ref[Any]):
@@ -42,6 +43,7 @@ class Hold(weakref.ref[Any]):
 
     rref: RRefId | None
     descriptors: tuple[Descriptor, ...]
+    """Not set if it is a handle's."""
 
     # Two handles of one object are equal; their holds are not.
     __hash__ = object.__hash__
@@ -57,13 +59,14 @@ class Discards:
         """*wake* asks for a step soon; *step* makes one."""
         self._wake = wake
         self._step = step
-        self._pid = forks.pid
-        self._closed = False
-        self._holds: dict[Hold, None] = {}  # a set takes up to three times as much
+        self.pid = forks.pid
+        self.closed = False
+        self.holds: dict[Hold, None] = {}  # a set takes up to three times as much
         self.ended: deque[Hold | tuple[Descriptor, ...]] = deque()
         """The holds that have ended, some maybe twice, and the descriptors of messages that nobody
         kept; all are to be settled."""
-        self._end = self.ended.append  # one for all: each bound method takes 72 bytes
+        self.end = self.ended.append
+        """The callback of all holds: each bound method takes 72 bytes."""
 
     # ---- counting; `undisturbed`, within the step that counts
 
@@ -75,16 +78,16 @@ class Discards:
         Without *rref*, it has a message with *descriptors*, and holds these references until the
         message is opened.
         """
-        hold = Hold(of, self._end)
+        hold = Hold(of, self.end)
         hold.rref, hold.descriptors = rref, descriptors
-        self._holds[hold] = None
+        self.holds[hold] = None
         return hold
 
     # ---- letting go; in any thread, lock-free
 
     def gone(self, hold: Hold) -> None:
         """The object of *hold*, if it has one, is collected. May be called again."""
-        if not self._closed and self._pid == forks.pid:
+        if not self.closed and self.pid == forks.pid:
             self.ended.append(hold)
             self._wake()
 
@@ -96,7 +99,7 @@ class Discards:
 
     def message(self, descriptors: tuple[Descriptor, ...]) -> None:
         """A message that nobody kept was given up."""
-        if not self._closed:
+        if not self.closed:
             self.ended.append(descriptors)
             self._wake()
 
@@ -105,34 +108,36 @@ class Discards:
     @property
     def counted(self) -> int:
         """The number of objects that are counted."""
-        return len(self._holds)
+        return len(self.holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
-        """Settle the counts that have ended: at most `MOST` now, and the others soon."""
-        left = MOST
-        while self.ended and left > 0:  # all at once: fewer messages report it
-            handles: list[RRefId] = []
-            messages: list[tuple[Descriptor, ...]] = []
-            some = min(len(self.ended), left)
-            left -= some
-            for _ in range(some):
-                ended = self.ended.popleft()
-                if isinstance(ended, tuple):
-                    messages.append(ended)
-                elif ended in self._holds:
-                    del self._holds[ended]
-                    if ended.rref is not None:
-                        handles.append(ended.rref)
-                    else:
-                        messages.append(ended.descriptors)
-            carry_out(context.drop(*handles), later)
-            for descriptors in messages:
-                carry_out(context.release(descriptors), later)
+        """Settle the counts that have ended: some now, and the others soon."""
+        carry_out(self.settled(context, MOST), later)
         if self.ended:
             self._wake()
 
+    def settled(self, context: Context, most: int) -> list[Effect]:
+        """Settle at most *most* ends; returns the effects. All at once: fewer messages tell it."""
+        handles: list[RRefId] = []
+        messages: list[tuple[Descriptor, ...]] = []
+        holds, take = self.holds, self.ended.popleft
+        for _ in range(min(len(self.ended), most)):
+            ended = take()
+            if isinstance(ended, tuple):
+                messages.append(ended)
+            elif ended in holds:
+                del holds[ended]
+                if ended.rref is not None:
+                    handles.append(ended.rref)
+                else:
+                    messages.append(ended.descriptors)
+        effects = context.drop(*handles)
+        for descriptors in messages:
+            effects += context.release(descriptors)
+        return effects
+
     def close(self) -> None:
         """The endpoint has ended: nothing is counted any more."""
-        self._closed = True
-        self._holds.clear()
+        self.closed = True
+        self.holds.clear()
         self.ended.clear()

@@ -16,10 +16,12 @@ from thespian.actors import ActorAddress
 from ...protocol.errors import OwnerDiedError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
+from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
+from ..core.discards import Hold
 from ..values.several import check_number
 from ..wire.settings import check_timeout
 from .proxies import Proxy, SyncProxy, Way
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import RRefId
     from ..calls.futures import Future
-    from ..core.discards import Hold
     from ..core.sites import Place
     from ..values.objects import Stored
     from ..wire.messages import WorkerInfo
@@ -102,22 +103,33 @@ class RRef(Reference, Generic[T]):
     @classmethod
     def _of(cls, front: Front, rrefs: Iterable[RRefId]) -> list[RRef[Any]]:
         """Handles that were counted just now, in the same `undisturbed` section."""
-        new, count = cls.__new__, front.core.discards.hold
+        new, discards = cls.__new__, front.core.discards
+        holds, end = discards.holds, discards.end
         made: list[RRef[Any]] = []
-        for rref in rrefs:  # there may be very many: one call for each
+        for rref in rrefs:  # there may be very many: as `Discards.hold` does it
             self: RRef[Any] = new(cls)
             self._front = front
             self._id = rref
             self._due = None
             self._frozen = None
-            self._hold = count(self, rref)
+            self._hold = hold = Hold(self, end)
+            hold.rref = rref
+            holds[hold] = None
             made.append(self)
         return made
 
     def __del__(self) -> None:
-        hold = getattr(self, "_hold", None)
-        if hold is not None:
-            self._front.core.discards.gone(hold)
+        try:
+            hold, core = self._hold, self._front.core
+        except AttributeError:  # the constructor has failed
+            return
+        discards = core.discards
+        if core.woken and not discards.closed and discards.pid == forks.pid:
+            discards.ended.append(
+                hold
+            )  # nearly always, if there are many: `gone` would do the same
+        else:
+            discards.gone(hold)
 
     # ---- identity
 

@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.borrowing import BorrowingUser
+from ...protocol.bulk import apart
 from ...protocol.effects import Resume
-from ...protocol.messages import Ack, AliasGone, AliasRef, Canonical, ChildAck, Delete, ForkRequest
+from ...protocol.messages import (
+    Ack,
+    AliasGone,
+    AliasRef,
+    Bulk,
+    Canonical,
+    ChildAck,
+    Delete,
+    ForkRequest,
+)
 from ...protocol.owner import Owner
 from ..recording.tracing import spell
 from .retaining import retaining
@@ -162,7 +172,12 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
 def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
     """Unacknowledged messages about *rref*. Under the endpoint's lock."""
     now = time.monotonic()
-    for to, message in delivery.waiting():
+    flying = [
+        (to, each)
+        for to, message in delivery.waiting()
+        for each in (apart(message) if isinstance(message, Bulk) else (message,))
+    ]
+    for to, message in flying:
         for fork in _forks_in(message, rref):
             mine = fork is not None and fork.parent == core.me
             yield Holding(

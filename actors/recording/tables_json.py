@@ -27,13 +27,13 @@ from ...protocol.dead import Dead
 from ...protocol.effects import Garbage, Resume, Send
 from ...protocol.empty import EMPTY, EMPTY_SET, added
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ...protocol.lending import LendingOwner, LendingUser, Loan
+from ...protocol.lending import LendingOwner, LendingUser
 from ...protocol.messages import KINDS, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
 from ...protocol.owner import Owner
 from ...protocol.quest import Quest
 from ...protocol.sharing import DISCIPLINES
 from ...protocol.state import Name, Relay, Tables, Waiting
-from ...protocol.user import User
+from ...protocol.user import Loan, User
 from .tracing import spell
 
 if TYPE_CHECKING:

@@ -481,7 +481,13 @@ class Server:
 
         def answer(cargo: Cargo) -> list[Any]:
             context = core.context
-            return context.refuse(call, cargo) if refused else context.reply(call, cargo)
+            if refused:
+                return context.refuse(call, cargo)
+            left = len(core.discards.ended)  # or the callee would count what it has let go of
+            settled = core.discards.settled(context, left) if left else []
+            return (
+                [*settled, *context.reply(call, cargo)] if settled else context.reply(call, cargo)
+            )
 
         pack = self._pack(request, box)
         if pack.large:

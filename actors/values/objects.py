@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ...serialization.failures import Failure, details_of
@@ -22,8 +24,6 @@ from ..core.core import Internal
 from ..core.current import running_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ...protocol.effects import Effect
     from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
@@ -86,6 +86,8 @@ class Objects(Internal):
         """The error in the place of a collected value, made once: very many may be collected."""
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
+        self._going: list[object] = []
+        """Values that nobody holds any more, and that no thread has yet."""
         self._fates: dict[int, Fate] = {}
         """The fates of the failures here, each under the `id` of its failure."""
         self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
@@ -164,7 +166,6 @@ class Objects(Internal):
 
         Under the lock.
         """
-        core = self._core
         stored = self._values.pop(effect.rref, None)
         self.beside.discard(effect.rref)
         if stored is not None and stored.on_delete is not None:
@@ -179,7 +180,7 @@ class Objects(Internal):
             if fate.objects == 0 and not fate.fetched:
                 self.unfetched(effect.rref, stored.value, later)
         elif stored is not None:  # its __del__ is user code
-            core.brief.submit(core.chores, Stored, self._let_go, [stored], later=later)
+            self._leave_to_a_thread(stored, later)
 
     def _collect(self, effect: Collect, later: Later) -> None:
         """The object is garbage in a cycle: let go of its value, tell the program. Under the lock.
@@ -198,7 +199,7 @@ class Objects(Internal):
         if stored.on_delete is not None:
             self._run_on_delete(rref, stored.on_delete, stored.value)
         else:
-            self._core.brief.submit(self._core.chores, Stored, self._let_go, [stored], later=later)
+            self._leave_to_a_thread(stored, later)
 
     def _run_on_delete(
         self, rref: RRefId, on_delete: Callable[[Any], object], value: object
@@ -213,10 +214,27 @@ class Objects(Internal):
 
         self._core.chores.submit(run)
 
+    def _leave_to_a_thread(self, stored: Stored, later: Later) -> None:
+        """Have a thread let go of *stored*, and of all that its step frees, after the step."""
+        if not self._going:
+            later.append(self._send_off)
+        self._going.append(stored)
+
+    def _send_off(self) -> None:
+        core, later = self._core, list[Callable[[], None]]()
+        with core.lock:
+            going, self._going = self._going, []
+        if len(going) < MANY:
+            core.brief.submit(core.chores, Stored, self._let_go, going, later=later)
+        else:
+            core.chores.submit(self._let_go, going)
+        core.conclude(later)
+
     def _let_go(self, values: list[object]) -> None:
-        started = time.perf_counter()
+        many, started = len(values), time.perf_counter()
         values.clear()
-        self._core.brief.took(Stored, time.perf_counter() - started)
+        if many < MANY:
+            self._core.brief.took(Stored, time.perf_counter() - started)
 
     def all(self) -> list[RRefId]:
         """All objects that have a value. Lock-free."""

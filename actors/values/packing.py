@@ -276,14 +276,14 @@ class _Hooks:
 
     def fork(self, references: tuple[Reference, ...]) -> tuple[Descriptor, ...]:
         core, front = self._core, self._core.front
-        for reference in references:
-            if getattr(reference, "_front", None) is not front:
-                raise ForeignReferenceError(
-                    f"{core.me} cannot send {reference!r}: the reference belongs to another "
-                    "endpoint, maybe of another system, and only that endpoint can pass it on; "
-                    "send the value, or send the reference from there"
-                )
-        rrefs = [each._id for each in references]
+        rrefs = [each._id for each in references if getattr(each, "_front", None) is front]
+        if len(rrefs) < len(references):
+            foreign = next(it for it in references if getattr(it, "_front", None) is not front)
+            raise ForeignReferenceError(
+                f"{core.me} cannot send {foreign!r}: the reference belongs to another endpoint, "
+                "maybe of another system, and only that endpoint can pass it on; send the value, "
+                "or send the reference from there"
+            )
         with core.lock:
             return self._share(rrefs)
 

@@ -8,7 +8,7 @@ it frees no object that another endpoint holds.
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 import pytest
@@ -20,6 +20,7 @@ from farref.protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from farref.protocol.messages import (
     FLOWS,
     KINDS,
+    Bulky,
     Call,
     Cargo,
     Create,
@@ -190,6 +191,8 @@ class MessageMaker:
             bool: lambda: self.rng.random() < 0.2,
             Number: lambda: self.rng.randint(0, 9),
             Flow: lambda: self.rng.choice(FLOWS),
+            Bulky: lambda: self.rng.choice(get_args(Bulky)),
+            tuple[Number, ...]: lambda: self.some(lambda: self.rng.randint(0, 3)),
             RRefId | None: lambda: self.rng.choice((None, self.one(RRefId))),
             CallId | None: lambda: self.one(CallId),
             Moved | None: self.moved,

@@ -176,7 +176,7 @@ def _no(machine: type, method: str, check: str) -> Mutant:
 
 
 SENDERS_LOAN = "self.lent.get(fork) == sender"
-SENDERS_CHILD = "self.children.get(fork) == sender"
+SENDERS_CHILD = "children.get(fork) == sender"
 LOAN = replace(reference(ASKED, ForkId(A, 9), C), passing=Passing.LOAN)
 
 FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
@@ -275,7 +275,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check", "descriptor.fork.parent != parent"),
+        _no(Context, "check", "fork.parent != parent"),
         _to_b(
             "a reference with another's fork",
             A,
@@ -283,13 +283,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check", "user is not None and user.owner != descriptor.owner"),
+        _no(Context, "check", "user is not None and user.owner != owner"),
         _to_b("a reference with a wrong owner", A, tell(reference(ASKED, ForkId(A, 9), A))),
     ),
     (
-        in_context(
-            "without `_check_mine`", "check", "self.entries.check_mine(descriptor.rref)", "pass"
-        ),
+        in_context("without `_check_mine`", "check", "self.entries.check_mine(rref)", "pass"),
         _to_b(
             "a reference to what was never here",
             A,
@@ -297,7 +295,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check", "descriptor.fork not in mine.forks"),
+        _no(Context, "check", "fork not in mine.forks"),
         _to_b("a fork to itself twice", B, tell(reference(X, ForkId(B, 9), B))),
     ),
     (
@@ -333,7 +331,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check", "back and lent.get(descriptor.fork) != descriptor.rref"),
+        _no(Context, "check", "passing is _BACK and lent.get(fork) != rref"),
         _to_b(
             "what was not lent for this call is given back",
             A,
@@ -346,11 +344,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "check", "descriptor.passing is Passing.LOAN and not lendable"),
+        _no(Context, "check", "not lendable"),
         _to_b("a loan without a call", A, tell(LOAN)),
     ),
     (
-        in_context("lends where calls fork", "check", "and not lends", "and False"),
+        in_context("lends where calls fork", "check", "if not lends:", "if False:"),
         _to_b(
             "a loan where calls fork",
             A,
@@ -375,7 +373,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a report of another's loan", C, _returned(CONFIRMED, 5, C), ignored=True),
     ),
     (
-        Mutant("ends another's loan", BorrowingUser, "loan_ended", SENDERS_CHILD, "True"),
+        Mutant("ends another's loan", BorrowingUser, "loan_ended", "self." + SENDERS_CHILD, "True"),
         _to_b(
             "a report of another's loan to a borrower",
             C,

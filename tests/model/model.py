@@ -7,7 +7,7 @@ from functools import cache
 
 from farref.protocol.messages import Probe
 
-from . import rings
+from . import rings, together
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .endpoint import ScriptedEndpoint
 from .explorer import Mistake
@@ -32,6 +32,7 @@ class ProgramModel:
         self._facts = cache(self._read)
         self._distinct: dict[object, Facts] = {}
         self._judged: set[object] = set()
+        self._together: set[object] = set()
         self._sound: set[ScriptedEndpoint] = set()
         claims = set(program.reaches)
         self._unseen_steps = {name: NEVER_STEP[name] for name in claims & NEVER_STEP.keys()}
@@ -95,6 +96,9 @@ class ProgramModel:
             return None
         living = {part.me: part for part in parts if part is not None}
         view = View(living, self.world.in_flight(state), len(living) < len(parts))
+        mistake = self._in_bulk(state)
+        if mistake is not None:
+            return mistake
         for name, wrong in ALWAYS.items():
             if name in {FREED, LATE} and self.program.late:
                 continue
@@ -105,6 +109,24 @@ class ProgramModel:
             if happens(view):
                 del self._unseen_states[name]
         self._judged.add(looks)
+        return None
+
+    def _in_bulk(self, state: WorldState) -> Mistake | None:
+        """See `together`. An endpoint's state is asked once about the same messages."""
+        flying = (self.world.envelopes[number] for number in state.flying)
+        groups = together.by_sender(flying)
+        if not groups:
+            return None
+        numbers = dict(zip(self.world.workers, state.endpoints, strict=True))
+        for (to, sender, _), messages in groups.items():
+            number = numbers[to]
+            key = number, sender, tuple(messages)
+            if number == DEAD or key in self._together:
+                continue
+            self._together.add(key)
+            mistake = together.flaw(self.world.endpoints[number].context, sender, messages)
+            if mistake is not None:
+                return mistake
         return None
 
     def judge_end(self, state: WorldState) -> Mistake | None:

@@ -113,7 +113,7 @@ def introduced(context: Context) -> list[list[Effect]]:
         context.receive(GONE, create),
         context.receive(FRIEND, Tell(cargo=Cargo(descriptors=(reference,)))),
         context.receive(FRIEND, ForkRequest(rref=of_the_dead, fork=ForkId(FRIEND, 4))),
-        context._finish(context.loans.ended(FRIEND, mine, lent, report)),
+        context._finish(context.loans.ended(FRIEND, [report], [report])),
         context.drop(mine),
     ]
 

@@ -117,9 +117,10 @@ def slopes(lender: WorkerId, sharing: Sharing) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("lender", "sharing", "expected"),
     [
-        (A, "lend", {"lend": 5, "take": 3, "hold": 0, "drop": 0, "reply": 12, "settle": 6}),
-        (B, "lend", {"lend": 7, "take": 5, "hold": 0, "drop": 0, "reply": 17, "settle": 5}),
-        (A, "borrow", {"lend": 6, "take": 4, "hold": 0, "drop": 0, "reply": 8, "settle": 6}),
+        (A, "lend", {"lend": 1, "take": 2, "hold": 0, "drop": 0, "reply": 7, "settle": 1}),
+        (B, "lend", {"lend": 2, "take": 3, "hold": 0, "drop": 0, "reply": 9, "settle": 1}),
+        (A, "borrow", {"lend": 1, "take": 3, "hold": 0, "drop": 0, "reply": 5, "settle": 1}),
+        (B, "borrow", {"lend": 2, "take": 3, "hold": 0, "drop": 0, "reply": 5, "settle": 2}),
     ],
 )
 def test_functions_for_each_reference_in_a_call(
@@ -127,6 +128,40 @@ def test_functions_for_each_reference_in_a_call(
 ) -> None:
     found = slopes(lender, sharing)
     assert all(found[name] <= most for name, most in expected.items()), found
+
+
+def test_functions_for_each_reference_that_comes_in_bulk() -> None:
+    """The callee keeps all: requests to the owner, its answers, those to the lender, deletes."""
+
+    def counts(number: int) -> dict[str, int]:
+        world, found = World(number), dict[str, int]()
+        world.give()
+        a, b, c = (world.ends[each] for each in (A, B, C))
+
+        def bulk(to: Context, sender: WorkerId, effects: list[Effect]) -> list[Effect]:
+            sends = [it for it in effects if isinstance(it, Send) and it.to == to.me]
+            messages: list[Any] = [each.message for each in sends]
+            assert len(messages) == number
+            made: list[list[Effect]] = []
+            name = type(messages[0]).__name__
+            found[name] = functions(lambda: made.append(to.take_all(sender, messages)[0]))
+            return made[0]
+
+        call, (send,) = a.call(C, Cargo(descriptors=a.lend_all(world.rrefs, C)))
+        assert isinstance(send, Send)
+        c.take(A, send.message)
+        c.hold(*world.rrefs)
+        *requests, reply = c.reply(call, Cargo())
+        assert isinstance(reply, Send)
+        a.take(C, reply.message)
+        bulk(a, C, bulk(c, B, bulk(b, C, requests)))
+        bulk(b, C, c.drop(*world.rrefs))
+        assert not c.users
+        return found
+
+    few, many = counts(FEW), counts(MANY)
+    found = {name: (many[name] - few[name]) / (MANY - FEW) for name in many}
+    assert found == {"ForkRequest": 3, "Ack": 4, "ChildAck": 3, "Delete": 4}
 
 
 def test_the_loans_of_a_call_are_given_back_in_one_look() -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import io
 import pickle
 import threading
 from typing import Any
 
 import cloudpickle
+import msgspec
 import pytest
 
 from farref import OutOfBandPickleError, OwnerDiedError, SerializationError
@@ -184,3 +186,54 @@ class Nested:
 
     def __reduce__(self) -> Any:
         return bytes, (pickle.dumps(self.inside),)
+
+
+@pytest.mark.parametrize("kind", [list, tuple])
+def test_a_list_of_many_references_is_one_id(
+    ends: tuple[TinyEndpoint, TinyEndpoint], kind: type[Any]
+) -> None:
+    a, b = ends
+    refs = kind(a.own() for _ in range(1_000))
+    payload, descriptors = a.pack({"one": refs, "again": refs, "first": refs[0]}, b)
+    assert [each.rref for each in descriptors] == [each.rref for each in refs]
+    assert len(payload.data) < 100
+    value = b.unpack(a, payload, descriptors)
+    assert type(value["one"]) is kind
+    assert value["one"] is value["again"]
+    assert value["first"] is value["one"][0]
+    assert [each.rref for each in value["one"]] == [each.rref for each in refs]
+
+
+def test_a_list_that_names_an_object_twice_keeps_its_order(
+    ends: tuple[TinyEndpoint, TinyEndpoint],
+) -> None:
+    a, b = ends
+    refs = [a.own() for _ in range(20)]
+    mixed = [refs[3:15], [*refs[10:], refs[0], refs[10]], [*refs[:10], "text"], refs[::-1]]
+    payload, descriptors = a.pack(mixed, b)
+    assert len(descriptors) == len(refs)
+    value = b.unpack(a, payload, descriptors)
+
+    def names(of: Any) -> Any:
+        return [getattr(each, "rref", each) for part in of for each in part]
+
+    assert names(value) == names(mixed)
+    assert len({id(each) for part in value for each in part if each != "text"}) == len(refs)
+
+
+@pytest.mark.parametrize("where", [(5, 8), (-1, 9), (0, 0), (0, -3), ("0", 8)])
+def test_a_list_beyond_the_references_is_refused(
+    ends: tuple[TinyEndpoint, TinyEndpoint], where: tuple[Any, int]
+) -> None:
+    a, b = ends
+
+    class Forger(pickle.Pickler):
+        def persistent_id(self, obj: Any) -> Any:
+            return ("l", *where, 0) if obj == "here" else None
+
+    payload, descriptors = a.pack([a.own() for _ in range(9)], b)
+    file = io.BytesIO()
+    Forger(file).dump(["here"])
+    payload = msgspec.structs.replace(payload, data=file.getvalue())
+    with pytest.raises(SerializationError):
+        b.unpack(a, payload, descriptors)

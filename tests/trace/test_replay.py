@@ -143,10 +143,10 @@ QUESTIONS = {
     "whereabouts",
 }
 """Methods of a context that change nothing."""
-INSIDE = {"receive", "share_on", "outlive", "fork", "lend"}
+INSIDE = {"receive", "share_on", "outlive", "fork", "lend", "take_all"}
 """Methods that only the context itself calls; one that checks a message for another one; one
-that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`); and
-two that call recorded ones."""
+that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`); two
+that call recorded ones; and one that an endpoint does not use while it records."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

@@ -23,6 +23,7 @@ from ..protocol.delivery import Packet
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
+    Bulky,
     Cargo,
     Descriptor,
     Flow,
@@ -110,7 +111,7 @@ class _Forge:
             return _number({name: text}, name)
         if kind is bool:
             return text == name
-        if kind is Flow:
+        if kind in (Bulky, Flow):
             return text
         if kind is Passing:
             ways = {way.value: way for way in Passing}

@@ -148,7 +148,7 @@ def uncounted(system: System) -> str:
     with endpoint.core.lock:
         entries: list[Any] = [*context.owners.values(), *context.users.values()]
         handles: dict[Any, int] = {}
-        for hold in endpoint.core.discards._holds:
+        for hold in endpoint.core.discards.holds:
             if hold.rref is not None:
                 rref = context.whereabouts(hold.rref)
                 handles[rref] = handles.get(rref, 0) + 1

@@ -56,7 +56,7 @@ ALIAS = {
             "if True:",
         ),
         in_context(
-            "keeps what a freed alias stood for", "after", "effects += self.let_go(entry.alias)"
+            "keeps what a freed alias stood for", "_remove", "effects += self.let_go(entry.alias)"
         ),
         in_context("is not gone", "let_go", "alias.gone = True"),
         in_context("stays on the list", "let_go", "effects = self.unlist(alias)", "effects = []"),

@@ -1,6 +1,7 @@
 """Rules of borrowing: guardians, tables, notices, announcements."""
 
 from farref.protocol.borrowing import BorrowingOwner, BorrowingUser
+from farref.protocol.user import User
 
 from .mutant import Mutant
 
@@ -65,7 +66,7 @@ BORROWING = {
         ),
         _user("does not add who holds", "loan_ended", "table[fork] = sender"),
         _user("waits for notices though it is counted", "unused", "and not self.known", ""),
-        _user("leaves without its table", "settle", "borrowers=self._take_table()", "borrowers=()"),
+        _user("leaves without its table", "leave", "borrowers=self._take_table()", "borrowers=()"),
     ),
     "borrowing/rule_4_taking_back": (
         _owner("counts a table's entry twice", "_merge", "if fork not in self.forks", ""),
@@ -104,9 +105,9 @@ BORROWING = {
         _user("strikes the living from its table", "forget", "if who != worker", "if False"),
     ),
     "lent to a method of its own [borrow]": (
-        _user("pins nothing that it lends", "lend", "self.fork(fork, to)"),
+        _user("pins nothing that it lends", "lend", "self.children = children"),
         _user("pins for ever", "loan_ended", "del self.children[fork]"),
-        _user("does not leave after a loan", "loan_ended", "return self.settle()", "return []"),
+        _user("does not leave after a loan", "loan_ended", "self.settle()", "[]"),
     ),
     "lent to a callee that lends it on and fetches [borrow]": (
         _user("does not merge", "loan_ended", "table.update(report.borrowers)"),
@@ -151,9 +152,9 @@ BORROWING = {
         _user("keeps the dead in its table", "forget", "if who != worker", ""),
     ),
     "a call that cannot be pickled, and its reference is kept [borrow]": (
-        _user("leaves too early", "settle", "not self.unused or", ""),
+        Mutant("leaves too early", User, "settle", "if self.unused else []", ""),
     ),
     "lent by the owner, and not kept [borrow]": (
-        _user("leaves whom it does not know", "settle", "or not self.known", ""),
+        _user("leaves whom it does not know", "leave", "or not self.known", ""),
     ),
 }

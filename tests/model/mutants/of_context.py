@@ -8,6 +8,17 @@ CONTEXT = {
             "believes the dead", "take", "if self.dead.firsts and sender in self.dead", "if False"
         ),
     ),
+    "the caller dies while its method awaits": (
+        in_context(
+            "believes the bulks of the dead",
+            "take_all",
+            "if self.dead.firsts and sender in self.dead",
+            "if False",
+        ),
+    ),
+    "the creator dies": (
+        in_context("finishes no bulk", "take_all", "self._finish(effects)", "effects"),
+    ),
     "nobody wants the object when its value comes": (
         in_context(
             "refuses what overtakes a creation",
@@ -48,16 +59,20 @@ CONTEXT = {
             "runs a method as a function", "create", "if message.target is None:", "if True:"
         ),
         in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
-        in_context(
-            "frees nothing at the last drop", "drop", "self.after(entry, entry.settle())", "[]"
-        ),
+        in_context("frees nothing at the last drop", "drop", "self.settle(entry)", "[]"),
         in_context(
             "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
         ),
         in_context("does not count a drop", "drop", "entry.handles -= 1"),
-        in_context("keeps entries that have ended", "after", "if entry.unused:", "if False:"),
+        in_context(
+            "keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("
+        ),
     ),
     "note: return value": (
+        in_context("takes a bulk without effect", "take_all", "effects += take(sender, message)"),
+        in_context(
+            "takes a bulk up to its first error", "take_all", "errors.append(error)", "break"
+        ),
         in_context(
             "holds what it asked for ever",
             "receive_reply",
@@ -66,7 +81,7 @@ CONTEXT = {
         in_context(
             "does not delete after the last answer",
             "answered",
-            "return self.after(entry, entry.settle())",
+            "return self.settle(entry)",
             "return []",
         ),
     ),
@@ -80,7 +95,7 @@ CONTEXT = {
             "effects = self.references.accept(sender, brought, lent=lent)",
             "effects = []",
         ),
-        in_context("does not release", "release", "self.after(entry, entry.settle())", "[]"),
+        in_context("does not release", "release", "self.settle(entry)", "[]"),
     ),
     "a value that refers to another object": (
         in_context(
@@ -126,17 +141,17 @@ CONTEXT = {
         ),
         in_context(
             "refuses a child's ACK after its owner's death",
-            "take",
-            "if found_user is not None and not found_user.lost:",
-            "if found_user is not None:",
+            "_child_ack",
+            "user is None or user.lost",
+            "user is None",
         ),
     ),
     "the owner dies while its object is lent [lend]": (
         in_context(
             "refuses a child's ACK after it let go of a dead owner's object",
-            "take",
-            "found_user = self.users.get(message.rref)",
-            "found_user = self.entries.user(message.rref)",
+            "_child_ack",
+            "self.users.get(message.rref)",
+            "self.entries.user(message.rref)",
         ),
     ),
     "a cancelled function": (

@@ -3,7 +3,6 @@
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.cycles import Cycles
 from farref.protocol.entries import Entries
-from farref.protocol.lending import LendingOwner
 from farref.protocol.owner import Owner
 from farref.protocol.quest import Quest
 from farref.protocol.references import References
@@ -58,10 +57,22 @@ CYCLES = {
         ),
     ),
     "a ring, and a reference that leaves between two looks": (
-        Mutant("sees no reference leave", References, "fork", "entry.stamp += 1"),
+        Mutant(
+            "sees no reference leave",
+            References,
+            "_share",
+            "entry.stamp += 1",
+            "entry.stamp += replies is not None",
+        ),
     ),
     "a ring, and a loan between two looks": (
-        Mutant("sees no loan", References, "lend", "entry.stamp += 1"),
+        Mutant(
+            "sees no loan",
+            References,
+            "_share",
+            "entry.stamp += 1",
+            "entry.stamp += replies is None",
+        ),
     ),
     "a ring, and a request between two looks": (
         Mutant("sees no request leave", Entries, "mint_pin", "entry.stamp += 1"),
@@ -72,7 +83,7 @@ CYCLES = {
         ),
     ),
     "a ring that comes back from a loan while another endpoint keeps it [lend]": (
-        Mutant("takes loans for nothing", LendingOwner, "at_rest", "not self.lent and", ""),
+        Mutant("takes loans for nothing", Owner, "at_rest", "and not self.lent", ""),
     ),
     "a ring through an alias": (
         Mutant("ignores aliases", Surveys, "begin", "self.aliases.standing()", "{}"),

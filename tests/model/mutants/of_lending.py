@@ -1,6 +1,8 @@
 """Rules of lending: the pins and covers of loans, and requests for the kept ones."""
 
 from farref.protocol.lending import LendingOwner, LendingUser
+from farref.protocol.owner import Owner
+from farref.protocol.user import User
 
 from .mutant import Mutant
 
@@ -21,11 +23,13 @@ LENDING = {
         _owner(
             "counts a returned loan", "loan_ended", "report is None or not report.held", "False"
         ),
-        _owner("does not free after a loan", "loan_ended", "return self.settle()", "return []"),
+        _owner("does not free after a loan", "loan_ended", "self.settle()", "[]"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
         _user("deletes what it returned", "_hold_on", "self.known = without(self.known, fork)"),
-        _user("deletes while a loan runs", "at_rest", "not self.loans and", ""),
-        _user("deletes what the owner never counted", "settle", "if self.known else []", ""),
+        _user("deletes what the owner never counted", "leave", "if self.known else []", ""),
+    ),
+    "lent twice in one call by the owner [lend]": (
+        Mutant("deletes while a loan runs", User, "unused", "or self.loans", ""),
     ),
     "lent by the owner to a creation, and kept [lend]": (
         _owner("lends where no reply comes", "lend", "if not replies:", "if False:"),
@@ -52,7 +56,7 @@ LENDING = {
         _user("asks whoever died", "died", "loan.lender == worker", "True"),
     ),
     "returned by a chain of callees [lend]": (
-        _owner("frees what is lent", "at_rest", "not self.lent and", ""),
+        Mutant("frees what is lent", Owner, "at_rest", "and not self.lent", ""),
     ),
     "lent twice by its creator, and kept once [lend]": (
         _user("forgets that it created the object", "create", "self.made = True"),
@@ -77,11 +81,11 @@ LENDING = {
         ),
     ),
     "lent to a method of its own [lend]": (
-        _user("does not pin what it lends", "lend", "self.fork(fork, to)"),
+        _user("does not delete after a loan", "loan_ended", "self.settle()", "[]"),
+        _user("does not pin what it lends", "lend", "self.children = children"),
         _user(
             "pins a loan returned without a word", "loan_ended", "report is None or", "report and"
         ),
-        _user("does not delete after a loan", "loan_ended", "return self.settle()", "return []"),
     ),
     "a value that refers to another object [lend]": (
         _user("waits for the reply to a creation", "lend", "if replies:", "if True:"),
@@ -112,9 +116,6 @@ LENDING = {
         _user("holds what it does not use", "_hold_on", "not self.in_use or", ""),
     ),
     "lent twice to one callee, and kept once [lend]": (
-        _user(
-            "does not delete after the last loan", "end_loan", "effects + self.settle()", "effects"
-        ),
         _user("keeps all loans of the owner's", "_hold_on", "self.known == (fork,)", "True"),
     ),
     "lent by two paths [lend]": (

@@ -21,14 +21,12 @@ LOANS = {
     ),
     "lent and given back [lend]": (
         in_context("gives nothing back", "give", "lent.get(found)", "None"),
-        in_context("forks under the name of giving back", "give", "passing=Passing.BACK, ", ""),
+        in_context("forks under the name of giving back", "give", "passing=_BACK, ", ""),
         in_context(
             "ends loans before it takes the reply",
             "receive_reply",
             "effects = self.references.accept(sender, brought, lent=lent)",
-            "told = {each.fork: each for each in message.loans}\n"
-            "    effects = [each for fork, rref in lent.items()"
-            " for each in self.loans.ended(sender, rref, fork, told.get(fork))]\n"
+            "effects = self.loans.ended(sender, waiting.loans, message.loans)\n"
             "    effects += self.references.accept(sender, brought, lent=lent); lent = {}",
         ),
     ),
@@ -39,15 +37,10 @@ LOANS = {
             "self.state.serving.pop(call, ())",
             "self.state.serving.get(call, ())",
         ),
-        in_context(
-            "holds what a request brought", "end", "self.entries.release(descriptors)", "[]"
-        ),
+        in_context("holds what a request brought", "end", "entries.release(descriptors)", "[]"),
         in_context("settles no loan", "end", "if user is not None:", "if False:"),
         in_context(
-            "does not delete after a loan",
-            "end",
-            "effects += self.entries.after(user, settled)",
-            "effects += settled",
+            "does not delete after a loan", "end", "effects += entries.settle(user)", "pass"
         ),
         in_context(
             "serves no request", "accept_request", "self.state.serving[call] = cargo.descriptors"
@@ -55,18 +48,19 @@ LOANS = {
         in_context(
             "keeps what it lent",
             "receive_reply",
-            "for fork, rref in lent.items():",
-            "for fork, rref in ():",
+            "self.loans.ended(sender, waiting.loans, message.loans)",
+            "[]",
         ),
     ),
     "lent to a creation, and not kept [borrow]": (
         in_context("says nothing of what came home", "end", "None if replies else back", "None"),
     ),
+    "lent by a user, and kept [lend]": (
+        in_context("asks for nothing", "end", "effects += entries.sendable(settled)"),
+    ),
     "lent by the owner, and kept [lend]": (
         in_context("reports nothing", "end", "if report is not None:", "if False:"),
-        in_context(
-            "does not hear what became of a loan", "receive_reply", "reports.get(fork)", "None"
-        ),
+        in_context("does not hear what became of a loan", "ended", "told.get(fork)", "None"),
     ),
     "the owner dies while its object is lent [borrow]": (
         in_context(
@@ -131,15 +125,15 @@ LOANS = {
         in_context(
             "does not settle what a creation returned",
             "take",
-            "for e in self.loans.ended(sender, r.rref, r.fork, r)]",
-            "for e in ()]",
+            "self.loans.ended(sender, loans, loans)",
+            "[]",
         ),
     ),
     "lent by the owner to a creation, and kept [lend]": (
         Mutant(
             "lends as if there came a reply",
             References,
-            "lend",
+            "_share",
             "replies=replies)",
             "replies=True)",
         ),
@@ -147,8 +141,8 @@ LOANS = {
     "lending/covered_by_another_loan": (
         in_context(
             "does not say that it is counted",
-            "lend",
-            "isinstance(entry, User) and entry.counted",
+            "_share",
+            "bool(entry.known) or entry.counted",
             "False",
         ),
     ),
@@ -201,9 +195,9 @@ LOANS = {
         ),
         in_context(
             "pins what nobody will confirm",
-            "fork",
-            "if not (lost and self.entries.is_lost(entry.rref)):",
-            "if True:",
+            "_share",
+            "elif isinstance(entry, Owner) or not entry.lost:",
+            "else:",
         ),
     ),
 }

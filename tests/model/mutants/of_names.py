@@ -59,7 +59,7 @@ NAMES = {
             "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
             "effects = []",
         ),
-        in_context("passes its parent's fork on", "_descriptor", "rref=entry.rref,", "rref=rref,"),
+        in_context("passes its parent's fork on", "_share", "rref=entry.rref,", "rref=rref,"),
     ),
     "aliases/requests_go_on_in_order": (
         in_context(

@@ -2,7 +2,7 @@
 
 from farref.protocol.user import User
 
-from .mutant import Mutant
+from .mutant import Mutant, in_context
 
 
 def _user(name: str, method: str, old: str, new: str = "pass") -> Mutant:
@@ -13,30 +13,26 @@ CHILD_ACK = "[Send(descriptor.parent, ChildAck(rref=self.rref, fork=descriptor.f
 
 USER = {
     "a reference returned in the reply, by the owner": (
-        _user("deletes what has handles", "unused", "not self.handles and", ""),
-        _user("deletes what a message holds", "at_rest", "not self.messages", "True"),
-        _user("does not hold what arrives", "arrive", "self.messages += 1"),
+        _user("deletes what has handles", "unused", "self.handles or", ""),
+        _user("deletes what a message holds", "unused", "or self.messages", ""),
+        in_context("does not hold what arrives", "accept", "user.messages += 1"),
         _user("asks for what the owner gave", "arrive", "descriptor.parent == self.owner", "False"),
-        _user(
-            "does not remember that it is counted", "_know", "self.known = added(self.known, fork)"
-        ),
+        _user("does not remember that it is counted", "_know", "self.known = (fork,)"),
     ),
     "note: return value": (
-        _user("deletes before a request is answered", "at_rest", "not self.pending", "True"),
+        _user("deletes before a request is answered", "unused", "or self.pending", ""),
     ),
     "lent by a user, and not kept [lend]": (
-        _user("deletes before its children are confirmed", "at_rest", "not self.children", "True"),
+        _user("deletes before its children are confirmed", "unused", "or self.children", ""),
     ),
     "nobody wants the object when its value comes": (
-        _user("deletes before it is confirmed", "at_rest", "self.requested is None", "True"),
-        _user("does not delete when confirmed late", "ack", "*self.settle()", ""),
+        _user("deletes before it is confirmed", "unused", "and self.requested is None", ""),
+        _user("does not delete when confirmed late", "ack", "effects + self.settle()", "effects"),
         _user("forgets that its creation is outstanding", "create", "self.requested = fork"),
         _user("waits for an acknowledgement that came", "ack", "self.requested = None"),
     ),
     "an own object created by a message to itself": (
-        _user(
-            "does not delete after the last child", "child_ack", "return self.settle()", "return []"
-        ),
+        _user("does not delete after the last child", "child_ack", "self.settle()", "[]"),
         _user("does not pin a fork it makes", "fork", "self.children[fork] = to"),
         _user("pins a confirmed child", "child_ack", "del self.children[message.fork]"),
     ),
@@ -57,6 +53,9 @@ USER = {
             "return []",
         ),
         _user("pins an abandoned fork", "abandon", "del self.children[fork]"),
+    ),
+    "two parents, one of them the owner": (
+        _user("forgets its further forks", "_know", "self.known = added(self.known, fork)"),
     ),
     "a user shares with itself, the object is not its own": (
         _user("asks for what it holds confirmed", "arrive", "if self.confirmed:", "if False:"),
@@ -85,7 +84,7 @@ USER = {
         ),
     ),
     "the owner dies and its users keep what they have": (
-        _user("asks a dead owner", "arrive", "self.lost or", ""),
+        in_context("asks a dead owner", "accept", "user.lost or", ""),
         _user("owes for a dead owner's object", "lose", "self.owed = EMPTY"),
         _user("pins for a dead owner's object", "lose", "self.children = EMPTY"),
     ),

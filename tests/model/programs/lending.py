@@ -304,6 +304,10 @@ LENDING = (
         {"A": (Remote("x", "B"), Ask("c", "C", ("x", "x"), KEEP), *DROP), "B": (), "C": DROP},
     ),
     Program(
+        "lent twice in one call by the owner",
+        {"B": (Own("x"), Ask("c", "C", ("x", "x")), *DROP), "C": ()},
+    ),
+    Program(
         "lent twice in one call, and given back once",
         {
             "A": (
