@@ -17,7 +17,7 @@ import msgspec
 
 from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
-from ...protocol.messages import ABOUT_ROOM
+from ...protocol.messages import OF_DELIVERY
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
 from .core import Internal
@@ -158,7 +158,7 @@ class Lines(Internal):
                     or core.tracer is not None
                     or core.discards.ended
                     or who not in core.peers.resolved
-                    or type(message) in ABOUT_ROOM
+                    or type(message) in OF_DELIVERY
                 ):
                     return False
                 now = core.context.state.now = time.monotonic()

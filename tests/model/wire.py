@@ -21,7 +21,7 @@ from unittest.mock import patch
 from farref.protocol import delivery, room
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import ABOUT_ROOM, Call, Cargo, Flow, Message, Tell
+from farref.protocol.messages import OF_DELIVERY, Call, Cargo, Flow, Message, Tell
 
 from .explorer import Mistake
 from .state import clone, freeze
@@ -285,7 +285,7 @@ class WireModel:
         self, before: Side, after: Side, packet: Packet, handed: list[Message]
     ) -> Mistake | None:
         """Check that `receive_now` does as `receive` has done, or nothing."""
-        if len(packet.messages) != 1 or type(packet.messages[0]) in ABOUT_ROOM:
+        if len(packet.messages) != 1 or type(packet.messages[0]) in OF_DELIVERY:
             return None
         rule, now = "a message that is taken at once is taken as any other", before.clone()
         taken = now.channel.receive_now(packet.first, packet.expects, 0)
