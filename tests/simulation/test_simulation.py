@@ -115,6 +115,17 @@ FOUND = [
         ),
         (108151, 60, "cuts", "fork", True),
     ),
+    # An alias's owner had asked what the target was, and learned it by another message. Then the
+    # target's owner died before it answered.
+    (
+        in_context(
+            "knows the answer of another only if an entry of the target is left",
+            "died",
+            "alias.canonical is None and not alias.asked",
+            "is_lost(target)",
+        ),
+        (770, 1000, "crashes", "fork", True),
+    ),
     # The packets with one message were lost for half a minute, so that no probe went on.
     (
         Mutant("does not see a late message", WaitGraph, "look", "self._late()", "False"),
