@@ -103,6 +103,17 @@ FOUND = [
         ),
         (310, 1000, "calm", "borrow", False),
     ),
+    # A request was held back behind a creation on an alias, whose owner held the creation back
+    # behind a fetch of its own.
+    (
+        in_context(
+            "does not see a creation in front",
+            "_in_front",
+            "(state.waiting.keys() | creations)",
+            "state.waiting.keys()",
+        ),
+        (300799, 4000, "storm", "borrow", True),
+    ),
     # A method waited for an object that a method of an alias was to make, and the alias waited for
     # the first method: nobody suspected the queue of that object.
     (
