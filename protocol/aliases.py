@@ -31,8 +31,9 @@ then on it stands for nothing and has an error for a value (`Loss.CYCLE`), which
 canonical object of all the others. (Smaller labels need not be passed on: the greatest label that
 enters a cycle goes round it, wherever it came from.)
 
-**Death.** If the owner of an alias's target dies, the alias gets an error for a value. If the owner
-of the alias dies, its users lose it, unless they have been told of the canonical object.
+**Death.** If the owner of an alias's target dies, the alias gets an error for a value, unless its
+owner has been told of the canonical object: by the answer, or by another message that names it. If
+the owner of the alias dies, its users lose it, unless they have been told of the canonical object.
 
 Invariants:
 
@@ -332,7 +333,7 @@ class Aliases(msgspec.Struct):
                 effects += self.entries.unlist(alias)
             elif is_lost(known):
                 effects += self._break(alias, Loss.OWNER)
-            elif is_lost(target):  # another endpoint answered in time
+            elif alias.canonical is None and not alias.asked:  # another endpoint told it in time
                 effects += self._found(alias, known, (known,))
         for made in list(state.passed_on):
             user = state.users.get(made)

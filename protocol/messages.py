@@ -275,8 +275,9 @@ class Probe(Said, frozen=True, kw_only=True):
     """Waiter -> endpoint that it asked: I wait for *call*, on *rref*; does *call* wait for *start*?
 
     *start* is the object on which requests have been queued for long. *path* is the way from there.
-    In the second lap of a ring, *before* is the way of the first lap. Without a *call* it goes to
-    the endpoint that named *rref*: the creation of *rref* has not arrived.
+    In the second lap of a ring, *before* is the way of the first lap. Without a *call* it is about
+    the creation of *rref*. It goes to the endpoint that named *rref*, as the creation has not
+    arrived, or comes from there, as the creation is not acknowledged.
     """
 
     words = ("probe", "probe {before}for a ring by {start}", "probe {before}by {start}", "probe")

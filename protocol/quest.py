@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 Place = tuple[WorkerId, RRefId]
 """An object, and an endpoint that holds it."""
 MAX_SET = 100_000
-"""The most grips that one search, or one answer, takes; objects beyond them count as live."""
+"""The most grips that one search keeps, and that one answer brings; objects beyond them count as
+live. Until all answers to its looks are there, a search has the answers, too."""
 MAX_ASKED = 5_000
 """The most objects that one `WhoHolds` asks for."""
 
@@ -136,10 +137,10 @@ class Quest:
         for grip in grips:
             held.add(grip.rref)
             place = worker, grip.rref
-            if not self.again and place not in self.first:
+            if not self.again and place not in self.first and len(self.first) < MAX_SET:
                 self._add(place, grip)
             elif self.first.get(place) != grip:
-                self.enliven([grip.rref])  # it has changed meanwhile
+                self.enliven([grip.rref])  # it has changed meanwhile, or there are too many
         self.enliven(rref for rref in asked if rref not in held)
 
     def _add(self, place: Place, grip: Grip) -> None:

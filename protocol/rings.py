@@ -23,7 +23,9 @@ place in the ring. So if a probe comes to a queue in this way, the queue is not 
 
 A creation may be held back, too. Requests on the object overtake it, and wait in a queue at its
 owner, which knows nothing else of the object. So the probe goes on to the endpoint that named the
-object, and from there with the earlier request.
+object, and from there with the earlier request. If the earlier request is itself a creation, the
+owner of an alias may hold it back when it passes it on: its caller waits for the acknowledgement.
+So the probe goes to this owner, and from there with the request that is earlier there.
 
 **Probes.** When requests have been queued on an object for some time, the shell reports it
 (`Context.suspect`). A `Probe` follows the way out of that queue, one message for each endpoint::
@@ -120,6 +122,8 @@ class Rings(msgspec.Struct):
         call, rref = probe.call, probe.rref
         if call is None and rref is not None and rref.creator == self.state.me:
             return self._creation(rref, probe)
+        if call is None and rref is not None and rref.creator == sender:
+            return self._passed_on(rref, probe)
         if call is None or call.caller != sender:
             raise ProtocolError(f"{sender} waits for {call}, which is not its own")
         owner = self.state.owners.get(rref) if rref is not None else None
@@ -149,12 +153,18 @@ class Rings(msgspec.Struct):
     def _behind(self, probe: Probe, call: CallId, rref: RRefId | None) -> list[Effect]:
         """If *call* is held back, send *probe* to the place of the request in front of it."""
         first = self._in_front(call)
-        waiting = self.state.waiting.get(first)
-        if first == call or waiting is None:
+        if first == call:
             return []
         what = f"{call} on {rref} is held back until {first} is answered"
         longer = _longer(probe, Hop(run=call, call=first, what=what))
-        return [Send(waiting.to, replace(longer, call=first, rref=waiting.rref))]
+        waiting = self.state.waiting.get(first)
+        if waiting is not None:
+            return [Send(waiting.to, replace(longer, call=first, rref=waiting.rref))]
+        for made, (on, creation) in self.state.creating.items():
+            if creation == first:
+                home = self.entries.home(self.entries.entry(on))
+                return [Send(home, replace(longer, call=None, rref=made))]
+        return []
 
     def _leave(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* leaves the queue on *rref* and goes on to the request that blocks it."""
@@ -178,11 +188,17 @@ class Rings(msgspec.Struct):
         return [Send(owner.rref.creator, replace(probe, call=None, rref=owner.rref))]
 
     def _creation(self, rref: RRefId, probe: Probe) -> list[Effect]:
-        """*probe* comes from the queue on *rref*, whose creation has not arrived."""
+        """*probe* waits for the arrival of the creation of *rref*, which this endpoint sends."""
         _, creation = self.state.creating.get(rref, (None, None))
         if creation is None or _has_met(probe, creation):
             return []
         return self._behind(probe, creation, rref)
+
+    def _passed_on(self, rref: RRefId, probe: Probe) -> list[Effect]:
+        """*probe* waits for the acknowledgement of the creation of *rref*, on an alias here."""
+        owner = self.state.owners.get(rref)
+        made = owner.alias.target if owner is not None and owner.alias is not None else None
+        return self._creation(made, probe) if made in self.state.passed_on else []
 
     def _look(self, run: CallId, probe: Probe) -> list[Effect]:
         if _has_met(probe, run):
@@ -209,7 +225,8 @@ class Rings(msgspec.Struct):
             if call in calls_in(held):
                 entry = self.entries.find(name)  # none: *name* has turned out to be an alias
                 pending = entry.pending if entry is not None else set()
-                sent = pending & state.waiting.keys() - state.held_calls
+                creations = {creation for _, creation in state.creating.values()}
+                sent = pending & (state.waiting.keys() | creations) - state.held_calls
                 return state.fetching.get(name) or min(sent, default=call)
         return call
 

@@ -237,6 +237,7 @@ class Collector(Internal):
         """Search from those of *rrefs* that may be garbage. False if there is a search already."""
         core = self._core
         worth = self._worth(rrefs, self.scanner.holders())
+        cuts = bool(worth) and cuts and is_exact()  # without the lock: the first trial takes 3 ms
         begun: list[bool] = []
 
         def begin() -> list[Effect]:
@@ -245,7 +246,7 @@ class Collector(Internal):
                 return []
             self._start = worth[0]
             self._patient_until = time.monotonic() + PATIENCE
-            return core.context.suspect_cycle(worth, cuts=cuts and is_exact())
+            return core.context.suspect_cycle(worth, cuts=cuts)
 
         core.step(begin)
         return begun == [True]

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from farref.actors.calls.queues import Queues
 from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
 from farref.protocol.cycles import Cycles
@@ -33,6 +34,8 @@ from farref.simulation import Act, Outcome, Plan, WrongError, draw, simulate
 from farref.simulation.jobs import Error, PendingRequest, Turn
 from farref.simulation.oracle import Oracle
 from farref.simulation.plan import PROGRAM, RINGS, WEATHERS
+from farref.simulation.rings import WaitGraph
+from farref.simulation.scene import Scene
 from farref.trace import read
 
 from ..model.mutants import Mutant, mutated
@@ -46,17 +49,6 @@ LONG = ((0, 1000), (1, 1000), (2, 2000))
 """Seeds and acts of the long programs, in each weather; and then"""
 LONGEST = (3, 5000)
 """one more, in which processes die."""
-FOUND = (
-    *((455, 60, "calm", "borrow", False), (700039, 2000, "cuts", "borrow", False)),
-    (108151, 60, "cuts", "fork", True),
-)
-"""Seeds, acts, weathers, disciplines, and whether there are rings of references.
-
-In the first one a probe came to a request that was held back behind a fetch, and the handle of both
-had turned out to be an alias, so it had no entry of its own. In the second one a method waited for
-an object whose creation was held back behind a fetch, and the fetch waited for the method. In the
-third one a method waited for an object that a method of an alias was to make, and the alias waited
-for the first method: nobody suspected the queue of that object."""
 
 
 @pytest.mark.parametrize("sharing", DISCIPLINES)
@@ -91,12 +83,84 @@ def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
     assert simulate(draw(seed, acts, weather=weather)).wrong is None
 
 
-@pytest.mark.parametrize(("seed", "acts", "weather", "sharing", "rings"), FOUND)
-def test_programs_that_have_found_a_mistake_go_well(
-    seed: int, acts: int, weather: Any, sharing: Any, rings: bool
-) -> None:
+FOUND = [
+    # A probe came to a request that was held back behind a fetch. The handle of both had turned out
+    # to be an alias, so it had no entry of its own.
+    (
+        in_context(
+            "an alias has an entry of its own",
+            "_in_front",
+            "entry.pending if entry is not None else set()",
+            "entry.pending",
+        ),
+        (455, 60, "calm", "borrow", False),
+    ),
+    # A method waited for an object. Its creation was held back behind a fetch, and the fetch waited
+    # for the method.
+    (
+        in_context(
+            "does not ask for a creation that has not come", "_ask_creator", "owner.settled", "True"
+        ),
+        (310, 1000, "calm", "borrow", False),
+    ),
+    # A request was held back behind a creation on an alias, whose owner held the creation back
+    # behind a fetch of its own.
+    (
+        in_context(
+            "does not see a creation in front",
+            "_in_front",
+            "(state.waiting.keys() | creations)",
+            "state.waiting.keys()",
+        ),
+        (300799, 4000, "storm", "borrow", True),
+    ),
+    # A method waited for an object that a method of an alias was to make, and the alias waited for
+    # the first method: nobody suspected the queue of that object.
+    (
+        Mutant(
+            "suspects the queue of an alias, and not of an object that waits for one",
+            Queues,
+            "_is_suspect",
+            "blocker in self._context.state.asking",
+            "owner.alias is not None",
+        ),
+        (108151, 60, "cuts", "fork", True),
+    ),
+    # An alias's owner had asked what the target was, and learned it by another message. Then the
+    # target's owner died before it answered.
+    (
+        in_context(
+            "knows the answer of another only if an entry of the target is left",
+            "died",
+            "alias.canonical is None and not alias.asked",
+            "is_lost(target)",
+        ),
+        (770, 1000, "crashes", "fork", True),
+    ),
+    # The packets with one message were lost for half a minute, so that no probe went on.
+    (
+        Mutant("does not see a late message", WaitGraph, "look", "self._late()", "False"),
+        (207354, 60, "calm", "borrow", True),
+    ),
+    # The packets with a probe were lost for 15 s. When the ring had a victim at last, the check
+    # came before the refusal.
+    (
+        Mutant(
+            "forgets a late message", Scene, "handed_over", "self.rings.disturbed(self.now)", "pass"
+        ),
+        (206849, 1000, "cuts", "lend", True),
+    ),
+]
+"""Faults that the simulation has found: each as a mutant, and a plan that shows it."""
+
+
+@pytest.mark.parametrize(("mutant", "drawn"), FOUND, ids=str)
+def test_a_plan_shows_the_fault_that_the_simulation_found(mutant: Mutant, drawn: Any) -> None:
+    seed, acts, weather, sharing, rings = drawn
     plan = draw(seed, acts, weather=weather, sharing=sharing, rings=rings)
     assert simulate(plan).wrong is None
+    with mutated(mutant):
+        assert simulate(plan).wrong is not None
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:

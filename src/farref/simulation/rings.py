@@ -9,7 +9,9 @@ request that is under way, or held back by its caller, will wait for the same ta
 * A request refused for a ring waited in that ring while its probe was on the second lap.
 * A ring has one victim. Its task ends, so the same tasks are in no other ring together.
 * No ring lasts longer than two times `SOON`, which is much shorter than a timeout. But if none of
-  its tasks waits for a queued request, no endpoint finds it, and one of its waits times out.
+  its tasks waits for a queued request, no endpoint finds it, and one of its waits times out. The
+  time counts only while endpoints reach each other: a probe, or the refusal, may be lost so often
+  that it is under way for half a minute.
 """
 
 from __future__ import annotations
@@ -28,16 +30,23 @@ if TYPE_CHECKING:
     from .oracle import Oracle
 
 SOON = 15.0
-"""Seconds between two checks. There is none while an endpoint sleeps or is cut off; lost packets do
-not matter."""
+"""Seconds between two checks. There is none while an endpoint sleeps or is cut off, or a message is
+late."""
 
 
 class WaitGraph:
     """The tasks that wait for each other, and the requests that may be refused for that."""
 
-    def __init__(self, oracle: Oracle, living: Callable[[], Iterable[Resident]]) -> None:
+    def __init__(
+        self,
+        oracle: Oracle,
+        living: Callable[[], Iterable[Resident]],
+        late: Callable[[], bool],
+    ) -> None:
         self._oracle = oracle
         self._living = living
+        self._late = late
+        """Whether a message has been under way for too long, as its packets were lost."""
         self._there: set[tuple[Hop, ...]] = set()
         """The ways of probes that were rings during their second lap."""
         self._broken: set[frozenset[CallId]] = set()
@@ -60,13 +69,19 @@ class WaitGraph:
         self._broken.add(tasks)
 
     def disturbed(self, until: float) -> None:
-        """Put checks off: until then an endpoint sleeps or is cut off, so long waits are normal."""
+        """Put checks off: long waits are normal until then.
+
+        An endpoint sleeps or is cut off, or a message was late.
+        """
         self._last = set()
         self._check_at = max(self._check_at, until + SOON)
 
     def look(self, now: float) -> None:
         """Raise `WrongError` if a ring lasts too long although an endpoint can find it."""
         if now < self._check_at:
+            return
+        if self._late():
+            self.disturbed(now)
             return
         self._check_at = now + SOON
         rings = {self._ring(run) for run in list(self._tasks())} - {frozenset()}

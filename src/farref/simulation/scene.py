@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from .plan import Plan
 
 
+LATE = 5.0
+"""Seconds after which a message under way is late. The packets with it were lost three times."""
+
+
 class Scene:
     """Time, and everything between the endpoints in *places*, some of which are empty."""
 
@@ -35,14 +39,16 @@ class Scene:
         self.now = 0.0
         self.network = Network(plan.seed, plan.loss)
         self.oracle = Oracle()
-        self.rings = WaitGraph(self.oracle, self.living)
+        self.rings = WaitGraph(self.oracle, self.living, self._is_late)
         self.done: Counter[str] = Counter()
         self._places = places
         self._events: list[tuple[float, int, Resident | None, Callable[[], object]]] = []
         self._order = itertools.count()
         self._ticks: dict[WorkerId, float] = {}
-        self._flying: defaultdict[tuple[WorkerId, WorkerId], deque[Message]] = defaultdict(deque)
-        """For each sender and receiver, the messages that have not been handed over."""
+        self._flying: defaultdict[tuple[WorkerId, WorkerId], deque[tuple[float, Message]]]
+        self._flying = defaultdict(deque)
+        """For each sender and receiver, the messages that have not been handed over, each with the
+        time when it left."""
 
     # ---- the endpoints
 
@@ -67,26 +73,37 @@ class Scene:
             for each in self.living()
         )
 
-    # ---- searches for garbage in rings
+    # ---- messages under way
 
     def posted(self, sender: WorkerId, to: WorkerId, message: Message) -> None:
         """Note that *message* of *sender* is on its way."""
-        self._flying[sender, to].append(message)
+        self._flying[sender, to].append((self.now, message))
 
     def handed_over(self, sender: WorkerId, to: WorkerId) -> None:
         """Note that *to* has taken the next message of *sender*."""
-        self._flying[sender, to].popleft()
+        left, _ = self._flying[sender, to].popleft()
+        if self.now - left > LATE:
+            self.rings.disturbed(self.now)
 
     def will_not_come(self, sender: WorkerId, to: WorkerId) -> None:
         """Note that *to* takes no further message of *sender*."""
         self._flying.pop((sender, to), None)
 
+    def _is_late(self) -> bool:
+        """Whether a message to a living endpoint is late."""
+        return any(self.now - sent[0][0] > LATE for sent in self._coming() if sent)
+
+    def _coming(self) -> list[deque[tuple[float, Message]]]:
+        """The messages under way to the living endpoints."""
+        here = {each.me for each in self.living()}
+        return [sent for (_, to), sent in self._flying.items() if to in here]
+
+    # ---- searches for garbage in rings
+
     def reached(self) -> set[RRefId]:
         """All objects that a program can reach."""
-        living = self.living()
-        here = {each.me for each in living}
-        flying = (each for (_, to), sent in self._flying.items() if to in here for each in sent)
-        return reachable(living, flying)
+        flying = (message for sent in self._coming() for _, message in sent)
+        return reachable(self.living(), flying)
 
     def collected(self, rref: RRefId, node: Resident) -> None:
         """Tell the oracle that *node* drops the value of *rref*, as it is garbage."""

@@ -326,6 +326,22 @@ def test_the_trial_is_made_once() -> None:
     assert exact.is_exact.cache_info().misses == before
 
 
+def test_the_trial_does_not_hold_the_lock(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    locked: list[bool] = []
+
+    def tried() -> bool:
+        locked.append(system.endpoint.core.lock._is_owned())  # type: ignore[attr-defined]  # of any `RLock`
+        return exact.is_exact()
+
+    monkeypatch.setattr(collector, "is_exact", tried)
+    ref = RRef(Node())
+    ref.local_value().link(ref)
+    del ref
+    assert system.collect(timeout=PATIENCE)
+    assert len(locked) > 1
+    assert not any(locked)
+
+
 # ---- the command
 
 

@@ -81,8 +81,7 @@ ALIAS = {
         in_context(
             "forgets to leave when a death ends its asking",
             "died",
-            "if alias.gone:\n            effects += self.entries.unlist(alias)\n        elif",
-            "if",
+            "effects += self.entries.unlist(alias)",
         ),
         in_context(
             "answers nobody for a dead owner",
@@ -95,6 +94,19 @@ ALIAS = {
         in_context("stands for what is lost", "stand_for", "self.entries.is_lost(target)", "False"),
         in_context("stands for what died", "died", "effects += self._break(alias, Loss.OWNER)"),
         in_context("keeps questions to the dead", "died", "del state.asking[call]"),
+    ),
+    "the owner of what an alias stands for dies, and a fetch has told what that is": (
+        in_context(
+            "knows the answer of another only if an entry of the target is left",
+            "died",
+            "alias.canonical is None and not alias.asked",
+            "is_lost(target)",
+        ),
+        in_context(
+            "does not go on without an answer",
+            "died",
+            "effects += self._found(alias, known, (known,))",
+        ),
     ),
     "aliases/an_early_creation": (
         in_context(

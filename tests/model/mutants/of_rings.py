@@ -85,6 +85,21 @@ RINGS = {
             "does not know what holds a creation back", "_creation", "creation is None", "True"
         ),
     ),
+    "requests/a_ring_with_a_creation_passed_on": (
+        in_context(
+            "does not see a creation in front",
+            "_in_front",
+            "(state.waiting.keys() | creations)",
+            "state.waiting.keys()",
+        ),
+        in_context("does not go on from a creation", "_behind", "creation == first", "False"),
+        in_context(
+            "does not know what holds back what it passes on",
+            "_passed_on",
+            "made in self.state.passed_on",
+            "False",
+        ),
+    ),
     "requests/a_creation_held_back_behind_itself": (
         in_context(
             "does not say that what it asks for is held back",

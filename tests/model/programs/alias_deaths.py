@@ -1,6 +1,6 @@
 """Endpoints die while results stand for others: owners of aliases, owners of targets, callers."""
 
-from ..script import Drop, Get, Keep, Method, Own, Remote, Say, Script
+from ..script import Drop, Get, Keep, Method, Own, Remote, Say, Script, Take, Wait
 from ..world import Program
 from .aliases import H_OF_G, H_OF_G_OF_F
 
@@ -34,6 +34,22 @@ ALIAS_DEATHS = (
         "the owner of what an alias stands for dies, with a creation on it",
         {"A": (H_OF_G, Remote("x", "B", method_of="h"), Drop("h"), Drop("x")), "B": (), "C": ()},
         mortal=("C",),
+    ),
+    Program(
+        "the owner of what an alias stands for dies, and a fetch has told what that is",
+        {
+            "A": (
+                Remote("g", "B", (), (Remote("f", "A"),), alias="f"),
+                Get("w", "g", copy=False),
+                Remote("h", "A", (), (Take("g"),), alias="g"),
+                Wait("w"),
+                Get("q", "h"),
+                Drop("h"),
+            ),
+            "B": (),
+        },
+        mortal=("B",),
+        ordered=True,
     ),
     Program(
         "who passes an argument on dies",
