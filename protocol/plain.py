@@ -1,7 +1,7 @@
 """The moves of plain requests, each in one function, as most requests need no more of the machines.
 
-A plain request is a call or a fetch with which no reference travels, neither there nor back, while
-nothing is held back, and nobody is dead. Each function here changes the tables as the `Context`
+A plain request is a call or a fetch with which no reference travels, neither there nor back, between
+two living endpoints. Each function here changes the tables as the `Context`
 does for the same event, or returns that it has changed nothing; then the `Context` has to take the
 event. The explorer compares both in every state (`tests/model/plain.py`).
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def call(state: Tables, to: WorkerId, cargo: Cargo) -> Call | None:
     """Run *cargo*, which has no reference, on *to*: the message to send."""
-    if state.dead.firsts or to == state.me:
+    if to == state.me or (state.dead.firsts and to in state.dead):
         return None
     state.calls = number = state.calls + 1
     made = CallId(state.me, number)
@@ -45,13 +45,7 @@ def call(state: Tables, to: WorkerId, cargo: Cargo) -> Call | None:
 def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
     """Ask *to*, the owner of *rref*, for a copy of the value: the message to send."""
     user = state.users.get(rref)
-    if (
-        user is None
-        or user.owner != to
-        or state.dead.firsts
-        or state.fetching
-        or rref in state.names
-    ):
+    if user is None or user.owner != to or user.lost or state.fetching or rref in state.names:
         return None
     state.calls = number = state.calls + 1
     made, direct = CallId(state.me, number), not user.canonical
@@ -71,7 +65,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
 
 def called(state: Tables, sender: WorkerId, call: CallId) -> bool:
     """Whether *call*, which brings no reference, is only to be run."""
-    return call.caller == sender and not state.dead.firsts
+    return call.caller == sender and not (state.dead.firsts and sender in state.dead)
 
 
 def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
@@ -96,7 +90,10 @@ def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
 
 def reply(state: Tables, cargo: Cargo, call: CallId) -> Reply | None:
     """Answer *call* by *cargo*, which has no reference: the message to send."""
-    if call in state.serving or state.dead.firsts or call.caller == state.me:
+    caller = call.caller
+    if call in state.serving or caller == state.me:
+        return None
+    if state.dead.firsts and caller in state.dead:
         return None
     return Reply(call=call, cargo=cargo)
 
@@ -128,7 +125,7 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
         or message.refused
         or message.moved is not None
         or state.held
-        or state.dead.firsts
+        or (state.dead.firsts and sender in state.dead)
     ):
         return False
     rref = waiting.rref

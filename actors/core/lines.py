@@ -172,7 +172,7 @@ class Lines(Internal):
                 if placed:
                     message = delivery.unshelve(who, message)
                 taker = self.takers.get(type(message))
-                if taker is None or not taker(who, message, later):
+                if taker is None or not taker(who, message, later):  # no taker raises anything
                     core.take_plain(who, message, later)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     delivery.room.notify_all()

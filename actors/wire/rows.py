@@ -79,6 +79,10 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         name: str = payload.tag  # type: ignore[assignment]
         place = payload.functions[0].place if payload.functions else None  # type: ignore[union-attr]
         row = CallRow(here, there, first, expects, message.call.number, payload.data, name, place)
+        try:
+            return _encode(row)
+        except UnicodeEncodeError:  # a name may not be valid UTF-8
+            return None
     else:
         row = ReplyRow(here, there, first, expects, message.call.number, payload.data)  # type: ignore[union-attr]
     return _encode(row)

@@ -1,0 +1,90 @@
+"""Rows of plain messages: there and back, and refused if malformed."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from farref.actors.wire import rows
+from farref.protocol.delivery import Packet
+from farref.protocol.ids import CallId, RRefId, WorkerId
+from farref.protocol.messages import Call, Cargo, Fetch, Reply
+from farref.serialization.definitions import Placed
+from farref.serialization.payload import Payload
+
+A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1 << 62))
+NUMBERS = st.integers(0, (1 << 64) - 1)
+CALLS = st.builds(
+    lambda number, data, name, place: Call(
+        call=CallId(A, number),
+        cargo=Cargo(payload=Payload(data, tag=name, functions=place)),
+    ),
+    NUMBERS,
+    st.binary(),
+    st.text(),
+    st.one_of(st.just(()), st.integers(0, 255).map(lambda place: (Placed(place),))),
+)
+REPLIES = st.builds(
+    lambda number, data: Reply(call=CallId(B, number), cargo=Cargo(payload=Payload(data))),
+    NUMBERS,
+    st.binary(),
+)
+FETCHES = st.builds(
+    lambda number, creator, rref, direct: Fetch(
+        call=CallId(A, number), rref=RRefId(creator, rref), direct=direct
+    ),
+    NUMBERS,
+    st.sampled_from((A, B)),
+    NUMBERS,
+    st.booleans(),
+)
+
+
+@given(st.one_of(CALLS, REPLIES, FETCHES), NUMBERS, NUMBERS)
+def test_a_message_is_the_same_at_the_other_end(
+    message: Call | Reply | Fetch, first: int, expects: int
+) -> None:
+    data = rows.encode(A, B, Packet(first, (message,), expects))
+    assert data is not None
+    assert data[0] != rows.PARCEL
+    row = rows.decode(data)
+    assert (row.sender, row.to) == (A.incarnation, B.incarnation)
+    assert (row.first, row.expects) == (first, expects)
+    assert rows.message_of(row, A, B) == message
+
+
+def test_an_object_that_neither_end_has_named_needs_more_than_a_row() -> None:
+    fetch = Fetch(call=CallId(A, 1), rref=RRefId(C, 1))
+    assert rows.encode(A, B, Packet(0, (fetch,), 0)) is None
+
+
+def test_a_name_that_is_no_text_needs_more_than_a_row() -> None:
+    call = Call(call=CallId(A, 1), cargo=Cargo(payload=Payload(b"", tag="\ud800")))
+    assert rows.encode(A, B, Packet(0, (call,), 0)) is None
+
+
+@given(st.binary(min_size=1))
+def test_anything_else_is_refused(data: bytes) -> None:
+    try:
+        row = rows.decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    assert type(rows.message_of(row, A, B)) in {Call, Reply, Fetch}
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        [1, -1, 2, 0, 0, 1, b"", "f"],
+        [1, 1, 2, 0, 0, 1, b"", "f", -1],
+        [1, 1, 2, 0, 0, 1, "text", "f"],
+        [2, 1, 2, 0, 0, 1, b"", "one field more"],
+        [3, 1, 2, 0, 0, 1, 7, True],
+        [9, 1, 2, 0, 0, 1, b""],
+    ],
+)
+def test_a_row_with_a_wrong_field_is_refused(row: list[object]) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        rows.decode(msgspec.msgpack.encode(row))
