@@ -45,7 +45,9 @@ def call(state: Tables, to: WorkerId, cargo: Cargo) -> Call | None:
 def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
     """Ask *to*, the owner of *rref*, for a copy of the value: the message to send."""
     user = state.users.get(rref)
-    if user is None or user.owner != to or user.lost or state.fetching or rref in state.names:
+    if user is None or user.owner != to or user.lost:
+        return None
+    if state.fetching or rref in state.held or rref in state.names:
         return None
     state.calls = number = state.calls + 1
     made, direct = CallId(state.me, number), not user.canonical
