@@ -15,8 +15,9 @@ from typing import Any
 
 import cloudpickle
 
-_ATOMS = frozenset({NoneType, bool, int, float, complex, str})
-_all_atoms = _ATOMS.issuperset
+ATOMS = frozenset({NoneType, bool, int, float, complex, str})
+"""Numbers, texts and None."""
+_all_atoms = ATOMS.issuperset
 NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
@@ -71,7 +72,7 @@ def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryvi
 
     None unless it is plain.
     """
-    if type(value) in _ATOMS:
+    if type(value) in ATOMS:
         return pickle.dumps(value, 5), []
     parts, arrays = [value], False
     for _ in range(MOST_PARTS):
@@ -86,7 +87,7 @@ def dumps_plain(value: object, short: int = SHORT) -> tuple[bytes, list[memoryvi
                 parts += part
             if kind is dict and part:
                 parts += part.values()
-        elif kind in _ATOMS:
+        elif kind in ATOMS:
             continue
         elif kind is bytes:
             if len(part) > short:

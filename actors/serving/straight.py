@@ -10,17 +10,23 @@ from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future as AnyFuture
+from functools import partial
 from threading import get_ident
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import plain
-from ...protocol.messages import Call, Cargo, Fetch
+from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
+from ...serialization.failures import Failure
 from ...serialization.payload import Payload
 from ...serialization.plain import SHORT, dumps_plain, size_class
 from ..core.core import Internal
 from ..core.current import CurrentRun, running_in
 from ..core.intake import NOTED
+from ..handles.rref import RRef
 from ..values.box import Box
+from ..values.making import Made
 from ..values.packing import opened
 from ..values.wrapper import ByValue
 from ..wire.parcels import SMALL
@@ -30,7 +36,7 @@ from .server import MAX_WAITING, NAMELESS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...protocol.ids import WorkerId
+    from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Reply
     from ..core.brief import Later
     from ..core.core import Core
@@ -38,6 +44,9 @@ if TYPE_CHECKING:
     from ..values.objects import Objects
     from ..values.packing import Packer
     from .server import Server
+
+NOT_KEPT = frozenset({Failure, Made, Resolving, CoroutineType})
+"""Results that are no values, besides references and futures."""
 
 
 class StraightServer(Internal):
@@ -51,21 +60,51 @@ class StraightServer(Internal):
         self._objects = objects
         self._packer = packer
         self._server = server
-        lines.takers |= {Call: self._take_call, Fetch: self._take_fetch}
+        lines.takers |= {
+            Call: self._take_call,
+            Fetch: self._take_fetch,
+            Create: self._take_create,
+            Delete: self._take_delete,
+        }
 
     # ---- under the endpoint's lock
 
     def _take_call(self, sender: WorkerId, call: Call, later: Later) -> bool:
-        core, payload = self._core, call.cargo.payload
-        if type(payload) is not Payload or len(payload.data) >= NOTED or call.chain:
-            return False
-        if len(core.pool.jobs) >= MAX_WAITING:
+        core = self._core
+        payload: Any = call.cargo.payload
+        if not self._runs(payload) or call.chain:
             return False
         if not plain.called(core.context.state, sender, call.call):
             return False
         self._server.take_up(call.call)
         core.brief.submit(core.pool, payload.tag, self._run, call, payload.tag, later=later)
         return True
+
+    def _take_create(self, sender: WorkerId, create: Create, later: Later) -> bool:
+        core, line = self._core, self._lines.to(sender)
+        payload: Any = create.cargo.payload
+        if line is None or core.sites.wanted or not self._runs(payload):
+            return False
+        ack = plain.created(core.context.state, sender, create)
+        if ack is None:
+            return False
+        self._server.served += 1
+        sent = self._lines.send(sender, ack, None, 0)
+        later.append(partial(self._lines.post, sender, line, sent))
+        core.brief.submit(core.pool, payload.tag, self._make, create, payload.tag, later=later)
+        return True
+
+    def _take_delete(self, sender: WorkerId, delete: Delete, later: Later) -> bool:
+        if not plain.deleted(self._core.context.state, sender, delete):
+            return False
+        self._objects.free(delete.rref, later)
+        return True
+
+    def _runs(self, payload: Any) -> bool:
+        """Whether a function with this *payload* can run soon."""
+        if type(payload) is not Payload or len(payload.data) >= NOTED:
+            return False
+        return len(self._core.pool.jobs) < MAX_WAITING
 
     def _take_fetch(self, sender: WorkerId, fetch: Fetch, later: Later) -> bool:
         core, stored = self._core, self._objects.stored(fetch.rref)
@@ -82,25 +121,50 @@ class StraightServer(Internal):
 
     def _run(self, request: Call, kind: object) -> None:
         """Run the function, and answer."""
-        started, core, server = time.perf_counter(), self._core, self._server
+        started, server = time.perf_counter(), self._server
+        box = self._called(request, (), kind)
+        data = None if server.turns.begun else _pickled(box.content, SHORT)
+        if data is None or not self._answer(data, plain.reply, request.call):
+            server.go_on(request, (), box)
+        self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _make(self, request: Create, kind: object) -> None:
+        """Run the function, and keep its value."""
+        started, server, chain = time.perf_counter(), self._server, (request.rref,)
+        box = self._called(request, chain, kind)
+        if server.turns.begun or not self._kept(request.rref, box):
+            server.go_on(request, chain, box)
+        self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> Box:
+        """The function's result, or its `Failure`."""
         payload: Payload = request.cargo.payload  # type: ignore[assignment]
-        run = CurrentRun(request.call, kind if type(kind) is str else NAMELESS, (), get_ident())
+        name = kind if type(kind) is str else NAMELESS
+        run = CurrentRun(request.call, name, chain, get_ident())
         try:
-            with running_in(core, (), run):
+            with running_in(self._core, chain, run):
                 function, args, kwargs = opened(payload.data)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
                 if type(function) is ByValue:
-                    box = Box(Resolving(function, args, kwargs, ()))
-                else:
-                    server.begin(request)
-                    box = Box(function(*args, **kwargs))
+                    return Box(Resolving(function, args, kwargs, chain))
+                self._server.begin(request)
+                return Box(function(*args, **kwargs))
         except BaseException as error:
-            box = server.failed(request, error)
-        data = None if server.turns.begun else _pickled(box.content, SHORT)
-        if data is None or not self._answer(data, plain.reply, request.call):
-            server.go_on(request, (), box)
-        core.brief.took(kind, time.perf_counter() - started)
+            return self._server.failed(request, error)
+
+    def _kept(self, rref: RRefId, box: Box) -> bool:
+        """Keep the value in *box*; false if it is no plain one, or somebody waits for it."""
+        core, kind = self._core, type(box.content)
+        if kind in NOT_KEPT or issubclass(kind, RRef | AnyFuture):
+            return False
+        if os.getpid() != core.pid:  # the function has forked
+            core.check_process()
+        with core.lock:
+            core.context.state.now = time.monotonic()
+            if core.closed or core.tracer is not None or core.discards.ended:
+                return False
+            return self._objects.kept(rref, box.content)
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""

@@ -3,7 +3,8 @@
 A plain move (`farref.protocol.plain`) takes the place of a method of `Context`. Both are made here
 on copies of each state that an endpoint reaches, whether or not the program makes the move there:
 the requests to every peer and on every reference, the end of each handle, the answer to each
-request that runs, the value of each object that has none, and each message that arrives. The tables must be equal afterwards, and so must the effects.
+request that runs, the value of each object that has none, and each message that arrives. The tables
+must be equal afterwards, and so must the effects.
 """
 
 from __future__ import annotations
@@ -164,7 +165,10 @@ def _ends(context: Context) -> Iterator[Pair]:
             made = plain.dropped(state, rref)
             return None if made is None else [Send(to, made)]
 
-        yield f"the end of a handle of {rref}", dropped, lambda it, rref=rref: it.drop(rref)
+        def drop(it: Context, rref: Any = rref) -> list[Effect]:
+            return it.drop(rref)
+
+        yield f"the end of a handle of {rref}", dropped, drop
     for rref, owner in context.owners.items():
         if owner.resolved or owner.alias is not None:
             continue
@@ -172,4 +176,7 @@ def _ends(context: Context) -> Iterator[Pair]:
         def resolved(state: Tables, rref: Any = rref) -> list[Effect] | None:
             return [] if plain.resolved(state, rref) else None
 
-        yield f"the value of {rref}", resolved, lambda it, rref=rref: it.resolve(rref)
+        def resolve(it: Context, rref: Any = rref) -> list[Effect]:
+            return it.resolve(rref)
+
+        yield f"the value of {rref}", resolved, resolve
