@@ -28,12 +28,16 @@ from typing import TYPE_CHECKING
 
 from .borrowing import BorrowingUser
 from .creations import Asked, Seen
+from .effects import Run
 from .empty import EMPTY_SET
 from .ids import CallId, ForkId, RRefId
 from .messages import Ack, Call, Create, Delete, Fetch, Reply
+from .owner import NO_QUEUE
 from .state import Waiting
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from .ids import WorkerId
     from .messages import Cargo
     from .state import Tables
@@ -231,26 +235,33 @@ def acked(state: Tables, sender: WorkerId, message: Ack) -> bool:
     return True
 
 
-def resolved(state: Tables, rref: RRefId) -> bool:
-    """Whether the value of *rref*, which is there now, only has to be kept."""
+def resolved(state: Tables, rref: RRefId) -> Sequence[Run] | None:
+    """The value of *rref* is there: the fetch of it that can run now, if there is one."""
     owner = state.owners.get(rref)
     if (
         owner is None
         or owner.resolved
         or owner.alias is not None
-        or owner.queue
         or owner.asking
-        or not (owner.handles or owner.forks)  # it may be free now
         or state.making.get(rref) in state.serving
         or state.held
         or state.fetching
         or state.dead.firsts
     ):
-        return False
+        return None
+    runs: Sequence[Run] = ()
+    if owner.queue:
+        sender, request = owner.queue[0]
+        if len(owner.queue) > 1 or type(request) is not Fetch:
+            return None
+        owner.running, owner.queue = request.call, NO_QUEUE
+        runs = (Run(sender, request),)
+    elif not (owner.handles or owner.forks):  # it may be free now
+        return None
     state.making.pop(rref, None)
     owner.created = owner.resolved = True
     owner.target = None
-    return True
+    return runs
 
 
 def dropped(state: Tables, rref: RRefId) -> Delete | None:

@@ -34,8 +34,9 @@ from .resolving import Resolving
 from .server import MAX_WAITING, NAMELESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
+    from ...protocol.effects import Run
     from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Reply
     from ..core.brief import Later
@@ -129,12 +130,24 @@ class StraightServer(Internal):
         self._core.brief.took(kind, time.perf_counter() - started)
 
     def _make(self, request: Create, kind: object) -> None:
-        """Run the function, and keep its value."""
+        """Run the function, keep its value, and send that to whoever has waited for it."""
         started, server, chain = time.perf_counter(), self._server, (request.rref,)
         box = self._called(request, chain, kind)
-        if server.turns.begun or not self._kept(request.rref, box):
+        runs = None if server.turns.begun else self._kept(request.rref, box)
+        if runs is None:
             server.go_on(request, chain, box)
         self._core.brief.took(kind, time.perf_counter() - started)
+        for run in runs or ():
+            self._fetch_at_once(run.request)  # type: ignore[arg-type]  # it is a fetch
+
+    def _fetch_at_once(self, fetch: Fetch) -> None:
+        """Answer *fetch* in this thread, if it costs little."""
+        self._server.served += 1
+        if not self._copied(fetch):
+            later: Later = []
+            kind = Fetch, size_class(self._server.wanted(fetch))
+            self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
+            self._core.conclude(later)
 
     def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> Box:
         """The function's result, or its `Failure`."""
@@ -153,27 +166,30 @@ class StraightServer(Internal):
         except BaseException as error:
             return self._server.failed(request, error)
 
-    def _kept(self, rref: RRefId, box: Box) -> bool:
-        """Keep the value in *box*; false if it is no plain one, or somebody waits for it."""
+    def _kept(self, rref: RRefId, box: Box) -> Sequence[Run] | None:
+        """Keep the value in *box*; returns the fetch that is to run. None: nothing is done."""
         core, kind = self._core, type(box.content)
         if kind in NOT_KEPT or issubclass(kind, RRef | AnyFuture):
-            return False
+            return None
         if os.getpid() != core.pid:  # the function has forked
             core.check_process()
         with core.lock:
             core.context.state.now = time.monotonic()
             if core.closed or core.tracer is not None or core.discards.ended:
-                return False
-            return self._objects.kept(rref, box.content)
+                return None
+            return self._objects.keep(rref, box.content)
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
-        started, server = time.perf_counter(), self._server
-        value = server.wanted(request)
-        data = _pickled(value, SMALL)
-        if data is None or not self._answer(data, plain.answer, request.call, request.rref):
-            server.finish(request, Box(value))
+        started = time.perf_counter()
+        if not self._copied(request):
+            self._server.finish(request, Box(self._server.wanted(request)))
         self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _copied(self, request: Fetch) -> bool:
+        """Answer by a copy of the value, if it is plain; false if it is not."""
+        data = _pickled(self._server.wanted(request), SMALL) if request.copy else None
+        return data is not None and self._answer(data, plain.answer, request.call, request.rref)
 
     def _answer(self, data: bytes, move: Callable[..., Reply | None], *about: Any) -> bool:
         """Answer a request by *data* and a *move* of `protocol.plain`; false if it cannot be."""

@@ -24,9 +24,9 @@ from ..core.core import Internal
 from ..core.current import running_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ...protocol.effects import Effect
+    from ...protocol.effects import Effect, Run
     from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
@@ -129,15 +129,17 @@ class Objects(Internal):
         for tell in awaited:
             tell()
 
-    def kept(self, rref: RRefId, value: object) -> bool:
-        """Keep *value*, that of a creation, and no failure; false if `resolve` is to do so.
+    def keep(self, rref: RRefId, value: object) -> Sequence[Run] | None:
+        """Keep *value*, that of a creation, and no failure; None if `resolve` is to do so.
 
-        Under the lock.
+        Returns the fetch that is to run now, if there is one. Under the lock.
         """
-        if rref in self._awaited or not plain.resolved(self._core.context.state, rref):
-            return False
-        self._values[rref] = Stored(value)
-        return True
+        runs = None
+        if rref not in self._awaited:
+            runs = plain.resolved(self._core.context.state, rref)
+        if runs is not None:
+            self._values[rref] = Stored(value)
+        return runs
 
     def _fate_of(self, failure: Failure) -> Fate:
         """The fate of *failure*, which one more object has for a value now. Under the lock."""

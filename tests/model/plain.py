@@ -174,7 +174,8 @@ def _ends(context: Context) -> Iterator[Pair]:
             continue
 
         def resolved(state: Tables, rref: Any = rref) -> list[Effect] | None:
-            return [] if plain.resolved(state, rref) else None
+            runs = plain.resolved(state, rref)
+            return None if runs is None else [*runs]
 
         def resolve(it: Context, rref: Any = rref) -> list[Effect]:
             return it.resolve(rref)
