@@ -101,13 +101,14 @@ class Packer(Internal):
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
                 simple = simplest, []
-        if simple is None:
+        lends = simple is None and call and _lends(value)
+        if simple is None and not lends:
             simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:
             value, functions = self._apart(value)
-            if functions:
+            if functions and not lends:
                 simple, apart = dumps_plain(value), len(functions[0].data)
         if simple is not None:
             data, views = simple
@@ -248,6 +249,14 @@ class Packer(Internal):
             if at is not None:
                 known.append(WorkerInfo(worker, at))
         return tuple(known)
+
+
+def _lends(call: Any) -> bool:
+    """Whether an argument of *call* is a reference: so it is not plain."""
+    for each in call[1]:  # noqa: SIM110 - `any` would make a call for each
+        if issubclass(type(each), Reference):  # `isinstance` would ask the user's `__class__`
+            return True
+    return False
 
 
 def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
