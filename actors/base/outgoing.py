@@ -304,7 +304,9 @@ class OutConnection:
 
         False if messages wait before it, or nothing can be written: :meth:`Outbox.post` it.
         """
-        frame = b"".join([HEADER.pack(len(data), 0, RAW) + data for data in frames])
+        frame = b""
+        for data in frames:
+            frame += HEADER.pack(len(data), 0, RAW) + data
         with self._outbox.lock:
             if self.parts or self.state is not ConnectionState.OPEN:
                 return False

@@ -97,8 +97,12 @@ class Lines(Internal):
 
     def post(self, to: WorkerId, line: Connection, *sent: Packet | Outgoing) -> None:
         """Send what `send` has returned, each time, without the lock."""
-        data = [rows.encode(self._core.me, to, each) for each in sent if type(each) is Packet]
-        if len(data) == len(sent) and None not in data and line.write_now(*data):  # type: ignore[arg-type]  # mypy does not narrow by `in`
+        frames: list[bytes] = []
+        for each in sent:
+            data = rows.encode(self._core.me, to, each) if type(each) is Packet else None
+            if data is not None:
+                frames.append(data)
+        if len(frames) == len(sent) and line.write_now(*frames):
             return  # nearly always
         self._lines.pop(to, None)  # it may be closed
         for each in sent:

@@ -99,31 +99,33 @@ decode = msgspec.msgpack.Decoder(
 def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
     """The row of *packet*, which has one plain message; None if it needs more than a row has."""
     message: Any = packet.messages[0]
-    numbers = sender.incarnation, to.incarnation, packet.first, packet.expects
+    here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
     kind = type(message)
     row: Row | None = None
-    if kind is Fetch:
-        creator, number = message.rref.creator, message.rref.number
-        if creator in (sender, to):
-            row = FetchRow(*numbers, message.call.number, number, creator == sender, message.direct)
+    if kind is Reply:
+        data = message.cargo.payload.data
+        row = ReplyRow(here, there, first, expects, message.call.number, data)
+    elif kind is Fetch:
+        rref, call = message.rref, message.call.number
+        mine = rref.creator == sender
+        if mine or rref.creator == to:
+            about = rref.number, mine, message.direct
+            row = FetchRow(here, there, first, expects, call, *about)
     elif kind is Ack:
-        row = AckRow(*numbers, message.rref.number, message.fork.number)
+        row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
     elif kind is Delete:
         fork = message.forks[0]
         if message.rref.creator == sender == fork.parent and len(message.forks) == 1:
-            row = DeleteRow(*numbers, message.rref.number, fork.number)
+            row = DeleteRow(here, there, first, expects, message.rref.number, fork.number)
     else:
-        payload: Any = message.cargo.payload
-        call, data, name = message.call.number, payload.data, payload.tag
-        if kind is Reply:
-            row = ReplyRow(*numbers, call, data)
+        payload, call = message.cargo.payload, message.call.number
+        data, name = payload.data, payload.tag
+        place = payload.functions[0].place if payload.functions else None
+        if kind is Call:
+            row = CallRow(here, there, first, expects, call, data, name, place)
         else:
-            place = payload.functions[0].place if payload.functions else None
-            if kind is Call:
-                row = CallRow(*numbers, call, data, name, place)
-            else:
-                about = message.rref.number, message.fork.number, message.settled
-                row = CreateRow(*numbers, call, data, name, place, *about)
+            about = message.rref.number, message.fork.number, message.settled
+            row = CreateRow(here, there, first, expects, call, data, name, place, *about)
     return None if row is None else _encode(row)
 
 
