@@ -61,9 +61,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
         or user.owner != to
         or state.dead.firsts
         or state.fetching
-        or state.held
         or rref in state.names
-        or rref in state.owners
     ):
         return None
     state.calls = number = state.calls + 1
@@ -84,7 +82,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
 
 def called(state: Tables, sender: WorkerId, call: CallId) -> bool:
     """Whether *call*, which brings no reference, is only to be run."""
-    return not (call.caller != sender or state.held or state.fetching or state.dead.firsts)
+    return call.caller == sender and not state.dead.firsts
 
 
 def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
@@ -109,13 +107,7 @@ def fetched(state: Tables, sender: WorkerId, message: Fetch) -> bool:
 
 def reply(state: Tables, cargo: Cargo, call: CallId) -> Reply | None:
     """Answer *call* by *cargo*, which has no reference: the message to send."""
-    if (
-        call in state.serving
-        or state.held
-        or state.fetching
-        or state.dead.firsts
-        or call.caller == state.me
-    ):
+    if call in state.serving or state.dead.firsts or call.caller == state.me:
         return None
     return Reply(call=call, cargo=cargo)
 
@@ -216,17 +208,14 @@ def acked(state: Tables, sender: WorkerId, message: Ack) -> bool:
     if (
         user is None
         or asked is None
+        or rref.creator != state.me
+        or not asked.awaits(rref.number)
         or user.requested != message.fork
-        or user.owner != sender
         or not user.handles
         or user.known
         or user.owed
         or rref in state.creating
-        or rref in state.passed_on
-        or state.held
-        or state.fetching.keys() - {rref}
         or state.dead.firsts
-        or not asked.awaits(rref.number)
     ):
         return False
     user.requested, user.known = None, (message.fork,)
@@ -240,12 +229,8 @@ def resolved(state: Tables, rref: RRefId) -> Sequence[Run] | None:
     owner = state.owners.get(rref)
     if (
         owner is None
-        or owner.resolved
-        or owner.alias is not None
         or owner.asking
         or state.making.get(rref) in state.serving
-        or state.held
-        or state.fetching
         or state.dead.firsts
     ):
         return None
@@ -271,11 +256,8 @@ def dropped(state: Tables, rref: RRefId) -> Delete | None:
         user is None
         or user.handles != 1
         or not user.known
-        or user.lost
         or type(user) is BorrowingUser  # it hands its table over
         or rref in state.names
-        or state.held
-        or state.fetching
         or state.dead.firsts
         or not user.at_rest
     ):
@@ -296,8 +278,6 @@ def deleted(state: Tables, sender: WorkerId, message: Delete) -> bool:
         or owner.forks.get(forks[0]) != sender
         or owner.alias is not None
         or message.borrowers
-        or state.held
-        or state.fetching
         or state.dead.firsts
         or not owner.at_rest
     ):

@@ -16,6 +16,7 @@ from farref.protocol import plain
 from farref.protocol.context import Context
 from farref.protocol.effects import Confirmed, Effect, Free, Run, Send, Settle
 from farref.protocol.errors import FarrefError
+from farref.protocol.ids import WorkerId
 from farref.protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
 from farref.protocol.state import Tables
 
@@ -26,6 +27,8 @@ from .task import Stage
 from .world import Taken
 
 CARGO = Cargo(payload="plain")
+STRANGER = WorkerId("stranger", 1)
+"""An endpoint that sends what no correct one does."""
 Plainly = Callable[[Tables], list[Effect] | None]
 """A plain move: the effects that its caller carries out; None: the general one is to be made."""
 Generally = Callable[[Context], list[Effect]]
@@ -67,30 +70,34 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
     step = taken.step
     if not isinstance(step, Arrival):
         return
-    sender, message = step.sender, step.message
+    message = step.message
     if not isinstance(message, Call | Fetch | Reply | Create | Ack | Delete):
         return
     if isinstance(message, Call | Reply | Create) and message.cargo.descriptors:
         return
+    for sender in (step.sender, STRANGER):
 
-    def plainly(state: Tables) -> list[Effect] | None:
-        match message:
-            case Create():
-                ack = plain.created(state, sender, message)
-                return None if ack is None else [Send(sender, ack), Run(sender, message)]
-            case Ack():
-                acked = plain.acked(state, sender, message)
-                return [Confirmed(message.rref)] if acked else None
-            case Delete():
-                return [Free(message.rref)] if plain.deleted(state, sender, message) else None
-            case Call():
-                runs = not message.chain and plain.called(state, sender, message.call)
-                return [Run(sender, message)] if runs else None
-            case Fetch():
-                return [Run(sender, message)] if plain.fetched(state, sender, message) else None
-        return [Settle(sender, message)] if plain.replied(state, sender, message) else None
+        def plainly(state: Tables, sender: WorkerId = sender) -> list[Effect] | None:
+            match message:
+                case Create():
+                    ack = plain.created(state, sender, message)
+                    return None if ack is None else [Send(sender, ack), Run(sender, message)]
+                case Ack():
+                    acked = plain.acked(state, sender, message)
+                    return [Confirmed(message.rref)] if acked else None
+                case Delete():
+                    return [Free(message.rref)] if plain.deleted(state, sender, message) else None
+                case Call():
+                    runs = not message.chain and plain.called(state, sender, message.call)
+                    return [Run(sender, message)] if runs else None
+                case Fetch():
+                    return [Run(sender, message)] if plain.fetched(state, sender, message) else None
+            return [Settle(sender, message)] if plain.replied(state, sender, message) else None
 
-    yield f"{message}", plainly, lambda context: context.take(sender, message)
+        def generally(context: Context, sender: WorkerId = sender) -> list[Effect]:
+            return context.take(sender, message)
+
+        yield f"{message} of {sender}", plainly, generally
 
 
 def _requests(taken: Taken) -> Iterator[Pair]:
@@ -117,16 +124,16 @@ def _requests(taken: Taken) -> Iterator[Pair]:
         yield f"a call to {peer}", called, call
         yield f"a creation on {peer}", created, create
     for rref, user in context.users.items():
-        about = user.owner, rref
+        for owner in (user.owner, STRANGER):
 
-        def fetched(state: Tables, about: Any = about) -> list[Effect] | None:
-            made = plain.fetch(state, *about)
-            return None if made is None else [Send(about[0], made)]
+            def fetched(state: Tables, to: Any = owner, rref: Any = rref) -> list[Effect] | None:
+                made = plain.fetch(state, to, rref)
+                return None if made is None else [Send(to, made)]
 
-        def fetch(it: Context, about: Any = about) -> list[Effect]:
-            return it.fetch(about[1], direct=True)[1]
+            def fetch(it: Context, rref: Any = rref) -> list[Effect]:
+                return it.fetch(rref, direct=True)[1]
 
-        yield f"a fetch of {rref}", fetched, fetch
+            yield f"a fetch of {rref} from {owner}", fetched, fetch
 
 
 def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
