@@ -2,8 +2,9 @@
 
 Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
-base, it receives the answer itself, so no future is needed. Everything else goes the general way
-(`Calls`), also the rest of a wait in which the thread may no longer lead.
+base, it receives the answer itself, so no future is needed. A creation waits for nothing; with it
+leaves the end of a handle, if one has just ended: mostly that of an earlier creation. Everything
+else goes the general way (`Calls`), also the rest of a wait in which the thread may no longer lead.
 """
 
 from __future__ import annotations

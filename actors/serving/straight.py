@@ -1,9 +1,10 @@
 """Plain requests of others, straight: from the message to the answer in few functions.
 
 A plain call (`protocol.plain`) runs in the thread that would run it anyway, and mostly its result
-is plain, too. So is a fetch of a small value that no request occupies. The `Server` does everything
-else: a function that returns a coroutine, a future or a reference; an error; a large result; and
-each request while somebody records.
+is plain, too. So is a fetch of a small value that no request occupies. A plain creation is
+acknowledged at once. When its value is there, the same thread answers the fetch that has come
+meanwhile. The `Server` does everything else: a function that returns a coroutine, a future or a
+reference; an error; a large result; and each request while somebody records.
 """
 
 from __future__ import annotations
