@@ -61,6 +61,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
         or user.owner != to
         or state.dead.firsts
         or state.fetching
+        or state.held
         or rref in state.names
     ):
         return None
