@@ -126,7 +126,10 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         else:
             about = message.rref.number, message.fork.number, message.settled
             row = CreateRow(here, there, first, expects, call, data, name, place, *about)
-    return None if row is None else _encode(row)
+    try:
+        return None if row is None else _encode(row)
+    except UnicodeEncodeError:  # a name may not be valid UTF-8
+        return None
 
 
 def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
