@@ -219,4 +219,4 @@ class LendingUser(User):
 
     def settle(self) -> list[Effect]:
         """Without a known fork there is no owner to tell."""
-        return super().settle() if self.known else []
+        return super().settle() if self.known and not self.handles else []

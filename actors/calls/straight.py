@@ -75,11 +75,11 @@ class Straight(Internal):
         info = core.peers.named.get(to) if type(to) is str else to
         if type(info) is not WorkerInfo or not self._may_lead():
             return NOT_PLAIN
-        there, line = info.id, self._lines.to(info.id)
-        if line is None:
-            return NOT_PLAIN
         packed = self._packed(function, args)
         if packed is None:
+            return NOT_PLAIN
+        there, line = info.id, self._lines.to(info.id)
+        if line is None:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:

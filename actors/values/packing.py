@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     """Shares all references of a message, or none; called under the endpoint's lock."""
 
 
+_is_reference = Reference.__subclasscheck__
+_id_of = attrgetter("_id")
 FEW = 16
 """So few references are no matter for the size of a message."""
 TIDY_SECONDS = 1.0
@@ -101,7 +103,7 @@ class Packer(Internal):
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
                 simple = simplest, []
-        lends = simple is None and call and _lends(value)
+        lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
         if simple is None and not lends:
             simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
@@ -251,14 +253,6 @@ class Packer(Internal):
         return tuple(known)
 
 
-def _lends(call: Any) -> bool:
-    """Whether an argument of *call* is a reference: so it is not plain."""
-    for each in call[1]:  # noqa: SIM110 - `any` would make a call for each
-        if issubclass(type(each), Reference):  # `isinstance` would ask the user's `__class__`
-            return True
-    return False
-
-
 def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
 
@@ -292,7 +286,7 @@ class _Hooks:
                     "endpoint, maybe of another system, and only that endpoint can pass it on; "
                     "send the value, or send the reference from there"
                 )
-        rrefs = [each._id for each in references]
+        rrefs = list(map(_id_of, references))
         with core.lock:
             return self._share(rrefs)
 

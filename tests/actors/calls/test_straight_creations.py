@@ -12,7 +12,6 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.core import lines
 from farref.actors.core.current import frame
 from farref.actors.wire import parcels, rows
 
@@ -69,7 +68,7 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         seen["parcel"] += bool(args[2].messages)
         return pack(*args)
 
-    monkeypatch.setattr(lines.rows, "encode", encoded)
+    monkeypatch.setattr(rows, "encode", encoded)
     monkeypatch.setattr(parcels, "pack", packed)
     return seen
 
