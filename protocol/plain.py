@@ -1,9 +1,9 @@
 """The moves of plain requests, each in one function, as most requests need no more of the machines.
 
-A plain request is a call or a fetch with which no reference travels, neither there nor back, between
-two living endpoints. Each function here changes the tables as the `Context`
-does for the same event, or returns that it has changed nothing; then the `Context` has to take the
-event. The explorer compares both in every state (`tests/model/plain.py`).
+A plain request is a call, a fetch or a creation with which no reference travels, neither there nor
+back, between two living endpoints. Each function here changes the tables as the `Context` does for
+the same event, or returns that it has changed nothing; then the `Context` has to take the event.
+The explorer compares both in every state (`tests/model/plain.py`).
 
 ======================  =====================================
 here                    as
@@ -14,6 +14,11 @@ here                    as
 `reply`                 `Context.reply`, to a call
 `answer`                `Context.reply` and `Context.done`, to a fetch
 `replied`               `Context.take` of a `Reply`
+`create`                `Context.create`, by a function
+`created`, `acked`      `Context.take` of a `Create`, an `Ack`
+`resolved`              `Context.resolve`
+`dropped`               `Context.drop` of the last handle
+`deleted`               `Context.take` of the last `Delete`
 ======================  =====================================
 """
 
@@ -21,13 +26,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .borrowing import BorrowingUser
+from .creations import Asked, Seen
+from .effects import Run
 from .empty import EMPTY_SET
-from .ids import CallId
-from .messages import Call, Fetch, Reply
+from .ids import CallId, ForkId, RRefId
+from .messages import Ack, Call, Create, Delete, Fetch, Reply
+from .owner import NO_QUEUE
 from .state import Waiting
 
 if TYPE_CHECKING:
-    from .ids import RRefId, WorkerId
+    from collections.abc import Sequence
+
+    from .ids import WorkerId
     from .messages import Cargo
     from .state import Tables
 
@@ -146,4 +157,124 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
         user.pending.discard(call)
         user.pending = user.pending or EMPTY_SET
     del state.waiting[call]
+    return True
+
+
+def create(state: Tables, to: WorkerId, cargo: Cargo) -> Create | None:
+    """Have *to* make an object by running *cargo*, with one handle here: the message to send."""
+    if to == state.me or (state.dead.firsts and to in state.dead):
+        return None
+    me, number = state.me, state.rrefs + 1
+    state.rrefs = number
+    state.forks += 1
+    state.calls += 1
+    rref, fork = RRefId(me, number), ForkId(me, state.forks)
+    user = state.users[rref] = state.discipline.user(rref, to, state.now)
+    user.create(fork)
+    user.handles = 1
+    asked = state.asked.get(to)
+    if asked is None:
+        asked = state.asked[to] = Asked()
+    settled = asked.add(number)
+    return Create(call=CallId(me, state.calls), rref=rref, fork=fork, cargo=cargo, settled=settled)
+
+
+def created(state: Tables, sender: WorkerId, message: Create) -> Ack | None:
+    """Accept the creation, which brings no reference: the answer. The function is to be run."""
+    rref, fork, call = message.rref, message.fork, message.call
+    if (
+        rref.creator != sender
+        or fork.parent != sender
+        or message.target is not None
+        or rref in state.owners
+        or not called(state, sender, call)
+    ):
+        return None
+    owner = state.owners[rref] = state.discipline.owner(rref, rref, state.now, True)
+    owner.forks = {fork: sender}
+    seen = state.seen.get(sender)
+    if seen is None:
+        seen = state.seen[sender] = Seen()
+    seen.add(rref.number, message.settled)
+    state.making[rref] = call
+    return Ack(rref=rref, fork=fork)
+
+
+def acked(state: Tables, sender: WorkerId, message: Ack) -> bool:
+    """Whether *message* only confirms a creation of this endpoint's, with a handle here."""
+    rref = message.rref
+    user, asked = state.users.get(rref), state.asked.get(sender)
+    if (
+        user is None
+        or asked is None
+        or rref.creator != state.me
+        or not asked.awaits(rref.number)
+        or user.requested != message.fork
+        or not user.handles
+        or user.known
+        or user.owed
+        or rref in state.creating
+        or user.lost
+    ):
+        return False
+    user.requested, user.known = None, (message.fork,)
+    if asked.acknowledged(rref.number):
+        del state.asked[sender]
+    return True
+
+
+def resolved(state: Tables, rref: RRefId) -> Sequence[Run] | None:
+    """The value of *rref* is there: the fetch of it that can run now, if there is one."""
+    owner = state.owners.get(rref)
+    if owner is None or owner.asking or state.making.get(rref) in state.serving:
+        return None
+    runs: Sequence[Run] = ()
+    if owner.queue:
+        sender, request = owner.queue[0]
+        if len(owner.queue) > 1 or type(request) is not Fetch:
+            return None
+        owner.running, owner.queue = request.call, NO_QUEUE
+        runs = (Run(sender, request),)
+    elif not (owner.handles or owner.forks):  # it may be free now
+        return None
+    state.making.pop(rref, None)
+    owner.created = owner.resolved = True
+    owner.target = None
+    return runs
+
+
+def dropped(state: Tables, rref: RRefId) -> Delete | None:
+    """The last handle of *rref* is gone, and nothing else needs it: the message to its owner."""
+    user = state.users.get(rref)
+    if (
+        user is None
+        or user.handles != 1
+        or not user.known
+        or type(user) is BorrowingUser  # it hands its table over
+        or rref in state.names
+        or user.lost
+        or not user.at_rest
+    ):
+        return None
+    del state.users[rref]
+    return Delete(rref=rref, forks=tuple(sorted(user.known)))
+
+
+def deleted(state: Tables, sender: WorkerId, message: Delete) -> bool:
+    """Whether the object is free now, and has to be let go of."""
+    rref, forks = message.rref, message.forks
+    owner = state.owners.get(rref)
+    if (
+        owner is None
+        or owner.handles
+        or len(forks) != 1
+        or len(owner.forks) != 1
+        or owner.forks.get(forks[0]) != sender
+        or owner.alias is not None
+        or message.borrowers
+        or (state.dead.firsts and sender in state.dead)
+        or not owner.at_rest
+    ):
+        return False
+    del state.owners[rref]
     return True

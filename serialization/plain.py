@@ -17,8 +17,9 @@ import cloudpickle
 
 from . import shared
 
-_ATOMS = frozenset({NoneType, bool, int, float, complex, str})
-_all_atoms = _ATOMS.issuperset
+ATOMS = frozenset({NoneType, bool, int, float, complex, str})
+"""Numbers, texts and None."""
+_all_atoms = ATOMS.issuperset
 NAMED = frozenset({FunctionType, BuiltinFunctionType, type})
 MOST_PARTS = 64
 """The most parts of a plain value; for a larger one cloudpickle costs little more."""
@@ -73,7 +74,7 @@ def dumps_arguments(args: tuple[Any, ...]) -> bytes | None:
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
-    if type(value) in _ATOMS:
+    if type(value) in ATOMS:
         return pickle.dumps(value, 5), []
     parts, arrays, room = [value], False, min(IN_BAND, shared.THRESHOLD - 1)
     for _ in range(MOST_PARTS):
@@ -88,7 +89,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
                 parts += part
             if kind is dict and part:
                 parts += part.values()
-        elif kind in _ATOMS:
+        elif kind in ATOMS:
             continue
         elif kind is bytes:
             if len(part) > room:

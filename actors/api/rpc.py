@@ -117,6 +117,11 @@ def remote(
     if timeout is not None:
         check_timeout(timeout, front.core.settings.timeout)
     if check_number(num_returns) == 1:
+        if front.straight is not None and not (kwargs or resolve or frozen or not serial):
+            made = front.straight.create(to, fn, tuple(args or ()))
+            if made is not None:
+                made._asked(fn, timeout, sites.caller(1))
+                return made
         what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
         ref = _create(front, to, what)
         ref._asked(fn, timeout, sites.caller(1))

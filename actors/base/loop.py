@@ -147,7 +147,8 @@ class RunLoop:
     def nudge(self) -> None:
         """Have the leader take a turn.  Takes no lock: a finalizer may call it anywhere."""
         self._nudged = True
-        if self._resting or self.lead_of.leader != get_ident():
+        leader = self.lead_of.leader  # the next one checks before it sleeps
+        if leader and (self._resting or leader != get_ident()):
             self.poller.wake()
 
     def work(self, work: Work) -> None:
@@ -370,7 +371,11 @@ class RunLoop:
         """
         inbox, outbox, lead, heap = self._inbox, self._outbox, self.lead_of, self._timers.heap
         offered = self._aide.work.offered if self._aide is not None and not yields else ()
-        inbox.raw, self._resting = self._raw, True
+        inbox.raw = self._raw
+        if self._nudged and not (self._stopped or self._aborting):
+            self._resting = self._nudged = False
+            self._handled(self._turn)
+        self._resting = True
         while not (
             self._nudged
             or inbox.ring

@@ -2,8 +2,9 @@
 
 Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
-base, it receives the answer itself, so no future is needed. Everything else goes the general way
-(`Calls`), also the rest of a wait in which the thread may no longer lead.
+base, it receives the answer itself, so no future is needed. A creation waits for nothing; with it
+leaves the end of a handle, if one has just ended: mostly that of an earlier creation. Everything
+else goes the general way (`Calls`), also the rest of a wait in which the thread may no longer lead.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ import os
 import time
 from functools import partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...protocol import plain
-from ...protocol.messages import Cargo, Reply
+from ...protocol.messages import Ack, Cargo, Reply
 from ...serialization.payload import Payload
 from ...serialization.plain import SHORT, dumps_arguments, dumps_call
 from ..base.interrupts import undisturbed
@@ -31,11 +32,20 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
 
-    from ...protocol.ids import CallId, RRefId
+    from ...protocol.delivery import Packet
+    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.messages import Call, Create
+    from ...protocol.state import Tables
+    from ...serialization.definitions import Definition
     from ..base.loop import RunLoop
+    from ..core.brief import Later
     from ..core.core import Core
     from ..core.lines import Lines
+    from ..core.links import Outgoing
+    from ..handles.rref import RRef
     from .calls import Calls
+
+    M = TypeVar("M", Call, Create)
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
@@ -51,7 +61,7 @@ class Straight(Internal):
         self._calls = calls
         self._loop = loop
         self._unfetched = calls.unfetched
-        lines.takers[Reply] = calls.replied
+        lines.takers |= {Reply: calls.replied, Ack: self._acked}
 
     def call(
         self,
@@ -65,14 +75,11 @@ class Straight(Internal):
         info = core.peers.named.get(to) if type(to) is str else to
         if type(info) is not WorkerInfo or not self._may_lead():
             return NOT_PLAIN
+        packed = self._packed(function, args)
+        if packed is None:
+            return NOT_PLAIN
         there, line = info.id, self._lines.to(info.id)
         if line is None:
-            return NOT_PLAIN
-        data, definition = dumps_call((function, args, {})), None
-        if data is None:
-            definition = calls.packer.definition_of(function)
-            data = None if definition is None else dumps_arguments(args)
-        if data is None or len(data) >= SHORT:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:
@@ -82,33 +89,46 @@ class Straight(Internal):
             self._loop.lead_of,
             partial(calls.future_until, ("the reply of {} to {}()", info, name), seconds, end),
         )
-        payload = Payload(data, tag=name)
         undisturbed.hold(self._loop.poller)
         try:
             with core.lock:
-                if not self._ready():
+                made = self._made(plain.call, there, name, packed)
+                if made is None:
                     return NOT_PLAIN
-                at = None
-                if definition is not None:
-                    at = self._lines.shelves.known(there, "requests", definition)
-                    if at is None:  # this call takes it there
-                        return NOT_PLAIN
-                    payload = Payload(data, tag=name, functions=(at,))
-                message = plain.call(core.context.state, there, Cargo(payload=payload))
-                if message is None:
-                    return NOT_PLAIN
-                if at is not None:
-                    self._lines.shelves.use(there, "requests", at)
+                message, sent = made
                 call = message.call
                 calls.waiting[call] = answer
-                sent = self._lines.send(there, message, "requests", len(data))
-            self._lines.post(there, line, sent)
+            self._lines.post(there, line, *sent)
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
         if answer.data is None:
             return calls.general(call, answer).result()
         return opened(answer.data)
+
+    def create(
+        self, to: object, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> RRef[Any] | None:
+        """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
+        core = self._core
+        info = core.peers.named.get(to) if type(to) is str else to
+        if type(info) is not WorkerInfo or core.sites.wanted:
+            return None
+        there, line = info.id, self._lines.to(info.id)
+        packed = self._packed(function, args) if line is not None else None
+        if line is None or packed is None or not self._lines.idle(there):
+            return None
+        name = str(getattr(function, "__name__", function))
+        with undisturbed:
+            with core.lock:
+                made = self._made(plain.create, there, name, packed)
+            if made is None:
+                return None
+            message, sent = made
+            self._lines.post(there, line, *sent)
+            self._calls.owners[there] = info
+            ref: RRef[Any] = core.handles([message.rref])[0]
+            return ref
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
@@ -161,6 +181,64 @@ class Straight(Internal):
         if found() is not None or self._core.pool.mine.inside:
             return False
         return self._unfetched.bytes < MAX_UNFETCHED_BYTES
+
+    def _packed(
+        self, function: Callable[..., Any], args: tuple[Any, ...]
+    ) -> tuple[bytes, Definition | None] | None:
+        """The function and its arguments, pickled; the function apart, if it has a definition."""
+        data, definition = dumps_call((function, args, {})), None
+        if data is None:
+            definition = self._calls.packer.definition_of(function)
+            data = None if definition is None else dumps_arguments(args)
+        return None if data is None or len(data) >= SHORT else (data, definition)
+
+    def _made(
+        self,
+        move: Callable[[Tables, WorkerId, Cargo], M | None],
+        there: WorkerId,
+        name: str,
+        packed: tuple[bytes, Definition | None],
+    ) -> tuple[M, list[Packet | Outgoing]] | None:
+        """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
+        data, definition = packed
+        shelves, at = self._lines.shelves, None
+        payload = Payload(data, tag=name)
+        if definition is not None:
+            at = shelves.known(there, "requests", definition)
+            if at is None:  # this request takes it there
+                return None
+            payload = Payload(data, tag=name, functions=(at,))
+        state, sent = self._core.context.state, []
+        if not self._ready():
+            gone = self._gone(there)
+            if gone is None:
+                return None
+            sent.append(gone)
+        message = move(state, there, Cargo(payload=payload))
+        if message is None:  # so no handle has gone: that needs more
+            return None
+        if at is not None:
+            shelves.use(there, "requests", at)
+        sent.append(self._lines.send(there, message, "requests", len(data)))
+        return message, sent
+
+    def _gone(self, there: WorkerId) -> Packet | Outgoing | None:
+        """Under the lock: the end of a handle, if all that it needs is a message to *there*."""
+        core = self._core
+        if core.closed or core.tracer is not None:
+            return None
+        rref = core.discards.only
+        user = core.context.users.get(rref) if rref is not None else None
+        if rref is None or user is None or user.owner != there:
+            return None
+        message = plain.dropped(core.context.state, rref)
+        if message is None:
+            return None
+        core.discards.settle_only()
+        return self._lines.send(there, message, None, 0)
+
+    def _acked(self, sender: WorkerId, message: Ack, _: Later) -> bool:
+        return plain.acked(self._core.context.state, sender, message)
 
     def _ready(self) -> bool:
         """Under the lock: whether a plain move may be made. Notes the time."""

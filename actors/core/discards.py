@@ -110,6 +110,21 @@ class Discards:
         """The number of objects that are counted."""
         return len(self.holds)
 
+    @property
+    def only(self) -> RRefId | None:
+        """The object of the handle that has ended, if no other count has."""
+        hold = self.ended[0]
+        if len(self.ended) > 2 or self.ended[-1] is not hold:  # `__del__` is followed by a callback
+            return None
+        return hold.rref if type(hold) is Hold and hold in self.holds else None
+
+    def settle_only(self) -> None:
+        """`only` is settled."""
+        hold: Any = self.ended.popleft()
+        del self.holds[hold]
+        if self.ended and self.ended[0] is hold:
+            self.ended.popleft()
+
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended: some now, and the others soon."""
         carry_out(self.settled(context, MOST), later)

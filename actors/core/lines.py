@@ -18,9 +18,11 @@ import msgspec
 from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.messages import OF_DELIVERY
+from ...protocol.room import ROOM_BYTES
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
 from .core import Internal
+from .links import CROWD
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ...protocol.ids import WorkerId
-    from ...protocol.messages import Call, Fetch, Flow, Message, Reply
+    from ...protocol.messages import Flow, Message
     from ..wire.parcels import Data
+    from ..wire.rows import Plain
     from .brief import Later
     from .core import Core
     from .delivery import Delivery
@@ -70,9 +73,12 @@ class Lines(Internal):
             self._lines[worker] = line
         return line
 
-    def send(
-        self, to: WorkerId, message: Call | Fetch | Reply, flow: Flow | None, size: int
-    ) -> Packet | Outgoing:
+    def idle(self, to: WorkerId) -> bool:
+        """Whether *to* has taken nearly all that was sent to it. In any thread."""
+        channel = self._links.channels.get(to)
+        return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
+
+    def send(self, to: WorkerId, message: Plain, flow: Flow | None, size: int) -> Packet | Outgoing:
         """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
         Under the lock.
@@ -89,16 +95,20 @@ class Lines(Internal):
         self._core.mints.mark((state.forks, state.calls), state.now)
         return packet
 
-    def post(self, to: WorkerId, line: Connection, sent: Packet | Outgoing) -> None:
-        """Send what `send` has returned, without the lock."""
-        if type(sent) is Packet:
-            data = rows.encode(self._core.me, to, sent)
-            if data is not None and line.write_now(data):
-                return  # nearly always
-            self._lines.pop(to, None)  # it may be closed
-            sent = [(to, sent)]
-        if sent:
-            self._delivery.post(sent)  # type: ignore[arg-type]  # mypy does not narrow by `type`
+    def post(self, to: WorkerId, line: Connection, *sent: Packet | Outgoing) -> None:
+        """Send what `send` has returned, each time, without the lock."""
+        frames: list[bytes] = []
+        for each in sent:
+            data = rows.encode(self._core.me, to, each) if type(each) is Packet else None
+            if data is not None:
+                frames.append(data)
+        if len(frames) == len(sent) and line.write_now(*frames):
+            return  # nearly always
+        self._lines.pop(to, None)  # it may be closed
+        for each in sent:
+            packets = [(to, each)] if type(each) is Packet else each
+            if packets:
+                self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
 
     # ---- in; in the mailbox thread
 
@@ -121,7 +131,7 @@ class Lines(Internal):
                 return
             who, to, first, expects = peer, core.me, row.first, row.expects
             message = rows.message_of(row, who, to)
-            placed = type(row) is rows.CallRow and row.place is not None
+            placed = getattr(row, "place", None) is not None
         else:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:

@@ -23,10 +23,10 @@ MAX_INBOX_BYTES = 64 << 20
 class Connection(Protocol):
     """A connection to one peer."""
 
-    def write_now(self, data: bytes) -> bool:
-        """Send a parcel; never waits. In any thread.
+    def write_now(self, *frames: bytes) -> bool:
+        """Send parcels; never waits. In any thread.
 
-        False if it is not open, or other messages wait before this one.
+        False if it is not open, or other messages wait before these.
         """
 
 

@@ -1,26 +1,33 @@
 """Plain requests of others, straight: from the message to the answer in few functions.
 
 A plain call (`protocol.plain`) runs in the thread that would run it anyway, and mostly its result
-is plain, too. So is a fetch of a small value that no request occupies. The `Server` does everything
-else: a function that returns a coroutine, a future or a reference; an error; a large result; and
-each request while somebody records.
+is plain, too. So is a fetch of a small value that no request occupies. A plain creation is
+acknowledged at once. When its value is there, the same thread answers the fetch that has come
+meanwhile. The `Server` does everything else: a function that returns a coroutine, a future or a
+reference; an error; a large result; and each request while somebody records.
 """
 
 from __future__ import annotations
 
 import os
 import time
+from concurrent.futures import Future as AnyFuture
+from functools import partial
 from threading import get_ident
+from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import plain
-from ...protocol.messages import Call, Cargo, Fetch
+from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
+from ...serialization.failures import Failure
 from ...serialization.payload import Payload
 from ...serialization.plain import dumps_plain, size_class
 from ..core.core import Internal
 from ..core.current import CurrentRun, running_in
 from ..core.intake import NOTED
+from ..handles.rref import RRef
 from ..values.box import Box
+from ..values.making import Made
 from ..values.packing import opened
 from ..values.wrapper import ByValue
 from ..wire.parcels import SMALL
@@ -28,9 +35,10 @@ from .resolving import Resolving
 from .server import MAX_WAITING, NAMELESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
-    from ...protocol.ids import WorkerId
+    from ...protocol.effects import Run
+    from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Reply
     from ..core.brief import Later
     from ..core.core import Core
@@ -38,6 +46,9 @@ if TYPE_CHECKING:
     from ..values.objects import Objects
     from ..values.packing import Packer
     from .server import Server
+
+NOT_KEPT = frozenset({Failure, Made, Resolving, CoroutineType})
+"""Results that are no values, besides references and futures."""
 
 
 class StraightServer(Internal):
@@ -51,21 +62,51 @@ class StraightServer(Internal):
         self._objects = objects
         self._packer = packer
         self._server = server
-        lines.takers |= {Call: self._take_call, Fetch: self._take_fetch}
+        lines.takers |= {
+            Call: self._take_call,
+            Fetch: self._take_fetch,
+            Create: self._take_create,
+            Delete: self._take_delete,
+        }
 
     # ---- under the endpoint's lock
 
     def _take_call(self, sender: WorkerId, call: Call, later: Later) -> bool:
-        core, payload = self._core, call.cargo.payload
-        if type(payload) is not Payload or len(payload.data) >= NOTED or call.chain:
-            return False
-        if len(core.pool.jobs) >= MAX_WAITING:
+        core = self._core
+        payload: Any = call.cargo.payload
+        if not self._runs(payload) or call.chain:
             return False
         if not plain.called(core.context.state, sender, call.call):
             return False
         self._server.take_up(call.call)
         core.brief.submit(core.pool, payload.tag, self._run, call, payload.tag, later=later)
         return True
+
+    def _take_create(self, sender: WorkerId, create: Create, later: Later) -> bool:
+        core, line = self._core, self._lines.to(sender)
+        payload: Any = create.cargo.payload
+        if line is None or core.sites.wanted or not self._runs(payload):
+            return False
+        ack = plain.created(core.context.state, sender, create)
+        if ack is None:
+            return False
+        self._server.served += 1
+        sent = self._lines.send(sender, ack, None, 0)
+        later.append(partial(self._lines.post, sender, line, sent))
+        core.brief.submit(core.pool, payload.tag, self._make, create, payload.tag, later=later)
+        return True
+
+    def _take_delete(self, sender: WorkerId, delete: Delete, later: Later) -> bool:
+        if not plain.deleted(self._core.context.state, sender, delete):
+            return False
+        self._objects.free(delete.rref, later)
+        return True
+
+    def _runs(self, payload: Any) -> bool:
+        """Whether a function with this *payload* can run soon."""
+        if type(payload) is not Payload or len(payload.data) >= NOTED:
+            return False
+        return len(self._core.pool.jobs) < MAX_WAITING
 
     def _take_fetch(self, sender: WorkerId, fetch: Fetch, later: Later) -> bool:
         core, stored = self._core, self._objects.stored(fetch.rref)
@@ -82,34 +123,74 @@ class StraightServer(Internal):
 
     def _run(self, request: Call, kind: object) -> None:
         """Run the function, and answer."""
-        started, core, server = time.perf_counter(), self._core, self._server
+        started, server = time.perf_counter(), self._server
+        box = self._called(request, (), kind)
+        data = None if server.turns.begun else _pickled(box.content)
+        if data is None or not self._answer(data, plain.reply, request.call):
+            server.go_on(request, (), box)
+        self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _make(self, request: Create, kind: object) -> None:
+        """Run the function, keep its value, and send that to whoever has waited for it."""
+        started, server, chain = time.perf_counter(), self._server, (request.rref,)
+        box = self._called(request, chain, kind)
+        runs = None if server.turns.begun else self._kept(request.rref, box)
+        if runs is None:
+            server.go_on(request, chain, box)
+        self._core.brief.took(kind, time.perf_counter() - started)
+        for run in runs or ():
+            self._fetch_at_once(run.request)  # type: ignore[arg-type]  # it is a fetch
+
+    def _fetch_at_once(self, fetch: Fetch) -> None:
+        """Answer *fetch* in this thread, if it costs little."""
+        self._server.served += 1
+        if not self._copied(fetch):
+            later: Later = []
+            kind = Fetch, size_class(self._server.wanted(fetch))
+            self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
+            self._core.conclude(later)
+
+    def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> Box:
+        """The function's result, or its `Failure`."""
         payload: Payload = request.cargo.payload  # type: ignore[assignment]
-        run = CurrentRun(request.call, kind if type(kind) is str else NAMELESS, (), get_ident())
+        name = kind if type(kind) is str else NAMELESS
+        run = CurrentRun(request.call, name, chain, get_ident())
         try:
-            with running_in(core, (), run):
+            with running_in(self._core, chain, run):
                 function, args, kwargs = opened(payload.data)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
                 if type(function) is ByValue:
-                    box = Box(Resolving(function, args, kwargs, ()))
-                else:
-                    server.begin(request)
-                    box = Box(function(*args, **kwargs))
+                    return Box(Resolving(function, args, kwargs, chain))
+                self._server.begin(request)
+                return Box(function(*args, **kwargs))
         except BaseException as error:
-            box = server.failed(request, error)
-        data = None if server.turns.begun else _pickled(box.content)
-        if data is None or not self._answer(data, plain.reply, request.call):
-            server.go_on(request, (), box)
-        core.brief.took(kind, time.perf_counter() - started)
+            return self._server.failed(request, error)
+
+    def _kept(self, rref: RRefId, box: Box) -> Sequence[Run] | None:
+        """Keep the value in *box*; returns the fetch that is to run. None: nothing is done."""
+        core, kind = self._core, type(box.content)
+        if kind in NOT_KEPT or issubclass(kind, RRef | AnyFuture):
+            return None
+        if os.getpid() != core.pid:  # the function has forked
+            core.check_process()
+        with core.lock:
+            core.context.state.now = time.monotonic()
+            if core.closed or core.tracer is not None or core.discards.ended:
+                return None
+            return self._objects.keep(rref, box.content)
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
-        started, server = time.perf_counter(), self._server
-        value = server.wanted(request)
-        data = _pickled(value)
-        if data is None or not self._answer(data, plain.answer, request.call, request.rref):
-            server.finish(request, Box(value))
+        started = time.perf_counter()
+        if not self._copied(request):
+            self._server.finish(request, Box(self._server.wanted(request)))
         self._core.brief.took(kind, time.perf_counter() - started)
+
+    def _copied(self, request: Fetch) -> bool:
+        """Answer by a copy of the value, if it is plain; false if it is not."""
+        data = _pickled(self._server.wanted(request)) if request.copy else None
+        return data is not None and self._answer(data, plain.answer, request.call, request.rref)
 
     def _answer(self, data: bytes, move: Callable[..., Reply | None], *about: Any) -> bool:
         """Answer a request by *data* and a *move* of `protocol.plain`; false if it cannot be."""

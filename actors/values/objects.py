@@ -14,17 +14,21 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...protocol import plain
 from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
+from ...serialization.plain import ATOMS
 from ..core import sites
 from ..core.core import Internal
 from ..core.current import running_in
 
 if TYPE_CHECKING:
-    from ...protocol.effects import Effect
+    from collections.abc import Callable, Sequence
+
+    from ...protocol.effects import Effect, Run
     from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
@@ -129,6 +133,18 @@ class Objects(Internal):
         for tell in awaited:
             tell()
 
+    def keep(self, rref: RRefId, value: object) -> Sequence[Run] | None:
+        """Keep *value*, that of a creation, and no failure; None if `resolve` is to do so.
+
+        Returns the fetch that is to run now, if there is one. Under the lock.
+        """
+        runs = None
+        if rref not in self._awaited:
+            runs = plain.resolved(self._core.context.state, rref)
+        if runs is not None:
+            self._values[rref] = Stored(value)
+        return runs
+
     def _fate_of(self, failure: Failure) -> Fate:
         """The fate of *failure*, which one more object has for a value now. Under the lock."""
         fate = self._fates.setdefault(id(failure), Fate())
@@ -162,15 +178,21 @@ class Objects(Internal):
         self._core.carry_out(self._core.context.resolve(rref), later)
 
     def _free(self, effect: Free, later: Later) -> None:
+        self.free(effect.rref, later)
+
+    def free(self, rref: RRefId, later: Later) -> None:
         """No reference to the object is left: let go of its value, tell the program.
 
         Under the lock.
         """
-        stored = self._values.pop(effect.rref, None)
-        self.beside.discard(effect.rref)
-        if stored is not None and stored.on_delete is not None:
-            self._run_on_delete(effect.rref, stored.on_delete, stored.value)
-        elif stored is not None and type(stored.value) is Failure:
+        stored = self._values.pop(rref, None)
+        if self.beside:
+            self.beside.discard(rref)
+        if stored is None or (type(stored.value) in ATOMS and stored.on_delete is None):
+            return
+        if stored.on_delete is not None:
+            self._run_on_delete(rref, stored.on_delete, stored.value)
+        elif type(stored.value) is Failure:
             fate = stored.fate
             if fate is None:  # nobody raised it
                 return
@@ -178,8 +200,8 @@ class Objects(Internal):
             if fate.objects == 0:
                 self._fates.pop(id(stored.value), None)
             if fate.objects == 0 and not fate.fetched:
-                self.unfetched(effect.rref, stored.value, later)
-        elif stored is not None:  # its __del__ is user code
+                self.unfetched(rref, stored.value, later)
+        else:  # its __del__ is user code
             self._leave_to_a_thread(stored, later)
 
     def _collect(self, effect: Collect, later: Later) -> None:

@@ -49,6 +49,8 @@ if TYPE_CHECKING:
     """Shares all references of a message, or none; called under the endpoint's lock."""
 
 
+_is_reference = Reference.__subclasscheck__
+_id_of = attrgetter("_id")
 FEW = 16
 """So few references are no matter for the size of a message."""
 TIDY_SECONDS = 1.0
@@ -101,13 +103,14 @@ class Packer(Internal):
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
                 simple = simplest, []
-        if simple is None:
+        lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
+        if simple is None and not lends:
             simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:
             value, functions = self._apart(value)
-            if functions:
+            if functions and not lends:
                 simple, apart = dumps_plain(value), len(functions[0].data)
         if simple is not None:
             data, views = simple

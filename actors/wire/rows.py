@@ -7,12 +7,12 @@ endpoint tells it from all others. C code makes and checks a row in a fifth of t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...protocol.ids import CallId, Number, RRefId
-from ...protocol.messages import Call, Cargo, Fetch, Reply
+from ...protocol.ids import CallId, ForkId, Number, RRefId
+from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
 
@@ -20,82 +20,134 @@ if TYPE_CHECKING:
     from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
 
+    Plain = Call | Reply | Fetch | Create | Ack | Delete
+    """The messages that rows have."""
+
 PARCEL = 0x95
 """The first byte of a parcel; a row here begins with another."""
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """The packet of one message: its ends by their incarnations, its numbers, and a call's."""
+    """The packet of one message: its ends by their incarnations, and its numbers."""
 
     sender: Number
     to: Number
     first: Number
     expects: Number
-    call: Number
 
 
 class CallRow(Row, frozen=True, tag=1):
     """A `Call` by the sender, of the function with this name."""
 
+    call: Number
     data: bytes
     name: str
-    place: Number | None = None
+    place: Number | None
     """The place of the function on its shelf, if it has one (`protocol.shelves`)."""
 
 
 class ReplyRow(Row, frozen=True, tag=2):
     """The `Reply` to a call of the receiver's."""
 
+    call: Number
     data: bytes
 
 
 class FetchRow(Row, frozen=True, tag=3):
     """A `Fetch` by the sender, of the object with this number."""
 
+    call: Number
     number: Number
     mine: bool
     """The sender has named the object; or else the receiver has."""
     direct: bool
 
 
+class CreateRow(Row, frozen=True, tag=4):
+    """A `Create` by the sender, of the object with this number."""
+
+    call: Number
+    data: bytes
+    name: str
+    place: Number | None
+    number: Number
+    fork: Number
+    settled: Number
+
+
+class AckRow(Row, frozen=True, tag=5):
+    """The `Ack` of an object that the receiver has named."""
+
+    number: Number
+    fork: Number
+
+
+class DeleteRow(Row, frozen=True, tag=6):
+    """The `Delete` of one fork by the sender, which has named both the object and the fork."""
+
+    number: Number
+    fork: Number
+
+
 _encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(CallRow | ReplyRow | FetchRow).decode
+decode = msgspec.msgpack.Decoder(
+    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow
+).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
 
 def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
     """The row of *packet*, which has one plain message; None if it needs more than a row has."""
-    message = packet.messages[0]
+    message: Any = packet.messages[0]
     here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
-    if type(message) is Fetch:
-        creator = message.rref.creator
-        if creator not in (sender, to):
-            return None
-        number, mine, direct = message.rref.number, creator == sender, message.direct
-        row: Row = FetchRow(here, there, first, expects, message.call.number, number, mine, direct)
-        return _encode(row)
-    payload: Payload = message.cargo.payload  # type: ignore[union-attr, assignment]
-    if type(message) is Call:
-        name: str = payload.tag  # type: ignore[assignment]
-        place = payload.functions[0].place if payload.functions else None  # type: ignore[union-attr]
-        row = CallRow(here, there, first, expects, message.call.number, payload.data, name, place)
-        try:
-            return _encode(row)
-        except UnicodeEncodeError:  # a name may not be valid UTF-8
-            return None
+    kind = type(message)
+    row: Row | None = None
+    if kind is Reply:
+        data = message.cargo.payload.data
+        row = ReplyRow(here, there, first, expects, message.call.number, data)
+    elif kind is Fetch:
+        rref, call = message.rref, message.call.number
+        mine = rref.creator == sender
+        if mine or rref.creator == to:
+            about = rref.number, mine, message.direct
+            row = FetchRow(here, there, first, expects, call, *about)
+    elif kind is Ack:
+        row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
+    elif kind is Delete:
+        fork = message.forks[0]
+        if message.rref.creator == sender == fork.parent and len(message.forks) == 1:
+            row = DeleteRow(here, there, first, expects, message.rref.number, fork.number)
     else:
-        row = ReplyRow(here, there, first, expects, message.call.number, payload.data)  # type: ignore[union-attr]
-    return _encode(row)
+        payload, call = message.cargo.payload, message.call.number
+        data, name = payload.data, payload.tag
+        place = payload.functions[0].place if payload.functions else None
+        if kind is Call:
+            row = CallRow(here, there, first, expects, call, data, name, place)
+        else:
+            about = message.rref.number, message.fork.number, message.settled
+            row = CreateRow(here, there, first, expects, call, data, name, place, *about)
+    try:
+        return None if row is None else _encode(row)
+    except UnicodeEncodeError:  # a name may not be valid UTF-8
+        return None
 
 
-def message_of(row: Row, sender: WorkerId, me: WorkerId) -> Call | Reply | Fetch:
+def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     """The message of *row*, which has come from *sender* to *me*."""
-    if type(row) is ReplyRow:
+    kind = type(row)
+    if kind is ReplyRow:
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
+    if kind is FetchRow:
+        rref = RRefId(sender if row.mine else me, row.number)
+        return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)
+    if kind is AckRow:
+        return Ack(rref=RRefId(me, row.number), fork=ForkId(me, row.fork))
+    if kind is DeleteRow:
+        return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
     call = CallId(sender, row.call)
-    if type(row) is CallRow:
-        functions = () if row.place is None else (Placed(row.place),)
-        payload = Payload(row.data, tag=row.name, functions=functions)
-        return Call(call=call, cargo=Cargo(payload=payload))
-    rref = RRefId(sender if row.mine else me, row.number)  # type: ignore[attr-defined]
-    return Fetch(call=call, rref=rref, direct=row.direct)  # type: ignore[attr-defined]
+    functions = () if row.place is None else (Placed(row.place),)
+    cargo = Cargo(payload=Payload(row.data, tag=row.name, functions=functions))
+    if kind is CallRow:
+        return Call(call=call, cargo=cargo)
+    rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
+    return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)

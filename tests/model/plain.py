@@ -2,8 +2,9 @@
 
 A plain move (`farref.protocol.plain`) takes the place of a method of `Context`. Both are made here
 on copies of each state that an endpoint reaches, whether or not the program makes the move there:
-the requests to every peer and on every reference, the answer to each request that runs, and each
-message that arrives. The tables must be equal afterwards, and so must the effects.
+the requests to every peer and on every reference, the end of each handle, the answer to each
+request that runs, the value of each object that has none, and each message that arrives. The tables
+must be equal afterwards, and so must the effects.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Any
 
 from farref.protocol import plain
 from farref.protocol.context import Context
-from farref.protocol.effects import Effect, Run, Send, Settle
+from farref.protocol.effects import Confirmed, Effect, Free, Run, Send, Settle
 from farref.protocol.errors import FarrefError
 from farref.protocol.ids import WorkerId
-from farref.protocol.messages import Call, Cargo, Fetch, Reply
+from farref.protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
 from farref.protocol.state import Tables
 
 from .endpoint import ScriptedEndpoint
@@ -41,6 +42,7 @@ def differs(taken: Taken) -> str | None:
         (taken.before, _arrivals(taken)),
         (taken.after, _requests(taken)),
         (taken.after, _answers(taken.after)),
+        (taken.after, _ends(taken.after.context)),
     ):
         for what, plainly, generally in pairs:
             flaw = _compared(endpoint.context, plainly, generally)
@@ -66,15 +68,25 @@ def _compared(context: Context, plainly: Plainly, generally: Generally) -> str |
 
 def _arrivals(taken: Taken) -> Iterator[Pair]:
     step = taken.step
-    if not isinstance(step, Arrival) or not isinstance(step.message, Call | Fetch | Reply):
+    if not isinstance(step, Arrival):
         return
     message = step.message
-    if not isinstance(message, Fetch) and message.cargo.descriptors:
+    if not isinstance(message, Call | Fetch | Reply | Create | Ack | Delete):
+        return
+    if isinstance(message, Call | Reply | Create) and message.cargo.descriptors:
         return
     for sender in (step.sender, STRANGER):
 
         def plainly(state: Tables, sender: WorkerId = sender) -> list[Effect] | None:
             match message:
+                case Create():
+                    ack = plain.created(state, sender, message)
+                    return None if ack is None else [Send(sender, ack), Run(sender, message)]
+                case Ack():
+                    acked = plain.acked(state, sender, message)
+                    return [Confirmed(message.rref)] if acked else None
+                case Delete():
+                    return [Free(message.rref)] if plain.deleted(state, sender, message) else None
                 case Call():
                     runs = not message.chain and plain.called(state, sender, message.call)
                     return [Run(sender, message)] if runs else None
@@ -102,7 +114,15 @@ def _requests(taken: Taken) -> Iterator[Pair]:
         def call(it: Context, to: Any = peer) -> list[Effect]:
             return it.call(to, CARGO)[1]
 
+        def created(state: Tables, to: Any = peer) -> list[Effect] | None:
+            made = plain.create(state, to, CARGO)
+            return None if made is None else [Send(to, made)]
+
+        def create(it: Context, to: Any = peer) -> list[Effect]:
+            return it.create(to, CARGO)[1]
+
         yield f"a call to {peer}", called, call
+        yield f"a creation on {peer}", created, create
     for rref, user in context.users.items():
         for owner in (user.owner, STRANGER):
 
@@ -141,3 +161,30 @@ def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
                 return [*it.reply(of.call, CARGO), *it.done(of.rref, of.call)]
 
             yield f"the answer to {request.call}", answered, answer
+
+
+def _ends(context: Context) -> Iterator[Pair]:
+    for rref, user in context.users.items():
+        if not user.handles:
+            continue
+
+        def dropped(state: Tables, rref: Any = rref, to: Any = user.owner) -> list[Effect] | None:
+            made = plain.dropped(state, rref)
+            return None if made is None else [Send(to, made)]
+
+        def drop(it: Context, rref: Any = rref) -> list[Effect]:
+            return it.drop(rref)
+
+        yield f"the end of a handle of {rref}", dropped, drop
+    for rref, owner in context.owners.items():
+        if owner.resolved or owner.alias is not None:
+            continue
+
+        def resolved(state: Tables, rref: Any = rref) -> list[Effect] | None:
+            runs = plain.resolved(state, rref)
+            return None if runs is None else [*runs]
+
+        def resolve(it: Context, rref: Any = rref) -> list[Effect]:
+            return it.resolve(rref)
+
+        yield f"the value of {rref}", resolved, resolve

@@ -111,7 +111,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 61), (fetch, 72), (create, 204), (lend, 117)]
+    ("operation", "most"), [(call, 61), (fetch, 72), (create, 102), (lend, 117)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
