@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from ..core.links import Outgoing
     from ..handles.rref import RRef
     from .calls import Calls
+    from .futures import Future
 
     M = TypeVar("M", Call, Create)
 
@@ -102,9 +103,13 @@ class Straight(Internal):
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
-        if answer.data is None:
-            return calls.general(call, answer).result()
-        return opened(answer.data)
+        if answer.data is not None:
+            return opened(answer.data)
+        future = calls.general(call, answer)
+        try:
+            return future.result()
+        finally:
+            del future, answer  # an error's traceback holds this frame
 
     def create(
         self, to: object, function: Callable[..., Any], args: tuple[Any, ...]
@@ -150,6 +155,7 @@ class Straight(Internal):
             ),
         )
         call: CallId | None = None
+        future: Future[Any] | None = None
         try:
             undisturbed.hold(self._loop.poller)
             try:
@@ -166,15 +172,16 @@ class Straight(Internal):
                 self._loop.lead(partial(_is_over, answer), seconds, held=True)
             finally:
                 undisturbed.release()
-            if answer.data is None:
-                return calls.general(call, answer).result()
-        finally:  # a program that polls must not fill the owner's queue
+            if answer.data is not None:
+                return opened(answer.data)
+            future = calls.general(call, answer)
+            return future.result()
+        finally:
             if call is not None and answer.data is None:
-                future = calls.general(call, answer)
-                if not future.over:
+                future = future or calls.general(call, answer)
+                if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
-                del future
-        return opened(answer.data)
+            del future, answer  # an error's traceback holds this frame
 
     def _may_lead(self) -> bool:
         """Whether the calling thread is the program's own, and no function of the endpoint."""

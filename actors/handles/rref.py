@@ -188,7 +188,11 @@ class RRef(Reference, Generic[T]):
             return known
         if self._front.straight is not None:
             seconds, asker = self._seconds(timeout), weakref.ref(self)
-            value: T = self._front.straight.fetch(self._id, seconds, asker)
+            try:
+                value: T = self._front.straight.fetch(self._id, seconds, asker)
+            except BaseException:
+                del self  # an error's traceback holds this frame
+                raise
             if value is not NOT_PLAIN:
                 return value
         future = self._fetch(timeout, chain_in(self._front.core), direct=True, waits=True)

@@ -11,7 +11,7 @@ import pytest
 from farref import System, rpc_sync
 from farref.actors.core import brief
 from farref.actors.core.current import frame
-from farref.actors.wire import parcels
+from farref.actors.wire import parcels, rows
 
 from .test_functions import main
 
@@ -81,16 +81,19 @@ def processes() -> Iterator[System]:
 def traffic(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> tuple[int, int]:
     """The packets with messages that *call* makes this program send, and their bytes."""
     sizes: list[int] = []
-    pack = parcels.pack
 
-    def noted(*args: Any) -> bytes | None:
-        made = pack(*args)
-        if made is not None and args[2].messages:
-            sizes.append(len(made))
-        return made
+    def noting(make: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
+        def noted(*args: Any) -> bytes | None:
+            made = make(*args)
+            if made is not None and args[2].messages:
+                sizes.append(len(made))
+            return made
+
+        return noted
 
     with monkeypatch.context() as patch:
-        patch.setattr(parcels, "pack", noted)
+        patch.setattr(parcels, "pack", noting(parcels.pack))
+        patch.setattr(rows, "encode", noting(rows.encode))
         call()
     return len(sizes), sum(sizes)
 
