@@ -34,7 +34,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .effects import Send
-from .messages import Create, Fetch, Invoke
+from .messages import Create, Fetch, Invoke, ObjectRequest
 from .owner import Owner
 from .state import Name
 
@@ -110,6 +110,7 @@ class Names(msgspec.Struct):
         """Send a request made on the handle *rref*, after all earlier ones."""
         if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
             return [send]
+        self._name(rref, send.message)
         held = self.state.held.get(rref)
         if held is None:
             if not self._must_wait(rref, send.message):  # nearly always
@@ -122,6 +123,17 @@ class Names(msgspec.Struct):
         else:
             held.append(send)
         return self._send_on(rref)
+
+    def _name(self, rref: RRefId, message: Message) -> None:
+        """Keep the name of the handle *rref*, if *message* goes to its canonical object."""
+        to = goes_to(message)
+        if to is None or to == rref or not isinstance(message, ObjectRequest):  # nearly always
+            return
+        name = self.state.names.get(rref)
+        if name is None:  # a fetch that is asked again has no handle any more
+            name = self.state.names[rref] = Name(to, (to,))
+        name.requests += 1
+        self.state.named[message.call] = rref
 
     def dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
         """Take *call* back; if it has not left yet, mark it as cancelled instead."""
@@ -170,12 +182,16 @@ class Names(msgspec.Struct):
         state = self.state
         if rref in state.fetching:
             return True
-        to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)
         entry = self.entries.find(rref)
-        if to == rref or entry is None:
+        if goes_to(message) == rref or entry is None:
             return False
         asking, held = state.asking, state.held_calls
         return any(call not in asking and call not in held for call in entry.pending)
+
+
+def goes_to(message: Message) -> RRefId | None:
+    """The object that the request *message* is about."""
+    return message.target if isinstance(message, Create) else getattr(message, "rref", None)
 
 
 def calls_in(held: Iterable[Send]) -> set[CallId]:
