@@ -10,10 +10,18 @@ that of any unused reference::
 A reference shared under such a name is a fork of the canonical object and carries its name, so the
 receiver's handle equals every other handle of h.
 
+A name lasts as long as a handle, or an unanswered request to the canonical object, has it
+(`Tables.named`). A fetch that is asked again at the canonical object is such a request, too.
+
 Order (a call never overtakes another one on the same reference): earlier requests went to the owner
 of the alias, which passes them on. Later ones could be faster on the direct way. So they are *held*
 until all earlier ones have been answered. Requests after a direct fetch are held until the fetch
 has its value, as the fetch may have to be asked again elsewhere.
+
+The last handle of h may be dropped while a direct request is under way. Then h may come back from
+an endpoint that does not know the canonical object. Its name is still there, so the next request
+takes the direct way as well. By way of the alias it could overtake the one under way. A request to
+the owner of the alias needs no name: the next one, if h has no name, goes the same way.
 
 A request on an object of its own chain is never held. The earlier requests may wait for that
 object, and the object waits for this request. Its owner refuses the request (see `owner`), so it

@@ -1,6 +1,8 @@
 """Rules of names: the counts of handles, and the order of requests."""
 
-from .mutant import in_context
+from farref.protocol import plain
+
+from .mutant import Mutant, in_context
 
 NAMES = {
     "aliases/a_cancelled_call": (
@@ -80,6 +82,13 @@ NAMES = {
         ),
         in_context(
             "keeps a name that has no request any more", "_unname", "self._settle_name(rref, name)"
+        ),
+        Mutant(
+            "keeps the name of a call with a plain answer",
+            plain,
+            "replied",
+            "or call in state.named  # the name may end",
+            "",
         ),
     ),
     "a creation on an alias, which comes back without its name, in order": (
