@@ -72,9 +72,8 @@ class Death(msgspec.Struct):
                 )
         for user in list(state.users.values()):
             if user.owner == worker:
-                user.lose()
                 state.creating.pop(user.rref, None)
-                effects += self.entries.after(user, [])
+                effects += self.entries.lose(user)
             else:
                 effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
         effects += self.aliases.died(worker)

@@ -174,8 +174,7 @@ class Entries(msgspec.Struct):
         name = self.state.names.get(rref)
         if name is not None:
             name.handles -= 1
-            if not name.handles:
-                del self.state.names[rref]
+            self._settle_name(rref, name)
         entry = self.entry(rref if name is None else name.canonical)
         if entry.handles == 0:
             raise AssertionError(f"{entry.rref} has no handle to drop")
@@ -198,12 +197,26 @@ class Entries(msgspec.Struct):
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
         """The answer to *request*, which was about *rref*, has come."""
+        if request in self.state.named:
+            self._unname(request)
         entry = self.find(rref)
         if entry is None or request not in entry.pending:
             return []
         entry.pending.discard(request)
         entry.pending = entry.pending or EMPTY_SET
         return self.settle(entry)
+
+    def _unname(self, request: CallId) -> None:
+        """*request* needs its name no longer."""
+        rref = self.state.named.pop(request)
+        name = self.state.names[rref]
+        name.requests -= 1
+        self._settle_name(rref, name)
+
+    def _settle_name(self, rref: RRefId, name: Name) -> None:
+        """Forget that *name* is the one of *rref* if no handle and no request has it any more."""
+        if not (name.handles or name.requests):
+            del self.state.names[rref]
 
     # ---- the end
 
@@ -223,6 +236,13 @@ class Entries(msgspec.Struct):
         """The cause of *worker*'s death, in brackets, for an error; empty if unknown."""
         cause = self.state.causes.get(worker)
         return f" ({cause})" if cause else ""
+
+    def lose(self, user: User) -> list[Effect]:
+        """The owner of *user* died, and answers no request."""
+        for request in self.state.named.keys() & user.pending:
+            self._unname(request)
+        user.lose()
+        return self.after(user, [])
 
     def settle(self, entry: Owner | User) -> list[Effect]:
         """Let *entry* go if nothing keeps it any more."""

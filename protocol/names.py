@@ -10,10 +10,18 @@ that of any unused reference::
 A reference shared under such a name is a fork of the canonical object and carries its name, so the
 receiver's handle equals every other handle of h.
 
+A name lasts as long as a handle, or an unanswered request to the canonical object, has it
+(`Tables.named`). A fetch that is asked again at the canonical object is such a request, too.
+
 Order (a call never overtakes another one on the same reference): earlier requests went to the owner
 of the alias, which passes them on. Later ones could be faster on the direct way. So they are *held*
 until all earlier ones have been answered. Requests after a direct fetch are held until the fetch
 has its value, as the fetch may have to be asked again elsewhere.
+
+The last handle of h may be dropped while a direct request is under way. Then h may come back from
+an endpoint that does not know the canonical object. Its name is still there, so the next request
+takes the direct way as well. By way of the alias it could overtake the one under way. A request to
+the owner of the alias needs no name: the next one, if h has no name, goes the same way.
 
 A request on an object of its own chain is never held. The earlier requests may wait for that
 object, and the object waits for this request. Its owner refuses the request (see `owner`), so it
@@ -34,7 +42,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .effects import Send
-from .messages import Create, Fetch, Invoke
+from .messages import Create, Fetch, Invoke, ObjectRequest
 from .owner import Owner
 from .state import Name
 
@@ -110,6 +118,7 @@ class Names(msgspec.Struct):
         """Send a request made on the handle *rref*, after all earlier ones."""
         if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
             return [send]
+        self._name(rref, send.message)
         held = self.state.held.get(rref)
         if held is None:
             if not self._must_wait(rref, send.message):  # nearly always
@@ -122,6 +131,17 @@ class Names(msgspec.Struct):
         else:
             held.append(send)
         return self._send_on(rref)
+
+    def _name(self, rref: RRefId, message: Message) -> None:
+        """Keep the name of the handle *rref*, if *message* goes to its canonical object."""
+        to = goes_to(message)
+        if to is None or to == rref or not isinstance(message, ObjectRequest):  # nearly always
+            return
+        name = self.state.names.get(rref)
+        if name is None:  # a fetch that is asked again has no handle any more
+            name = self.state.names[rref] = Name(to, (to,))
+        name.requests += 1
+        self.state.named[message.call] = rref
 
     def dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
         """Take *call* back; if it has not left yet, mark it as cancelled instead."""
@@ -170,12 +190,16 @@ class Names(msgspec.Struct):
         state = self.state
         if rref in state.fetching:
             return True
-        to = message.target if isinstance(message, Create) else getattr(message, "rref", rref)
         entry = self.entries.find(rref)
-        if to == rref or entry is None:
+        if goes_to(message) == rref or entry is None:
             return False
         asking, held = state.asking, state.held_calls
         return any(call not in asking and call not in held for call in entry.pending)
+
+
+def goes_to(message: Message) -> RRefId | None:
+    """The object that the request *message* is about."""
+    return message.target if isinstance(message, Create) else getattr(message, "rref", None)
 
 
 def calls_in(held: Iterable[Send]) -> set[CallId]:

@@ -147,7 +147,12 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
             return False
     else:
         user = state.users.get(rref)
-        if user is None or not user.handles or call not in user.pending:
+        if (
+            user is None
+            or not user.handles
+            or call not in user.pending
+            or call in state.named  # the name may end
+        ):
             return False
         if state.fetching:
             if len(state.fetching) > 1 or state.fetching.get(rref) != call:

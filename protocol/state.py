@@ -49,9 +49,9 @@ class Relay(msgspec.Struct, frozen=True):
 
 
 class Name:
-    """The canonical object behind an alias's handles here."""
+    """The canonical object behind an alias's handles here, and behind requests made on them."""
 
-    __slots__ = ("canonical", "handles", "path")
+    __slots__ = ("canonical", "handles", "path", "requests")
 
     def __init__(self, canonical: RRefId, path: tuple[RRefId, ...]) -> None:
         self.canonical = canonical
@@ -59,6 +59,8 @@ class Name:
         """From the alias's target, alias by alias, to the canonical object."""
         self.handles = 0
         """How many of the canonical object's handles here have this name."""
+        self.requests = 0
+        """How many unanswered requests went to the canonical object under this name."""
 
 
 class Tables(msgspec.Struct, eq=False):
@@ -88,7 +90,9 @@ class Tables(msgspec.Struct, eq=False):
     serving: dict[CallId, tuple[Descriptor, ...]] = msgspec.field(default_factory=dict)
     """Requests that run or wait here: the references in each."""
     names: dict[RRefId, Name] = msgspec.field(default_factory=dict)
-    """For each known alias, the canonical object behind its handles here."""
+    """For each known alias, the canonical object behind its handles and requests here."""
+    named: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
+    """Unanswered requests that went to a canonical object, each with the name of its handle."""
     asking: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
     """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
     held: dict[RRefId, deque[Send]] = msgspec.field(default_factory=dict)

@@ -142,15 +142,24 @@ def nothing_idle_is_kept(endpoint: ScriptedEndpoint) -> str | None:
 
 
 def names_are_right(endpoint: ScriptedEndpoint) -> str | None:
-    """Each name counts its own handles, and exists while it has any, or holds requests."""
+    """Each name counts its own handles and requests, and exists while it has any."""
     named, context = endpoint.named(), endpoint.context
+    requests = Counter(context.state.named.values())
+    if requests.keys() - context.state.names.keys():
+        return f"{endpoint.me} remembers requests under the names {requests}, which have ended"
     for rref, name in context.state.names.items():
         if name.handles != named[rref]:
             return f"{endpoint.me} counts {name.handles} handles called {rref}, not {named[rref]}"
-        if not name.handles:
+        if name.requests != requests[rref]:
+            return f"{endpoint.me} counts {name.requests} requests on {rref}, not {requests[rref]}"
+        if not (name.handles or name.requests):
             return f"{endpoint.me} keeps an idle name {rref}"
-        if context.entries.find(name.canonical) is None:
+        entry = context.entries.find(name.canonical)
+        if entry is None:
             return f"{endpoint.me} knows {rref} to be {name.canonical}, and holds no such thing"
+        for call in (call for call, under in context.state.named.items() if under == rref):
+            if call not in entry.pending:
+                return f"{endpoint.me} keeps the name {rref} for {call}, which was answered"
     return None
 
 

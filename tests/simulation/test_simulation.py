@@ -150,6 +150,15 @@ FOUND = [
         ),
         (206849, 1000, "cuts", "lend", True),
     ),
+    # An endpoint called an object under the name of an alias, and dropped the alias before the
+    # answer. The alias came back from an endpoint that did not know the object, and the next call
+    # went by way of the alias's owner.
+    (
+        in_context(
+            "forgets the name of a call on its way", "dispatch", "self._name(rref, send.message)"
+        ),
+        (307949, 3000, "calm", "lend", True),
+    ),
 ]
 """Faults that the simulation has found: each as a mutant, and a plan that shows it."""
 

@@ -349,8 +349,9 @@ def _alias_text(alias: Alias) -> str:
 
 
 def name_text(me: WorkerId, rref: RRefId, name: Name) -> str:
-    """``A calls C/1 A/1: 1 handle``."""
-    return f"{me} calls {name.canonical} {rref}: {_counted('handle', name.handles)}"
+    """``A calls C/1 A/1: 1 handle; 1 request``."""
+    counted = (_counted("handle", name.handles), _counted("request", name.requests))
+    return f"{me} calls {name.canonical} {rref}: {'; '.join(filter(None, counted))}"
 
 
 def _for_whom(waiting: Waiting) -> str:

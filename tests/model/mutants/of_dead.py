@@ -20,8 +20,8 @@ DEATH = {
         ),
     ),
     "a message is abandoned after its owner died": (
-        in_context("believes in dead owners", "died", "user.lose()"),
-        in_context("keeps entries of the dead", "died", "effects += self.entries.after(user, [])"),
+        in_context("believes in dead owners", "lose", "user.lose()"),
+        in_context("keeps entries of the dead", "lose", "return self.after(user, [])", "return []"),
         in_context(
             "waits for the dead to acknowledge creations", "died", "state.asked.pop(worker, None)"
         ),

@@ -1,6 +1,8 @@
 """Rules of names: the counts of handles, and the order of requests."""
 
-from .mutant import in_context
+from farref.protocol import plain
+
+from .mutant import Mutant, in_context
 
 NAMES = {
     "aliases/a_cancelled_call": (
@@ -8,7 +10,13 @@ NAMES = {
             "does not know what it learned", "whereabouts", "if name is not None:", "if False:"
         ),
         in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
-        in_context("keeps a name without handles", "drop", "if not name.handles:", "if False:"),
+        in_context(
+            "keeps a name for nothing",
+            "_settle_name",
+            "if not (name.handles or name.requests):",
+            "if False:",
+        ),
+        in_context("keeps a dropped name", "drop", "self._settle_name(rref, name)"),
         in_context(
             "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
         ),
@@ -60,6 +68,47 @@ NAMES = {
             "effects = []",
         ),
         in_context("passes its parent's fork on", "_share", "rref=entry.rref,", "rref=rref,"),
+    ),
+    "a call on an alias, which comes back without its name, in order": (
+        in_context(
+            "forgets the name of a call on its way",
+            "dispatch",
+            "self._name(rref, send.message)",
+        ),
+        in_context(
+            "keeps the name of an answered call",
+            "answered",
+            "self._unname(request)",
+        ),
+        in_context(
+            "keeps a name that has no request any more", "_unname", "self._settle_name(rref, name)"
+        ),
+        Mutant(
+            "keeps the name of a call with a plain answer",
+            plain,
+            "replied",
+            "or call in state.named  # the name may end",
+            "",
+        ),
+    ),
+    "a creation on an alias, which comes back without its name, in order": (
+        in_context(
+            "forgets the name of a creation on its way",
+            "_name",
+            "not isinstance(message, ObjectRequest)",
+            "isinstance(message, Create)",
+        ),
+    ),
+    "a direct fetch on an alias, which comes back without its name, in order": (
+        in_context(
+            "makes no name for a fetch that is asked again",
+            "_name",
+            "name = self.state.names[rref] = Name(to, (to,))",
+            "return",
+        ),
+    ),
+    "the owner of what an alias stands for dies, called under the alias's name": (
+        in_context("keeps the name of a call that is lost", "lose", "self._unname(request)"),
     ),
     "aliases/requests_go_on_in_order": (
         in_context(

@@ -21,6 +21,15 @@ ALIAS_DEATHS = (
         mortal=("C",),
     ),
     Program(
+        "the owner of what an alias stands for dies, called under the alias's name",
+        {
+            "A": (H_OF_G, Get("p", "h"), Wait("p"), Method("m", "h"), Drop("h")),
+            "B": (),
+            "C": (),
+        },
+        mortal=("C",),
+    ),
+    Program(
         "the middle of two aliases dies",
         {"A": (H_OF_G_OF_F, Drop("h")), "B": (), "C": ()},
         mortal=("C",),

@@ -22,6 +22,8 @@ ON_C: Script = (Remote("g", "C"),)
 KEEP_H: Script = (Keep("h"),)
 H_OF_G = Remote("h", "B", (), ON_C, alias="g")
 """h, on B, stands for g, on C."""
+BACK = Say("C", ("h",), (Say("A", ("h",), (Keep("h", "k"),)),))
+"""C, which does not know that h is an alias, sends h back to A."""
 H_OF_G_OF_F = Remote(
     "h", "B", (), (Remote("g", "C", (), (Remote("f", "A"),), alias="f"),), alias="g"
 )
@@ -366,6 +368,42 @@ ALIASES = (
                 Get("p", "h"),
                 Drop("h"),
                 Drop("k"),
+            ),
+            "B": (),
+            "C": (),
+        },
+        ordered=True,
+    ),
+    Program(
+        "a call on an alias, which comes back without its name, in order",
+        {
+            "A": (
+                *(H_OF_G, BACK, Get("p", "h"), Wait("p"), Method("m", "h"), Drop("h")),
+                *(Need("k"), Method("n", "k"), Drop("k")),
+            ),
+            "B": (),
+            "C": (),
+        },
+        ordered=True,
+    ),
+    Program(
+        "a creation on an alias, which comes back without its name, in order",
+        {
+            "A": (
+                *(H_OF_G, BACK, Get("p", "h"), Wait("p"), Remote("x", "C", method_of="h")),
+                *(Drop("h"), Need("k"), Method("n", "k"), Drop("k"), Drop("x")),
+            ),
+            "B": (),
+            "C": (),
+        },
+        ordered=True,
+    ),
+    Program(
+        "a direct fetch on an alias, which comes back without its name, in order",
+        {
+            "A": (
+                *(H_OF_G, BACK, Get("q", "h", direct=True), Drop("h")),
+                *(Need("k"), Method("n", "k"), Drop("k")),
             ),
             "B": (),
             "C": (),
