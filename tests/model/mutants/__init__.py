@@ -19,6 +19,7 @@ from .of_lending import LENDING
 from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
+from .of_plain import PLAIN
 from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
 from .of_succession import SUCCESSION
@@ -35,5 +36,8 @@ __all__ = [
     "mutated",
 ]
 
-MACHINES = (OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES)
+MACHINES = (
+    *(OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES),
+    PLAIN,
+)
 """The tables of the reference machines."""

@@ -1,0 +1,139 @@
+"""Plain moves leave to the general machine what no correct peer sends, and what is rare.
+
+The explorer compares the moves with the general machine for all that correct endpoints send
+(`tests/model/plain.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec.structs import replace
+
+from farref.protocol import plain
+from farref.protocol.context import Context
+from farref.protocol.effects import Send
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import Ack, Cargo, Create, Delete, Fetch, Reply
+
+if TYPE_CHECKING:
+    from farref.protocol.messages import Message
+
+A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1))
+CARGO = Cargo(payload=b"")
+
+
+def sent(effects: list[object]) -> Message:
+    (only,) = (each.message for each in effects if isinstance(each, Send))
+    return only
+
+
+@dataclass
+class Pair:
+    """A has made an object at B; its creation is on the way."""
+
+    a: Context
+    b: Context
+    rref: RRefId
+    create: Create
+
+    @classmethod
+    def made(cls) -> Pair:
+        a, b = Context(A), Context(B)
+        rref, effects = a.create(B, CARGO)
+        create = sent(list(effects))
+        assert isinstance(create, Create)
+        return cls(a, b, rref, create)
+
+    def accept(self) -> Ack:
+        """B accepts the creation, and the value is there."""
+        ack = sent(list(self.b.take(A, self.create)))
+        self.b.resolve(self.rref)
+        assert isinstance(ack, Ack)
+        return ack
+
+
+def test_a_creation_with_ids_of_others() -> None:
+    pair = Pair.made()
+    for wrong in (
+        replace(pair.create, rref=RRefId(C, 1)),
+        replace(pair.create, fork=ForkId(C, 1)),
+        replace(pair.create, call=CallId(C, 1)),
+    ):
+        assert plain.created(pair.b.state, A, wrong) is None
+    assert not pair.b.owners
+    assert plain.created(pair.b.state, A, pair.create) is not None
+
+
+def test_an_acknowledgement_that_nobody_waits_for() -> None:
+    pair = Pair.made()
+    ack = pair.accept()
+    assert not plain.acked(pair.a.state, B, replace(ack, fork=ForkId(A, 9)))
+    assert not plain.acked(pair.a.state, C, ack)
+    assert plain.acked(pair.a.state, B, ack)
+    assert not plain.acked(pair.a.state, B, ack), "it comes a second time"
+
+
+def test_a_delete_that_is_no_plain_one() -> None:
+    pair = Pair.made()
+    pair.accept()
+    fork = pair.create.fork
+    for wrong in (
+        Delete(rref=pair.rref, forks=(fork, fork)),
+        Delete(rref=pair.rref, forks=(ForkId(A, 9),)),
+        Delete(rref=pair.rref, forks=(fork,), borrowers=((ForkId(A, 9), C),)),
+    ):
+        assert not plain.deleted(pair.b.state, A, wrong)
+    assert not plain.deleted(pair.b.state, C, Delete(rref=pair.rref, forks=(fork,)))
+    assert plain.deleted(pair.b.state, A, Delete(rref=pair.rref, forks=(fork,)))
+
+
+def test_a_fetch_that_must_not_run() -> None:
+    pair = Pair.made()
+    pair.accept()
+    call = CallId(A, 9)
+    for wrong in (
+        Fetch(call=call, rref=pair.rref, chain=(pair.rref,)),
+        Fetch(call=call, rref=pair.rref, cancelled=True),
+        Fetch(call=CallId(C, 9), rref=pair.rref),
+    ):
+        assert not plain.fetched(pair.b.state, A, wrong)
+    assert plain.fetched(pair.b.state, A, Fetch(call=call, rref=pair.rref))
+
+
+def test_an_endpoint_sends_itself_nothing() -> None:
+    a = Context(A)
+    assert plain.call(a.state, A, CARGO) is None
+    assert plain.create(a.state, A, CARGO) is None
+    assert plain.reply(a.state, CARGO, CallId(A, 1)) is None
+
+
+def test_an_answer_to_a_request_that_does_not_run() -> None:
+    pair = Pair.made()
+    pair.accept()
+    running = Fetch(call=CallId(A, 9), rref=pair.rref)
+    assert plain.fetched(pair.b.state, A, running)
+    assert plain.answer(pair.b.state, CARGO, CallId(A, 10), pair.rref) is None
+    assert plain.answer(pair.b.state, CARGO, running.call, pair.rref) is not None
+
+
+def test_a_last_handle_before_the_owner_knows_it() -> None:
+    pair = Pair.made()
+    assert plain.dropped(pair.a.state, pair.rref) is None
+
+
+@pytest.mark.parametrize("mark", ["relayed", "refused"])
+def test_a_reply_that_is_no_answer_of_the_object(mark: str) -> None:
+    pair = Pair.made()
+    assert plain.acked(pair.a.state, B, pair.accept())
+    fetch = plain.fetch(pair.a.state, B, pair.rref)
+    assert fetch is not None
+    reply = Reply(call=fetch.call, cargo=CARGO)
+    assert not plain.replied(pair.a.state, B, replace(reply, **{mark: True}))
+    assert not plain.replied(pair.a.state, C, reply)
+    pair.a.users[pair.rref].pending.discard(fetch.call)
+    assert not plain.replied(pair.a.state, B, reply), "the object does not know the request"
+    pair.a.users[pair.rref].pending.add(fetch.call)
+    assert plain.replied(pair.a.state, B, reply)
