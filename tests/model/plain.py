@@ -9,7 +9,8 @@ must be equal afterwards, and so must the effects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 from typing import Any
 
 from farref.protocol import plain
@@ -37,17 +38,22 @@ Pair = tuple[str, Plainly, Generally]
 
 
 def differs(taken: Taken) -> str | None:
-    """The first difference between the two ways, before the step or after it."""
-    for endpoint, pairs in (
-        (taken.before, _arrivals(taken)),
-        (taken.after, _requests(taken)),
-        (taken.after, _answers(taken.after)),
-        (taken.after, _ends(taken.after.context)),
-    ):
-        for what, plainly, generally in pairs:
-            flaw = _compared(endpoint.context, plainly, generally)
-            if flaw is not None:
-                return f"{what}: {flaw}"
+    """The first difference between the two ways to take the message that arrives."""
+    return _difference(taken.before.context, _arrivals(taken))
+
+
+def differs_here(endpoint: ScriptedEndpoint) -> str | None:
+    """The first difference between the two ways to make a move of the endpoint's own."""
+    context = endpoint.context
+    pairs = chain(_requests(context), _answers(endpoint), _ends(context))
+    return _difference(context, pairs)
+
+
+def _difference(context: Context, pairs: Iterable[Pair]) -> str | None:
+    for what, plainly, generally in pairs:
+        flaw = _compared(context, plainly, generally)
+        if flaw is not None:
+            return f"{what}: {flaw}"
     return None
 
 
@@ -100,11 +106,10 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
         yield f"{message} of {sender}", plainly, generally
 
 
-def _requests(taken: Taken) -> Iterator[Pair]:
-    context = taken.after.context
-    peers = {user.owner for user in context.users.values()}
-    if isinstance(taken.step, Arrival):
-        peers.add(taken.step.sender)
+def _requests(context: Context) -> Iterator[Pair]:
+    peers = {context.me, *(user.owner for user in context.users.values())}
+    for mine in context.owners.values():
+        peers.update(mine.forks.values())
     for peer in sorted(peers):
 
         def called(state: Tables, to: Any = peer) -> list[Effect] | None:
