@@ -159,6 +159,18 @@ FOUND = [
         ),
         (307949, 3000, "calm", "lend", True),
     ),
+    # An alias's owner had passed a method's call on, and died. So the method ended. The call ran
+    # much later, with the old chain, and called the object of the method, which was free.
+    (
+        Mutant(
+            "takes a chain for a wait",
+            WaitGraph,
+            "answered",
+            'asked.on in {target_of(task.request), getattr(task.request, "rref", None)}',
+            "True",
+        ),
+        (309149, 3000, "crashes", "fork", True),
+    ),
 ]
 """Faults that the simulation has found: each as a mutant, and a plan that shows it."""
 
@@ -327,6 +339,24 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
     assert len(least.acts) < len(found.acts) / 20
     assert simulate(least).kind == simulate(found).kind == "G5"
     assert played <= 12_000 + 2 * len(found.acts)  # the first try, and the one that was begun
+
+
+def test_a_method_that_gets_a_value_of_its_own_object_is_found() -> None:
+    """The fetch would wait for itself, and begins beside the method."""
+    mutant = Mutant(
+        "begins a fetch that would wait for itself",
+        Owner,
+        "enqueue",
+        "return [Refuse(sender, request, Refusal.SELF_WAIT)]",
+        "return [Refuse(sender, request, Refusal.SELF_WAIT)]"
+        ' if not self.resolved or not hasattr(request, "copy")'
+        " else self._step_aside(request.call) or [Run(sender, request)]",
+    )
+    with mutated(mutant):
+        wrong = simulate(draw(38)).wrong
+    assert wrong is not None
+    assert "waited for itself" in wrong
+    assert simulate(draw(38)).wrong is None
 
 
 # ---- machines that lose more than a death takes from them: even a storm is no excuse

@@ -235,6 +235,7 @@ class Node(Shell):
                 self.scene.oracle.got(asked, error)
             case Value(of=of):
                 self.scene.oracle.answered(asked, of)
+                self.scene.rings.answered(asked)
             case _:
                 pass  # the end of a wait, passed on by an alias's owner
         handles = asked.task.handles if asked.task is not None else self.handles

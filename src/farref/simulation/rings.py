@@ -6,6 +6,9 @@ object. A method of another object may have to make the object, and may not have
 the task that makes that other object, or runs on it. So each task waits for one task at most. A
 request that is under way, or held back by its caller, will wait for the same task.
 
+* No method waits for a result of its own object. The waits show that, and not the chain of the
+  request, which outlives them: if the owner of an alias passes a call on and dies, the caller goes
+  on, and the call that was passed on may run later.
 * A request refused for a ring waited in that ring while its probe was on the second lap.
 * A ring has one victim. Its task ends, so the same tasks are in no other ring together.
 * No ring lasts longer than two times `SOON`, which is much shorter than a timeout. But if none of
@@ -67,6 +70,17 @@ class WaitGraph:
         if tasks in self._broken:
             raise WrongError("G6", f"{request} is the second victim of {way}")
         self._broken.add(tasks)
+
+    def answered(self, asked: PendingRequest) -> None:
+        """Check that no method waits for *asked* on its own object. Raises `WrongError`."""
+        if asked.on not in asked.chain:  # nearly always
+            return
+        waiting = {task.waits: task for task, _ in self._tasks().values() if task.waits}
+        task = asked.task
+        while task is not None and not isinstance(task.request, Tell):
+            if asked.on in {target_of(task.request), getattr(task.request, "rref", None)}:
+                raise WrongError("G6", f"a method of {asked.on} waited for itself: {asked}")
+            task = waiting.get(self._asked_as(task.request.call))
 
     def disturbed(self, until: float) -> None:
         """Put checks off: long waits are normal until then.
