@@ -18,6 +18,7 @@ and a test reads the list::
     room        limits the messages that a sender sends before its receiver takes them
     delivery    each message once and in order, over a network that loses and repeats
     columns     many references of one message, in columns
+    bulk        many control messages of one step, as one
     packets     messages as bytes, and back
     shelves     what travels once between two endpoints, and by its place afterwards
     empty       the empty tables that all entries share

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from ...protocol import plain
 from ...protocol.messages import Ack, Cargo, Reply
 from ...serialization.payload import Payload
-from ...serialization.plain import SHORT, dumps_arguments, dumps_call
+from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is_by_name
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..core.lines import Lines
     from ..core.links import Outgoing
-    from ..handles.rref import RRef
     from .calls import Calls
     from .futures import Future
 
@@ -113,7 +112,7 @@ class Straight(Internal):
 
     def create(
         self, to: object, function: Callable[..., Any], args: tuple[Any, ...]
-    ) -> RRef[Any] | None:
+    ) -> Any:
         """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
         core = self._core
         info = core.peers.named.get(to) if type(to) is str else to
@@ -132,8 +131,7 @@ class Straight(Internal):
             message, sent = made
             self._lines.post(there, line, *sent)
             self._calls.owners[there] = info
-            ref: RRef[Any] = core.handles([message.rref])[0]
-            return ref
+            return core.handles([message.rref])[0]
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
@@ -195,9 +193,13 @@ class Straight(Internal):
         """The function and its arguments, pickled; the function apart, if it has a definition."""
         data, definition = dumps_call((function, args, {})), None
         if data is None:
+            data = dumps_arguments(args)
+            if data is None or (type(function) in NAMED and is_by_name(function)):
+                return None
             definition = self._calls.packer.definition_of(function)
-            data = None if definition is None else dumps_arguments(args)
-        return None if data is None or len(data) >= SHORT else (data, definition)
+            if definition is None:
+                return None
+        return None if len(data) >= SHORT else (data, definition)
 
     def _made(
         self,
