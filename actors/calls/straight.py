@@ -110,9 +110,7 @@ class Straight(Internal):
         finally:
             del future, answer  # an error's traceback holds this frame
 
-    def create(
-        self, to: object, function: Callable[..., Any], args: tuple[Any, ...]
-    ) -> Any:
+    def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
         core = self._core
         info = core.peers.named.get(to) if type(to) is str else to

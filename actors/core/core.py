@@ -309,7 +309,7 @@ class Core(Internal):
             self._failed(f"{type(message).__name__} of {sender}", error)
 
     def take_plain(self, sender: WorkerId, message: Message, later: Later) -> None:
-        """`receive` for a message whose payload, if it has one, is only bytes and a text.
+        """`receive` for a message without a payload, or with one of only bytes and a text.
 
         While nobody records. Under the lock.
         """

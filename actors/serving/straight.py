@@ -131,7 +131,7 @@ class StraightServer(Internal):
         self._core.brief.took(kind, time.perf_counter() - started)
 
     def _make(self, request: Create, kind: object) -> None:
-        """Run the function, keep its value, and send that to whoever has waited for it."""
+        """Run the function, and keep its value. Answer the fetch that waits for it, if one does."""
         started, server, chain = time.perf_counter(), self._server, (request.rref,)
         box = self._called(request, chain, kind)
         runs = None if server.turns.begun else self._kept(request.rref, box)

@@ -1,4 +1,4 @@
-"""Plain moves leave to the general machine what no correct peer sends, and what is rare.
+"""Plain moves leave wrong messages and rare ones to the general machine.
 
 The explorer compares the moves with the general machine for all that correct endpoints send
 (`tests/model/plain.py`).
