@@ -116,6 +116,8 @@ class Straight(Internal):
         info = core.peers.named.get(to) if type(to) is str else to
         if type(info) is not WorkerInfo or core.sites.wanted:
             return None
+        if os.getpid() != core.pid:  # the lock of a forked child may never come back
+            core.check_process()
         there, line = info.id, self._lines.to(info.id)
         packed = self._packed(function, args) if line is not None else None
         if line is None or packed is None or not self._lines.idle(there):
@@ -181,7 +183,10 @@ class Straight(Internal):
 
     def _may_lead(self) -> bool:
         """Whether the calling thread is the program's own, and no function of the endpoint."""
-        if found() is not None or self._core.pool.mine.inside:
+        core = self._core
+        if os.getpid() != core.pid:  # the lock of a forked child may never come back
+            core.check_process()
+        if found() is not None or core.pool.mine.inside:
             return False
         return self._unfetched.bytes < MAX_UNFETCHED_BYTES
 
@@ -250,7 +255,5 @@ class Straight(Internal):
     def _ready(self) -> bool:
         """Under the lock: whether a plain move may be made. Notes the time."""
         core = self._core
-        if os.getpid() != core.pid:
-            core.check_process()
         core.context.state.now = time.monotonic()
         return not (core.closed or core.discards.ended or core.tracer is not None)

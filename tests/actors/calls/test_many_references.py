@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import threading
 import tracemalloc
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -84,23 +85,27 @@ def test_functions_of_the_caller(system: System) -> None:
     assert_nothing_held(system)
 
 
-_counts: list[int] = []
+_counts: dict[int, int] = {}
+"""The functions that a thread of the callee has called since `begin`, by the thread."""
 
 
 def _called(_frame: object, event: str, _argument: object) -> None:
-    _counts[-1] += event == "call"
+    _counts[threading.get_ident()] += event == "call"
 
 
 def begin() -> None:
     brief.BRIEF = 10.0  # so that this thread runs the next call, too, however long it takes
-    _counts.append(0)
+    _counts[threading.get_ident()] = 0
     sys.setprofile(_called)
 
 
-def end() -> int:
-    sys.setprofile(None)
+def end() -> int | None:
+    """The count of this thread; None if another one has begun."""
     brief.BRIEF = BRIEF
-    return _counts.pop()
+    if threading.get_ident() not in _counts:
+        return None
+    sys.setprofile(None)
+    return _counts.pop(threading.get_ident())
 
 
 def test_functions_of_the_callee(system: System) -> None:
@@ -109,11 +114,14 @@ def test_functions_of_the_callee(system: System) -> None:
         for _ in range(10):
             farref.rpc_sync("C", begin)
             farref.rpc_sync("C", nothing, (refs,))
-            counts.append(farref.rpc_sync("C", end))
-        return max(counts)  # of a lower one, another thread has run the call
+            count = farref.rpc_sync("C", end)
+            if count is not None:
+                counts.append(count)
+        # Of a much lower one, another thread has run the call. A higher one has other work in it.
+        return min(count for count in counts if count > 5 * number)
 
     more = (counted(MANY) - counted(FEW)) / (MANY - FEW)
-    assert 5 < more <= CALLEE
+    assert more <= CALLEE
     assert_nothing_held(system)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import sys
 import threading
 import time
 import uuid
@@ -266,20 +267,56 @@ def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
         System(bad)
 
 
+@pytest.fixture
+def no_haste() -> Iterator[None]:
+    """No thread presses another one to give way.
+
+    A child that C code has forked while a thread pressed waits for that thread for ever, inside
+    Python: it has no chance to call any function of ours.
+    """
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1_000)
+    yield
+    sys.setswitchinterval(interval)
+
+
+@pytest.mark.usefixtures("no_haste")
 @pytest.mark.parametrize("fork", [os.fork, ctypes.PyDLL(None).fork], ids=["Python", "C"])
 def test_a_reference_in_a_forked_child_is_refused_at_once(fork: Callable[[], int]) -> None:
-    """C code, a web server's for example, may fork without telling Python."""
+    """C code, a web server's for example, may fork without telling Python.
+
+    Another thread may have the lock of the endpoint at the time. In the child nobody gives it back.
+    """
     with System() as system:
         system.worker("B")
         ref = farref.remote("B", list, ((1,),))
         assert ref.to_here() == [1]
+        core, locked, forked = system.endpoint.core, threading.Event(), threading.Event()
+
+        def lock() -> None:
+            with core.lock:
+                locked.set()
+                forked.wait()
+
+        thread = threading.Thread(target=lock)
+        thread.start()
+        locked.wait()
         child = fork()
         if child == 0:
-            try:
-                ref.to_here(timeout=30)
-            except farref.SystemDownError:
-                os._exit(7)
-            finally:
-                os._exit(1)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+            refused = 0
+            for use in (
+                lambda: ref.to_here(timeout=30),
+                lambda: farref.rpc_sync("B", pow, (2, 2)),
+                lambda: farref.remote("B", pow, (2, 2)),
+            ):
+                try:
+                    use()
+                except farref.SystemDownError:
+                    refused += 1
+                except BaseException:
+                    os._exit(10)
+            os._exit(refused)
+        forked.set()
+        thread.join()
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
         assert ref.to_here() == [1]
