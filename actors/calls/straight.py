@@ -22,7 +22,7 @@ from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
-from ..values.packing import opened
+from ..values.packing import opened_plain
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 from .answers import Answer
@@ -102,8 +102,8 @@ class Straight(Internal):
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
-        if answer.data is not None:
-            return opened(answer.data)
+        if answer.payload is not None:
+            return opened_plain(answer.payload)
         future = calls.general(call, answer)
         try:
             return future.result()
@@ -168,12 +168,12 @@ class Straight(Internal):
                 self._loop.lead(partial(_is_over, answer), seconds, held=True)
             finally:
                 undisturbed.release()
-            if answer.data is not None:
-                return opened(answer.data)
+            if answer.payload is not None:
+                return opened_plain(answer.payload)
             future = calls.general(call, answer)
             return future.result()
         finally:
-            if call is not None and answer.data is None:
+            if call is not None and answer.payload is None:
                 future = future or calls.general(call, answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()

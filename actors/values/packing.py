@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
-from ...serialization import plain
+from ...serialization import pickling, plain, shared
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
@@ -26,7 +26,9 @@ from ...serialization.pickling import (
     pickle_value,
     placed,
     share,
+    unpickle,
 )
+from ...serialization.shared import Segment
 from ...serialization.plain import SHORT, dumps_call, dumps_plain
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Descriptor
     from ...serialization.definitions import Definition
+    from ...serialization.payload import Buffer
     from ...serialization.pickling import Pickled
     from ..core.core import Core
     from ..core.registry import Registry
@@ -135,6 +138,18 @@ class Packer(Internal):
             )
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
         return Pack(large, None, partial(self._share, pickled, tag, frozen))
+
+    def shared(self, views: list[memoryview], to: WorkerId) -> tuple[Buffer, ...] | None:
+        """Copies of *views* in memory shared with *to*; None if not all of them can be there.
+
+        Asks nobody. Raises `SharedMemoryFullError`.
+        """
+        if any(each.nbytes < shared.THRESHOLD for each in views):
+            return None
+        if not self._registry.surely_near(to):
+            return None
+        buffers = placed(views, lambda: True)
+        return buffers if all(type(each) is Segment for each in buffers) else None
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
@@ -266,6 +281,16 @@ def opened(data: bytes) -> Any:
         return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:
         raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
+
+
+def opened_plain(payload: Payload) -> Any:
+    """The value in *payload*, which has no references and no addresses.
+
+    Raises `SerializationError`, `SenderDiedError`.
+    """
+    if not payload.buffers:
+        return opened(payload.data)
+    return unpickle(payload.data, [pickling.opened(each) for each in payload.buffers], (), ())
 
 
 class _Hooks:
