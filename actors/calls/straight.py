@@ -22,7 +22,7 @@ from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
-from ..values.packing import opened_plain
+from ..values.packing import opened
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
 from .answers import Answer
@@ -103,7 +103,7 @@ class Straight(Internal):
         finally:
             undisturbed.release()
         if answer.payload is not None:
-            return opened_plain(answer.payload)
+            return opened(answer.payload)
         future = calls.general(call, answer)
         try:
             return future.result()
@@ -169,7 +169,7 @@ class Straight(Internal):
             finally:
                 undisturbed.release()
             if answer.payload is not None:
-                return opened_plain(answer.payload)
+                return opened(answer.payload)
             future = calls.general(call, answer)
             return future.result()
         finally:

@@ -22,6 +22,7 @@ from ...protocol.room import ROOM_BYTES
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
 from .core import Internal
+from .delivery import GATHERED_BYTES
 from .links import CROWD
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Lines(Internal):
         tally.payload_bytes += size
         packet = links.send_now(to, message, flow, size, state.now)
         if packet is None:
-            links.send(to, message, flow, size)
+            links.send(to, message, flow, size, prompt=size > GATHERED_BYTES)
             return delivery.packets(gather=True)
         tally.packets_sent += 1
         self._core.mints.mark((state.forks, state.calls), state.now)

@@ -159,7 +159,7 @@ class StraightServer(Internal):
         run = CurrentRun(request.call, name, chain, get_ident())
         try:
             with running_in(self._core, chain, run):
-                function, args, kwargs = opened(payload.data)
+                function, args, kwargs = opened(payload)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
                 if type(function) is ByValue:
@@ -198,8 +198,8 @@ class StraightServer(Internal):
         """Answer by *payload*, a copy of the value; false if that needs more than a plain move."""
         return self._answer(payload, plain.answer, request.call, request.rref)
 
-    def _packed(self, value: object, near: WorkerId | None = None) -> Payload | None:
-        """*value*, pickled, if it is plain, and small but for what memory shared with *near* has.
+    def _packed(self, value: object, to: WorkerId | None = None) -> Payload | None:
+        """*value*, pickled, if it is plain and small, but for buffers in memory shared with *to*.
 
         None if it is not.
         """
@@ -210,9 +210,9 @@ class StraightServer(Internal):
             data, views = plainly
             if not views:
                 return Payload(data)
-            if near is None or self._lines.to(near) is None:
+            if to is None or self._lines.to(to) is None:
                 return None
-            buffers = self._packer.shared(views, near)
+            buffers = self._packer.shared(views, to)
         except BaseException:  # its class is the user's; the general way reports it
             return None
         return None if buffers is None else Payload(data, buffers)

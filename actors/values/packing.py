@@ -26,7 +26,6 @@ from ...serialization.pickling import (
     pickle_value,
     placed,
     share,
-    unpickle,
 )
 from ...serialization.shared import Segment
 from ...serialization.plain import SHORT, dumps_call, dumps_plain
@@ -199,7 +198,7 @@ class Packer(Internal):
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
             else:
-                payload = opened(payload.data)
+                payload = opened(payload)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
@@ -272,25 +271,16 @@ def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
 
 
-def opened(data: bytes) -> Any:
-    """The value in *data*, which has no references, buffers or addresses.
-
-    Raises `SerializationError`.
-    """
-    try:
-        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
-    except CAUGHT as error:
-        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
-
-
-def opened_plain(payload: Payload) -> Any:
-    """The value in *payload*, which has no references and no addresses.
+def opened(payload: Payload) -> Any:
+    """The value in *payload*, which has no references or addresses.
 
     Raises `SerializationError`, `SenderDiedError`.
     """
-    if not payload.buffers:
-        return opened(payload.data)
-    return unpickle(payload.data, [pickling.opened(each) for each in payload.buffers], (), ())
+    buffers = [pickling.opened(each) for each in payload.buffers] if payload.buffers else ()
+    try:
+        return pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
+    except CAUGHT as error:
+        raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
 
 
 class _Hooks:

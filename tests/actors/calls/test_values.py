@@ -29,6 +29,7 @@ from farref import (
 )
 from farref.actors.api import rpc as api
 from farref.actors.core.current import frame
+from farref.protocol.messages import Reply
 from farref.serialization import mapping, recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
@@ -37,7 +38,7 @@ from ...stopping import stop
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from thespian.actors import ActorAddress
 
@@ -333,22 +334,34 @@ def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
     assert has(heavy)
 
 
+def sevens_and_more() -> tuple[Any, set[int]]:
+    """No plain value: it goes the general way."""
+    return sevens(), {1}
+
+
 def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
     """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
     endpoint, opened = own_system.endpoint, list[bool]()
     own_system.worker("B")
     farref.rpc_sync("B", sevens)
-    hand_over = endpoint.core.receive
 
-    def receive(sender: Any, message: Any, later: Any, number: int | None = None) -> None:
-        payload = getattr(getattr(message, "cargo", None), "payload", None)
-        opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
-        hand_over(sender, message, later, number)
+    def noting(hand_over: Callable[..., Any]) -> Callable[..., Any]:
+        def receive(sender: Any, message: Any, *more: Any) -> Any:
+            payload = getattr(getattr(message, "cargo", None), "payload", None)
+            opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
+            return hand_over(sender, message, *more)
 
+        return receive
+
+    takers = endpoint.lines.takers
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(endpoint.core, "receive", receive)
+        patched.setattr(endpoint.core, "receive", noting(endpoint.core.receive))
+        if Reply in takers:  # on our own base
+            patched.setitem(takers, Reply, noting(takers[Reply]))
         assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
-    assert opened == [True]
+        assert opened == [True]
+        assert total(farref.rpc_sync("B", sevens_and_more)[0]) == 7 * SIZE
+    assert opened == [True, True]
 
 
 def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
