@@ -34,7 +34,7 @@ from farref.serialization import mapping, recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
-from ...stopping import stop
+from ...stopping import stop, stopped
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
@@ -477,6 +477,43 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     os.kill(c, signal.SIGCONT)
     assert call.result() in {SenderDiedError.__name__, OwnerDiedError.__name__}
     assert_freed(processes, "C", "D")
+
+
+_copies: list[int] = []
+"""At B: the size of each value that it has put into shared memory."""
+
+
+def count_copies() -> None:
+    made = shared.Segment.of.__func__  # type: ignore[attr-defined]  # it is a class method
+
+    def of(kind: type, view: memoryview, **more: Any) -> Any:
+        _copies.append(view.nbytes)
+        return made(kind, view, **more)
+
+    shared.Segment.of = classmethod(of)  # type: ignore[method-assign,assignment,arg-type]  # B ends with the test
+
+
+def copies() -> list[int]:
+    return _copies
+
+
+@pytest.mark.processes
+def test_a_value_is_copied_once_for_each_fetch() -> None:
+    """Also for the first, which finds others in the queue of the object when it is to be answered.
+
+    Then the general way takes over the copy that was made.
+    """
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        ref = farref.remote("B", sevens)
+        assert total_of(ref) == 7 * SIZE
+        farref.rpc_sync("B", count_copies)
+        with stopped(pid_of("B")):
+            futures = [ref.future() for _ in range(8)]
+        assert [total(future.result()) for future in futures] == [7 * SIZE] * 8
+        assert farref.rpc_sync("B", copies) == [SIZE] * 8
+        del ref, futures
+        assert_freed(system, "B")
 
 
 @pytest.mark.processes
