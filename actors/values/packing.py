@@ -27,8 +27,8 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.shared import Segment
 from ...serialization.plain import SHORT, dumps_call, dumps_plain
+from ...serialization.shared import Segment
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
