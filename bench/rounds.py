@@ -27,7 +27,7 @@ LEAST, LEAST_OF_BRIEF = 0.6, 4.0
 round begins with cold caches, and a few calls would measure little else."""
 
 
-IMPORTS = 1.0
+IMPORTS = 3.0
 """Seconds that a first repetition may take only because it imports modules."""
 FEW = 3
 LONG = 10.0
