@@ -27,6 +27,8 @@ LEAST, LEAST_OF_BRIEF = 0.6, 4.0
 round begins with cold caches, and a few calls would measure little else."""
 
 
+IMPORTS = 3.0
+"""Seconds that a first repetition may take only because it imports modules."""
 FEW = 3
 LONG = 10.0
 """A round of this many seconds is long."""
@@ -267,9 +269,11 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
         tenth = max(1, fixed // 10)
         if session.do(benchmark.work, tenth, point) > plan.warm:
             return tenth  # slow peers do less of it
+    if benchmark.brief or fixed is None:  # imports, and ships the function: no measure
+        first = session.do(benchmark.work, 1, point)
+        if first >= IMPORTS and not benchmark.brief:
+            return 1
     amount, began = fixed or 1, time.monotonic()
-    if benchmark.brief:
-        session.do(benchmark.work, 1, point)  # imports, and ships the function: no measure
     while True:
         took = session.do(benchmark.work, amount, point)
         spent = time.monotonic() - began  # preparation off the clock takes time, too

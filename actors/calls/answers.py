@@ -1,7 +1,7 @@
 """The answer to a straight request, for the one thread that has made it and waits for it.
 
 It is a future with no lock, no callbacks and one reader. Whatever is not plain becomes a `Future`:
-an answer with references, buffers or an error, and a wait that cannot go on here.
+an answer with references or an error, and a wait that cannot go on here.
 """
 
 from __future__ import annotations
@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...serialization.payload import Payload
     from .futures import Future, Leads
 
 
 class Answer:
     """The awaited answer. Filled under the endpoint's lock."""
 
-    __slots__ = ("_lead", "_make", "data", "future", "over")
+    __slots__ = ("_lead", "_make", "future", "over", "payload")
 
     def __init__(self, lead: Leads, make: Callable[[], Future[Any]]) -> None:
         """*make* makes the future that it may become; *lead* is that of the waiting thread."""
@@ -26,14 +27,14 @@ class Answer:
         self._make = make
         self.over = False
         """Nothing more is to be waited for here."""
-        self.data: bytes | None = None
+        self.payload: Payload | None = None
         """The plain answer, pickled."""
         self.future: Future[Any] | None = None
         """The future that it has become."""
 
-    def came(self, data: bytes) -> None:
+    def came(self, payload: Payload) -> None:
         """The answer is plain."""
-        self.data, self.over = data, True
+        self.payload, self.over = payload, True
         if self._lead.leader != get_ident():
             self._lead.look()
 

@@ -329,8 +329,8 @@ class Calls(Internal):
             if self.waiting.get(call) is answer:
                 future.call = call
                 self.waiting[call] = future
-        if answer.data is not None:  # it has come just now
-            future.finish(cargo=Cargo(payload=Payload(answer.data)))
+        if answer.payload is not None:  # it has come just now
+            future.finish(cargo=Cargo(payload=answer.payload))
         return future
 
     def replied(self, sender: WorkerId, reply: Reply, _: Later) -> bool:
@@ -341,7 +341,7 @@ class Calls(Internal):
         if not plain.replied(self._core.context.state, sender, reply):
             return False
         del self.waiting[reply.call]
-        answer.came(payload.data)
+        answer.came(payload)
         return True
 
     def _taken(self, call: CallId) -> Future[Any] | None:

@@ -102,8 +102,8 @@ class Straight(Internal):
             self._loop.lead(partial(_is_over, answer), seconds, held=True)
         finally:
             undisturbed.release()
-        if answer.data is not None:
-            return opened(answer.data)
+        if answer.payload is not None:
+            return opened(answer.payload)
         future = calls.general(call, answer)
         try:
             return future.result()
@@ -170,12 +170,12 @@ class Straight(Internal):
                 self._loop.lead(partial(_is_over, answer), seconds, held=True)
             finally:
                 undisturbed.release()
-            if answer.data is not None:
-                return opened(answer.data)
+            if answer.payload is not None:
+                return opened(answer.payload)
             future = calls.general(call, answer)
             return future.result()
         finally:
-            if call is not None and answer.data is None:
+            if call is not None and answer.payload is None:
                 future = future or calls.general(call, answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()

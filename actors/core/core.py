@@ -311,12 +311,12 @@ class Core(Internal):
     def take_plain(self, sender: WorkerId, message: Message, later: Later) -> None:
         """`receive` for a message without a payload, or with one of only bytes and a text.
 
-        While nobody records. Under the lock.
+        It may have buffers in shared memory, which are open. While nobody records. Under the lock.
         """
         kind = type(message)
         try:
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
-            if payload is not None and len(payload.data) >= NOTED:
+            if payload is not None and (payload.buffers or len(payload.data) >= NOTED):
                 self.outlet.note(sender, message, payload)
             effects = self.context.take(sender, message)
             observer = self.observers.get(kind)

@@ -22,6 +22,7 @@ from ...protocol.room import ROOM_BYTES
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
 from .core import Internal
+from .delivery import GATHERED_BYTES
 from .links import CROWD
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Lines(Internal):
         tally.payload_bytes += size
         packet = links.send_now(to, message, flow, size, state.now)
         if packet is None:
-            links.send(to, message, flow, size)
+            links.send(to, message, flow, size, prompt=size > GATHERED_BYTES)
             return delivery.packets(gather=True)
         tally.packets_sent += 1
         self._core.mints.mark((state.forks, state.calls), state.now)
@@ -132,16 +133,17 @@ class Lines(Internal):
             who, to, first, expects = peer, core.me, row.first, row.expects
             message = rows.message_of(row, who, to)
             placed = getattr(row, "place", None) is not None
+            shared = type(row) is rows.SharedRow
         else:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:
                 self._delivery.take_parcel(unpack(data), address)
                 return
             who, to, first, expects, message = plain
-            placed = False
-        if not self._take(who, to, first, expects, message, placed=placed):
+            placed = shared = False
+        if not self._take(who, to, first, expects, message, placed=placed, shared=shared):
             packet = Packet(first, (message,), expects)
-            self._delivery.take_parcel(Parcel(who, to, packet, (), False), address)
+            self._delivery.take_parcel(Parcel(who, to, packet, (), shared), address)
 
     def _take(
         self,
@@ -152,10 +154,12 @@ class Lines(Internal):
         message: Message,
         *,
         placed: bool,
+        shared: bool,
     ) -> bool:
         """Whether *message*, number *first* from *who*, is the next one, and has taken effect.
 
-        *placed*: it names a function by its place on the shelf.
+        *placed*: it names a function by its place on the shelf. *shared*: it has buffers in shared
+        memory, which are opened before the message is acknowledged.
         """
         core, delivery, links = self._core, self._delivery, self._links
         later: Later = []
@@ -181,6 +185,8 @@ class Lines(Internal):
                 tally.messages_received += 1
                 if placed:
                     message = delivery.unshelve(who, message)
+                if shared:
+                    message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
                 taker = self.takers.get(type(message))
                 if taker is None or not taker(who, message, later):  # no taker raises anything
                     core.take_plain(who, message, later)

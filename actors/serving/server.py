@@ -505,6 +505,8 @@ class Server:
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()
+        if type(result) is Pack:
+            return result
         if type(result) is not Failure:
             try:
                 return self._packer.pack(result, request.call.caller)

@@ -28,7 +28,7 @@ from ..core.intake import NOTED
 from ..handles.rref import RRef
 from ..values.box import Box
 from ..values.making import Made
-from ..values.packing import opened
+from ..values.packing import Pack, opened
 from ..values.wrapper import ByValue
 from ..wire.parcels import SMALL
 from .resolving import Resolving
@@ -125,8 +125,9 @@ class StraightServer(Internal):
         """Run the function, and answer."""
         started, server = time.perf_counter(), self._server
         box = self._called(request, (), kind)
-        data = None if server.turns.begun else _pickled(box.content)
-        if data is None or not self._answer(data, plain.reply, request.call):
+        to = request.call.caller
+        payload = None if server.turns.begun else self._packed(box.content, to)
+        if payload is None or not self._answer(payload, plain.reply, request.call):
             server.go_on(request, (), box)
         self._core.brief.took(kind, time.perf_counter() - started)
 
@@ -144,7 +145,8 @@ class StraightServer(Internal):
     def _fetch_at_once(self, fetch: Fetch) -> None:
         """Answer *fetch* in this thread, if it costs little."""
         self._server.served += 1
-        if not self._copied(fetch):
+        payload = self._packed(self._server.wanted(fetch)) if fetch.copy else None
+        if payload is None or not self._copied(payload, fetch):
             later: Later = []
             kind = Fetch, size_class(self._server.wanted(fetch))
             self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
@@ -157,7 +159,7 @@ class StraightServer(Internal):
         run = CurrentRun(request.call, name, chain, get_ident())
         try:
             with running_in(self._core, chain, run):
-                function, args, kwargs = opened(payload.data)
+                function, args, kwargs = opened(payload)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
                 if type(function) is ByValue:
@@ -182,45 +184,58 @@ class StraightServer(Internal):
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
-        started = time.perf_counter()
-        if not self._copied(request):
-            self._server.finish(request, Box(self._server.wanted(request)))
+        started, server = time.perf_counter(), self._server
+        value, payload = server.wanted(request), None
+        if request.copy:
+            payload = self._packed(value, request.call.caller)
+        if payload is None:
+            server.finish(request, Box(value))
+        elif not self._copied(payload, request):
+            server.finish(request, Box(Pack(large=True, plain=Cargo(payload=payload))))
         self._core.brief.took(kind, time.perf_counter() - started)
 
-    def _copied(self, request: Fetch) -> bool:
-        """Answer by a copy of the value, if it is plain; false if it is not."""
-        data = _pickled(self._server.wanted(request)) if request.copy else None
-        return data is not None and self._answer(data, plain.answer, request.call, request.rref)
+    def _copied(self, payload: Payload, request: Fetch) -> bool:
+        """Answer by *payload*, a copy of the value; false if that needs more than a plain move."""
+        return self._answer(payload, plain.answer, request.call, request.rref)
 
-    def _answer(self, data: bytes, move: Callable[..., Reply | None], *about: Any) -> bool:
-        """Answer a request by *data* and a *move* of `protocol.plain`; false if it cannot be."""
+    def _packed(self, value: object, to: WorkerId | None = None) -> Payload | None:
+        """*value*, pickled, if it is plain and small, but for buffers in memory shared with *to*.
+
+        None if it is not.
+        """
+        try:
+            plainly = dumps_plain(value)
+            if plainly is None or len(plainly[0]) >= SMALL:
+                return None
+            data, views = plainly
+            if not views:
+                return Payload(data)
+            if to is None or self._lines.to(to) is None:
+                return None
+            buffers = self._packer.shared(views, to)
+        except BaseException:  # its class is the user's; the general way reports it
+            return None
+        return None if buffers is None else Payload(data, buffers)
+
+    def _answer(self, payload: Payload, move: Callable[..., Reply | None], *about: Any) -> bool:
+        """Answer a request by *payload* and a *move* of `protocol.plain`; false if it cannot be."""
         core, lines, caller = self._core, self._lines, about[0].caller
         line = lines.to(caller)
         if line is None:
             return False
         if os.getpid() != core.pid:  # the function has forked
             core.check_process()
-        if len(data) >= NOTED:
+        size = payload.size if payload.buffers else len(payload.data)
+        if size >= NOTED:
             self._server.wait_for_room(caller)
         with core.lock:
             state = core.context.state
             if core.closed or core.discards.ended:
                 return False
             state.now = time.monotonic()
-            message = move(state, Cargo(payload=Payload(data)), *about)
+            message = move(state, Cargo(payload=payload), *about)
             if message is None:
                 return False
-            sent = lines.send(caller, message, "results", len(data))
+            sent = lines.send(caller, message, "results", size)
         lines.post(caller, line, sent)
         return True
-
-
-def _pickled(value: object) -> bytes | None:
-    """*value*, pickled, if it is plain and small."""
-    try:
-        plainly = dumps_plain(value)
-    except BaseException:  # its class is the user's; the general way reports it
-        return None
-    if plainly is None or plainly[1] or len(plainly[0]) >= SMALL:
-        return None
-    return plainly[0]

@@ -13,7 +13,7 @@ from thespian.actors import ActorAddress
 
 from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
-from ...serialization import plain
+from ...serialization import pickling, plain, shared
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
@@ -28,6 +28,7 @@ from ...serialization.pickling import (
     share,
 )
 from ...serialization.plain import SHORT, dumps_call, dumps_plain
+from ...serialization.shared import Segment
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Descriptor
     from ...serialization.definitions import Definition
+    from ...serialization.payload import Buffer
     from ...serialization.pickling import Pickled
     from ..core.core import Core
     from ..core.registry import Registry
@@ -136,6 +138,18 @@ class Packer(Internal):
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
         return Pack(large, None, partial(self._share, pickled, tag, frozen))
 
+    def shared(self, views: list[memoryview], to: WorkerId) -> tuple[Buffer, ...] | None:
+        """Copies of *views* in memory shared with *to*; None if not all of them can be there.
+
+        Asks nobody. Raises `SharedMemoryFullError`.
+        """
+        if any(each.nbytes < shared.THRESHOLD for each in views):
+            return None
+        if not self._registry.surely_near(to):
+            return None
+        buffers = placed(views, lambda: True)
+        return buffers if all(type(each) is Segment for each in buffers) else None
+
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
 
@@ -184,7 +198,7 @@ class Packer(Internal):
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
             else:
-                payload = opened(payload.data)
+                payload = opened(payload)
         elif not isinstance(payload, Failure):
             raise ProtocolError(f"{self._core.me} got a message without content")
         if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
@@ -257,15 +271,16 @@ def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
 
 
-def opened(data: bytes) -> Any:
-    """The value in *data*, which has no references, buffers or addresses.
+def opened(payload: Payload) -> Any:
+    """The value in *payload*, which has no references or addresses.
 
-    Raises `SerializationError`.
+    Raises `SerializationError`, `SenderDiedError`.
     """
+    buffers = [pickling.opened(each) for each in payload.buffers] if payload.buffers else ()
     try:
-        return pickle.loads(data)  # noqa: S301 - of an endpoint of the system
+        return pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:
-        raise cannot_unpickle(f"a message of {len(data)} bytes", error) from error
+        raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
 
 
 class _Hooks:

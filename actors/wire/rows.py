@@ -15,6 +15,7 @@ from ...protocol.ids import CallId, ForkId, Number, RRefId
 from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
+from ...serialization.shared import Segment
 
 if TYPE_CHECKING:
     from ...protocol.delivery import Packet
@@ -51,6 +52,13 @@ class ReplyRow(Row, frozen=True, tag=2):
 
     call: Number
     data: bytes
+
+
+class SharedRow(ReplyRow, frozen=True, tag=7):
+    """The same with buffers in shared memory, all large ones of the value."""
+
+    buffers: tuple[tuple[Number, Number, str, Number, bool], ...]
+    """The `Segment.row` of each."""
 
 
 class FetchRow(Row, frozen=True, tag=3):
@@ -91,7 +99,7 @@ class DeleteRow(Row, frozen=True, tag=6):
 
 _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(
-    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow
+    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow | SharedRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
@@ -103,8 +111,12 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
     kind = type(message)
     row: Row | None = None
     if kind is Reply:
-        data = message.cargo.payload.data
-        row = ReplyRow(here, there, first, expects, message.call.number, data)
+        payload, call = message.cargo.payload, message.call.number
+        if payload.buffers:
+            buffers = tuple([each.row() for each in payload.buffers])
+            row = SharedRow(here, there, first, expects, call, payload.data, buffers)
+        else:
+            row = ReplyRow(here, there, first, expects, call, payload.data)
     elif kind is Fetch:
         rref, call = message.rref, message.call.number
         mine = rref.creator == sender
@@ -137,6 +149,9 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     kind = type(row)
     if kind is ReplyRow:
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
+    if kind is SharedRow:
+        buffers = tuple([Segment.said(*each) for each in row.buffers])
+        return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)
         return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)

@@ -24,7 +24,7 @@ from bench.catalogue import BENCHMARKS, BY_NAME, size
 from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
 from bench.report import reasons, shown, tables
-from bench.rounds import Plan, Row, Stage, measure
+from bench.rounds import Plan, Row, Stage, _warm_up, measure
 from bench.session import TOKEN, PeerFailed, PeerRefused, Session, between, switches_of
 from bench.targets import TARGETS, verdicts
 
@@ -333,6 +333,25 @@ def test_a_row_of_fewer_rounds_says_so() -> None:
     said = console.export_text()
     assert "calls in flight (1 of 3 rounds)" in said
     assert said.count("rounds") == said.count("±") == 1  # one round has no spread
+
+
+def test_a_first_repetition_is_no_measure_of_how_many_fit_into_a_round() -> None:
+    """It may import modules: an array of 1 KB was once measured by one fetch in each round."""
+
+    class Slow:
+        """Takes half a second once, as an import does, and then 0.1 ms each time."""
+
+        first = 0.5
+
+        def do(self, _work: str, amount: int, _point: int) -> float:
+            took, self.first = self.first or amount * 1e-4, 0.0
+            return took
+
+    row: Any = Row(BY_NAME["values"], 1_000)
+    slow: Any = Slow()
+    assert _warm_up(slow, row, Plan()) == 200
+    slow.first = 5.0  # no import takes that long
+    assert _warm_up(slow, row, Plan()) == 1
 
 
 def test_ratios_are_of_the_same_round() -> None:

@@ -13,6 +13,7 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import farref
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 MESSAGES = 200
+LARGE = 1 << 15
+"""The numbers of an array that goes into shared memory."""
 
 
 _noted: list[int] = []
@@ -78,6 +81,7 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
         plain = 0
         seen = set()
         text: RRef[str] = farref.remote("B", str, ("a text",))
+        large: RRef[Any] = farref.remote("B", np.arange, (LARGE,))
         while len(sent) < MESSAGES:
             change = draw.choice(["", "", "", "faults", "none", "a viewer", "none left", "a stop"])
             seen.add(change)
@@ -101,6 +105,7 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
                 assert farref.rpc_sync("B", note, (plain,)) == plain
                 plain += 1
                 assert draw.random() < 0.5 or text.to_here() == "a text"
+                assert draw.random() < 0.8 or int(large.to_here().sum()) == LARGE * (LARGE - 1) // 2
             sent.append(log.rpc_async().note(len(sent), pause, by))
             if draw.random() < 0.5:
                 assert sent[-1].result() == len(sent) - 1
@@ -109,4 +114,4 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
         assert farref.rpc_sync("B", noted) == list(range(plain))
         assert len(seen) == 6
         assert min(ways[True], ways[False]) > 5, "plain calls went both ways"
-        del log, sent, text
+        del log, sent, text, large

@@ -29,15 +29,16 @@ from farref import (
 )
 from farref.actors.api import rpc as api
 from farref.actors.core.current import frame
+from farref.protocol.messages import Reply
 from farref.serialization import mapping, recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
-from ...stopping import stop
+from ...stopping import stop, stopped
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from thespian.actors import ActorAddress
 
@@ -333,22 +334,34 @@ def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
     assert has(heavy)
 
 
+def sevens_and_more() -> tuple[Any, set[int]]:
+    """No plain value: it goes the general way."""
+    return sevens(), {1}
+
+
 def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
     """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
     endpoint, opened = own_system.endpoint, list[bool]()
     own_system.worker("B")
     farref.rpc_sync("B", sevens)
-    hand_over = endpoint.core.receive
 
-    def receive(sender: Any, message: Any, later: Any, number: int | None = None) -> None:
-        payload = getattr(getattr(message, "cargo", None), "payload", None)
-        opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
-        hand_over(sender, message, later, number)
+    def noting(hand_over: Callable[..., Any]) -> Callable[..., Any]:
+        def receive(sender: Any, message: Any, *more: Any) -> Any:
+            payload = getattr(getattr(message, "cargo", None), "payload", None)
+            opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
+            return hand_over(sender, message, *more)
 
+        return receive
+
+    takers = endpoint.lines.takers
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(endpoint.core, "receive", receive)
+        patched.setattr(endpoint.core, "receive", noting(endpoint.core.receive))
+        if Reply in takers:  # on our own base
+            patched.setitem(takers, Reply, noting(takers[Reply]))
         assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
-    assert opened == [True]
+        assert opened == [True]
+        assert total(farref.rpc_sync("B", sevens_and_more)[0]) == 7 * SIZE
+    assert opened == [True, True]
 
 
 def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
@@ -464,6 +477,43 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     os.kill(c, signal.SIGCONT)
     assert call.result() in {SenderDiedError.__name__, OwnerDiedError.__name__}
     assert_freed(processes, "C", "D")
+
+
+_copies: list[int] = []
+"""At B: the size of each value that it has put into shared memory."""
+
+
+def count_copies() -> None:
+    made = shared.Segment.of.__func__  # type: ignore[attr-defined]  # it is a class method
+
+    def of(kind: type, view: memoryview, **more: Any) -> Any:
+        _copies.append(view.nbytes)
+        return made(kind, view, **more)
+
+    shared.Segment.of = classmethod(of)  # type: ignore[method-assign,assignment,arg-type]  # B ends with the test
+
+
+def copies() -> list[int]:
+    return _copies
+
+
+@pytest.mark.processes
+def test_a_value_is_copied_once_for_each_fetch() -> None:
+    """Also for the first, which finds others in the queue of the object when it is to be answered.
+
+    Then the general way takes over the copy that was made.
+    """
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        ref = farref.remote("B", sevens)
+        assert total_of(ref) == 7 * SIZE
+        farref.rpc_sync("B", count_copies)
+        with stopped(pid_of("B")):
+            futures = [ref.future() for _ in range(8)]
+        assert [total(future.result()) for future in futures] == [7 * SIZE] * 8
+        assert farref.rpc_sync("B", copies) == [SIZE] * 8
+        del ref, futures
+        assert_freed(system, "B")
 
 
 @pytest.mark.processes

@@ -13,6 +13,7 @@ from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo, Fetch, Reply
 from farref.serialization.definitions import Placed
 from farref.serialization.payload import Payload
+from farref.serialization.shared import Segment
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1 << 62))
 NUMBERS = st.integers(0, (1 << 64) - 1)
@@ -30,6 +31,15 @@ REPLIES = st.builds(
     lambda number, data: Reply(call=CallId(B, number), cargo=Cargo(payload=Payload(data))),
     NUMBERS,
     st.binary(),
+)
+SHARED = st.builds(
+    lambda number, data, places: Reply(
+        call=CallId(B, number),
+        cargo=Cargo(payload=Payload(data, tuple(Segment.said(*place) for place in places))),
+    ),
+    NUMBERS,
+    st.binary(),
+    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(), NUMBERS, st.booleans()), min_size=1),
 )
 FETCHES = st.builds(
     lambda number, creator, rref, direct: Fetch(
@@ -53,6 +63,26 @@ def test_a_message_is_the_same_at_the_other_end(
     assert (row.sender, row.to) == (A.incarnation, B.incarnation)
     assert (row.first, row.expects) == (first, expects)
     assert rows.message_of(row, A, B) == message
+
+
+@given(SHARED, NUMBERS, NUMBERS)
+def test_buffers_in_shared_memory_are_named(message: Reply, first: int, expects: int) -> None:
+    data = rows.encode(A, B, Packet(first, (message,), expects))
+    assert data is not None
+    row = rows.decode(data)
+    assert (row.first, row.expects) == (first, expects)
+    there = rows.message_of(row, A, B)
+    assert isinstance(there, Reply)
+    one, other = message.cargo.payload, there.cargo.payload
+    assert isinstance(one, Payload)
+    assert isinstance(other, Payload)
+    assert (there.call, other.data) == (message.call, one.data)
+    assert list(map(place_of, other.buffers)) == list(map(place_of, one.buffers))
+
+
+def place_of(buffer: object) -> object:
+    assert isinstance(buffer, Segment)
+    return buffer.row()
 
 
 def test_an_object_that_neither_end_has_named_needs_more_than_a_row() -> None:
@@ -82,6 +112,9 @@ def test_anything_else_is_refused(data: bytes) -> None:
         [1, 1, 2, 0, 0, 1, "text", "f"],
         [2, 1, 2, 0, 0, 1, b"", "one field more"],
         [3, 1, 2, 0, 0, 1, 7, True],
+        [7, 1, 2, 0, 0, 1, b"", [[1, -1, "name", 5, True]]],
+        [7, 1, 2, 0, 0, 1, b"", [[1, 1, "name", 5]]],
+        [7, 1, 2, 0, 0, 1, b"", [b"bytes"]],
         [9, 1, 2, 0, 0, 1, b""],
     ],
 )
