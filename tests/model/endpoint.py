@@ -47,7 +47,7 @@ from farref.world.shell import Shell
 
 from . import script as do
 from .script import Action, Code, Script
-from .state import clone, freeze
+from .state import clone, discard, freeze
 from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
@@ -147,6 +147,9 @@ class ScriptedEndpoint(Shell):
         copy = object.__new__(ScriptedEndpoint)
         copy.__dict__ = clone(vars(self))
         return copy
+
+    def __del__(self) -> None:
+        discard(self.context)
 
     def freeze(self) -> Hashable:
         """Equal for endpoints that will behave the same."""

@@ -9,7 +9,8 @@ must be equal afterwards, and so must the effects.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from functools import cache, partial
 from itertools import chain
 from typing import Any
 
@@ -22,7 +23,7 @@ from farref.protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Re
 from farref.protocol.state import Tables
 
 from .endpoint import ScriptedEndpoint
-from .state import clone, freeze
+from .state import clone, discard, freeze
 from .steps import Arrival
 from .task import Stage
 from .world import Taken
@@ -50,26 +51,32 @@ def differs_here(endpoint: ScriptedEndpoint) -> str | None:
 
 
 def _difference(context: Context, pairs: Iterable[Pair]) -> str | None:
+    before = cache(partial(freeze, context.state))
     for what, plainly, generally in pairs:
-        flaw = _compared(context, plainly, generally)
+        flaw = _compared(context, before, plainly, generally)
         if flaw is not None:
             return f"{what}: {flaw}"
     return None
 
 
-def _compared(context: Context, plainly: Plainly, generally: Generally) -> str | None:
-    one = clone(context)
-    effects = plainly(one.state)
+def _compared(
+    context: Context, before: Callable[[], Hashable], plainly: Plainly, generally: Generally
+) -> str | None:
+    """The first difference; *before* returns the state of *context*, frozen."""
+    state = clone(context.state)
+    effects = plainly(state)
     if effects is None:
-        return None if freeze(one) == freeze(context) else "it makes half a move"
+        return None if freeze(state) == before() else "it makes half a move"
     two = clone(context)
     try:
         other = generally(two)
     except FarrefError as error:
         return f"the general way raises {error}"
+    after = freeze(two.state)
+    discard(two)
     if effects != other:
         return f"{effects} instead of {other}"
-    return None if freeze(one) == freeze(two) else "the tables differ"
+    return None if freeze(state) == after else "the tables differ"
 
 
 def _arrivals(taken: Taken) -> Iterator[Pair]:
