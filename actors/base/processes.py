@@ -64,6 +64,7 @@ def start_admin(
     abandon_inherited()
     _begin()
     signals.forget_handlers()
+    titles.name_process("admin")
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
@@ -71,7 +72,6 @@ def start_admin(
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
         admin.starting = STARTING
         admin.addrOfStarter = starter
-        titles.name_process("admin")
         for number in child_exit_signals:
             signal.signal(number, admin.signalChildDied)
         signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
