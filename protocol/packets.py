@@ -13,7 +13,7 @@ takes its place, so the messages behind it keep their numbers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -35,25 +35,13 @@ class Malformed(msgspec.Struct, frozen=True):
     why: str
 
 
-class PacketRow(NamedTuple):
-    """A packet as the row that MessagePack encodes: its fields, without their names."""
-
-    first: Number
-    expects: Number
-    messages: tuple[Message, ...]
-
-
-class _Rows(NamedTuple):
-    """The same, with messages that are not decoded yet."""
-
-    first: Number
-    expects: Number
-    messages: tuple[msgspec.Raw, ...]
-
+PacketRow = tuple[Number, Number, tuple[Message, ...]]
+"""A packet as the row that MessagePack encodes: the number of the first message, the
+acknowledgement, and the messages."""
 
 _encoder = msgspec.msgpack.Encoder()
 _packets = msgspec.msgpack.Decoder(PacketRow)
-_loose = msgspec.msgpack.Decoder(_Rows)
+_loose = msgspec.msgpack.Decoder(tuple[Number, Number, tuple[msgspec.Raw, ...]])
 _messages = msgspec.msgpack.Decoder(Message)
 
 _put = msgspec.structs.force_setattr

@@ -25,7 +25,9 @@ methods:
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple
+from typing import Literal
+
+import msgspec
 
 from .borrowing import BorrowingOwner, BorrowingUser
 from .lending import LendingOwner, LendingUser
@@ -35,7 +37,7 @@ from .user import User
 Sharing = Literal["lend", "borrow", "fork"]
 
 
-class Discipline(NamedTuple):
+class Discipline(msgspec.Struct, frozen=True):
     """The two views of a reference."""
 
     owner: type[Owner]

@@ -10,7 +10,9 @@ functions again in its `spaces`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ..protocol.ids import WorkerId  # also a decoder reads it, in an annotation
 
@@ -27,7 +29,7 @@ class Missing:
     """Stands for the value of a global that is not there (any more)."""
 
 
-class Placed(NamedTuple):
+class Placed(msgspec.Struct, frozen=True, array_like=True):
     """A definition in a message on the wire: its place on the shelf of the message's flow.
 
     If the receiver does not have it, the rest is there, too.
@@ -59,7 +61,7 @@ class Definition:
         return self.made is not _NOTHING
 
 
-class Header(NamedTuple):
+class Header(msgspec.Struct, frozen=True):
     """A namespace that a definition uses."""
 
     number: int

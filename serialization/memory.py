@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import NamedTuple
+
+import msgspec
 
 from ..features import has
 
 GROUPS = Path("/sys/fs/cgroup")
 
 
-class _Version(NamedTuple):
+class _Version(msgspec.Struct, frozen=True):
     """The files of one version of control groups."""
 
     root: Path

@@ -9,7 +9,6 @@ the framework translates in its own way.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -20,7 +19,7 @@ from .shared import Segment
 Buffer = bytes | bytearray | Segment
 
 
-class Origin(NamedTuple):
+class Origin(msgspec.Struct, frozen=True, array_like=True):
     """The origin of a message, as far as the system notes it."""
 
     site: str | None = None

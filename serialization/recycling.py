@@ -23,7 +23,9 @@ import contextlib
 import fcntl
 import time
 from collections import deque
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -40,7 +42,7 @@ LOOKS = 1.0
 """Seconds between two looks for old ones."""
 
 
-class KeptSegment(NamedTuple):
+class KeptSegment(msgspec.Struct, frozen=True):
     """A segment that may be written to again."""
 
     descriptor: int

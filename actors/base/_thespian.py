@@ -134,6 +134,8 @@ if TYPE_CHECKING:
 
     class ChildMayHaveDied(ActorSystemMessage): ...
 
+    class LoggerConnected(ActorSystemMessage): ...
+
     class EndpointConnected(ActorSystemMessage):
         childInstance: int
 
@@ -168,6 +170,9 @@ if TYPE_CHECKING:
         @property
         def myAddress(self) -> ActorAddress: ...
         def run(self) -> None: ...
+        def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool: ...
+        def _reset_logging(self) -> None: ...
+        def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None: ...
         def signalChildDied(self, signum: int, frame: object) -> None: ...
         def _registerChild(self, address: ActorAddress) -> None: ...
         def _pendingActorReady(
@@ -200,6 +205,7 @@ if TYPE_CHECKING:
     class ChildInfo:
         childAddr: ActorAddress
         childRealAddr: ActorAddress
+        childProc: Any
 
         def __init__(
             self, address: ActorAddress, actor_class: object, process: object, number: object
@@ -257,7 +263,11 @@ else:
     from thespian.system.logdirector import ThespianLogForwarder, startupASLogger
     from thespian.system.messages.admin import SystemShutdown, SystemShutdownCompleted
     from thespian.system.messages.convention import CONV_ADDR_IPV4_CAPABILITY
-    from thespian.system.messages.multiproc import ChildMayHaveDied, EndpointConnected
+    from thespian.system.messages.multiproc import (
+        ChildMayHaveDied,
+        EndpointConnected,
+        LoggerConnected,
+    )
     from thespian.system.multiprocCommon import (
         ChildInfo,
         MultiProcReplicator,

@@ -66,6 +66,11 @@ def register(transport: Abandonable) -> None:
     _live.add(transport)
 
 
+def forget(transport: Abandonable) -> None:
+    """*transport* has nothing left to close."""
+    _live.discard(transport)
+
+
 def close_all() -> None:
     """Close the transports of this process when it exits, so that no socket file is left."""
     for transport in list(_live):

@@ -31,6 +31,7 @@ from ._thespian import (
     CannotPickleAddress,
     ChildActorExited,
     ChildInfo,
+    LoggerConnected,
     MultiProcReplicator,
     NoCompatibleSystemForActor,
     PoisonMessage,
@@ -43,6 +44,7 @@ from ._thespian import (
     loadModuleFromHashSource,
     thesplog,
 )
+from .dormant import Dormant
 from .envelopes import Received, UserIntent
 from .outgoing import OutConnection
 from .transport import Transport
@@ -52,7 +54,7 @@ class Starting(msgspec.Struct, frozen=True):
     """The functions that processes of a system start with; see :mod:`.processes`."""
 
     actor: Callable[..., None]
-    logger: Callable[[Replicator], None]
+    logger: Callable[[Admin], None]
 
 
 def forget_child(manager: Any, address: ActorAddress) -> None:
@@ -247,9 +249,6 @@ class Replicator(MultiProcReplicator):
 
     def childDied(self) -> bool:
         """A child process ended: find out which, and tell ourselves."""
-        logger = getattr(self, "asLogProc", None)
-        if logger is not None and not logger.childProc.is_alive() and not self._leaving():
-            self.starting.logger(self)
         dead = [child for child in self._child_procs if not child.childProc.is_alive()]
         self._child_procs = [child for child in self._child_procs if child not in dead]
         for child in dead:
@@ -259,12 +258,40 @@ class Replicator(MultiProcReplicator):
             )
         return True
 
-    def _leaving(self) -> bool:
-        return hasattr(self, "_exiting")
-
 
 class Admin(Replicator, ThespianAdmin):
     """The admin of a system."""
+
+    asLogProc: ChildInfo | None = None  # noqa: N815 (Thespian's)
+    _dormant: Dormant | None = None
+
+    def log_to(self, address: ActorAddress, dormant: Dormant) -> None:
+        """Have all records sent to *address*: the logger, which is *dormant*. So we are ready."""
+        self.asLogProc, self._dormant = None, dormant
+        super().h_LoggerConnected(ReceiveEnvelope(address, LoggerConnected()))
+
+    def logger_started(self, process: ChildInfo) -> None:
+        """The logger is *process*."""
+        self.asLogProc, self._dormant = process, None
+
+    def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
+        """The logger runs. Its address is known since `log_to`."""
+        return True
+
+    def childDied(self) -> bool:
+        """A child process ended, maybe the logger: another one takes its place."""
+        logger = self.asLogProc
+        if logger is not None and not logger.childProc.is_alive() and not hasattr(self, "_exiting"):
+            self.starting.logger(self)
+        return super().childDied()
+
+    def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None:
+        if self._dormant is not None:
+            self._dormant.settle()
+        if self.asLogProc is None:  # there is no logger to tell
+            self._reset_logging()
+            self.asLogger = None
+        super()._cleanupAdmin(finish_cleanup)
 
     def log_record(self, record: logging.LogRecord) -> None:
         """Have the logger show *record*: an admin has no logging of its own. Never waits."""

@@ -37,7 +37,7 @@ from ._thespian import (
 )
 from .endpoints import Berth, abandon_inherited
 from .logs import adopt_loggers
-from .managers import Admin, Manager, Replicator, Starting
+from .managers import Admin, Manager, Starting
 from .transport import Transport
 
 
@@ -64,19 +64,18 @@ def start_admin(
     abandon_inherited()
     _begin()
     signals.forget_handlers()
+    titles.name_process("admin")
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
     try:
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
         admin.starting = STARTING
-        # Confirmed by h_LoggerConnected, when the logger is up.
         admin.addrOfStarter = starter
-        titles.name_process("admin")
         for number in child_exit_signals:
             signal.signal(number, admin.signalChildDied)
         signal.signal(signal.SIGUSR1, signal_admin_sts(admin))
-        start_logger(admin)
+        prepare_logger(admin)
         transport.tell_refusals(admin.log_record)
         transport.enableRXPauseFlowControl(False)
         admin.run()
@@ -84,25 +83,28 @@ def start_admin(
         transport.close()
 
 
-def start_logger(admin: Replicator) -> None:
-    """Start the process that writes the system's log."""
+def prepare_logger(admin: Admin) -> None:
+    """Have a process write the system's log. It starts with the first record."""
     transport = admin.transport
     # Not through the address manager: the logger is no child like others.
     address = ActorAddress(ActorLocalAddress(transport.myAddress, -1, None))
-    admin.asLogger = None
     endpoint = transport.prepEndpoint(address, admin.capabilities)
-    process = admin.mpcontext.Process(
-        target=run_logger,
-        args=(transport.myAddress, endpoint, admin.logdefs, _log_aggregator(admin)),
-        name="logger",
-        daemon=True,
-    )
-    process.start()
-    transport.connectEndpoint(endpoint)
-    admin.asLogProc = ChildInfo(address, "logger", process, endpoint.addrInst)
+
+    def start() -> None:
+        process = admin.mpcontext.Process(
+            target=run_logger,
+            args=(transport.myAddress, endpoint, admin.logdefs, _log_aggregator(admin)),
+            name="logger",
+            daemon=True,
+        )
+        process.start()
+        transport.connectEndpoint(endpoint)
+        admin.logger_started(ChildInfo(address, "logger", process, endpoint.addrInst))
+
+    admin.log_to(ActorAddress(endpoint.sockets.address), transport.when_dialled(endpoint, start))
 
 
-def _log_aggregator(admin: Replicator) -> ActorAddress | None:
+def _log_aggregator(admin: Admin) -> ActorAddress | None:
     """The address that gets a copy of each warning: the convention's leader. None if we lead."""
     transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
@@ -208,4 +210,4 @@ def _catch_signals(name: str, manager: Manager) -> None:
             continue  # reserved on this system
 
 
-STARTING = Starting(start_actor, start_logger)
+STARTING = Starting(start_actor, prepare_logger)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable
-from pathlib import Path
 
 from ...features import has
 
@@ -38,4 +37,5 @@ def name_process(role: str, system: str = "") -> None:
         # By way of /proc any thread names the process; prctl would name only the calling thread.
         with contextlib.suppress(OSError):
             whole = name.encode()[:COMM].decode(errors="ignore")  # no half of a letter
-            Path("/proc/self/comm").write_text(whole, encoding="utf-8")
+            with open("/proc/self/comm", "w", encoding="utf-8") as file:
+                file.write(whole)

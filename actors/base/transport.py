@@ -40,6 +40,7 @@ from ._thespian import (
     timePeriodSeconds,
 )
 from .addresses import Address
+from .dormant import Dormant
 from .endpoints import Berth, CloneInit, abandon_inherited, register
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
@@ -142,6 +143,10 @@ class Transport:
                 self.myAddress, instance, ActorAddress(sockets.address)
             )
         return Berth(self.settings, instance, sockets, self._admin)
+
+    def when_dialled(self, endpoint: Berth, start: Callable[[], None]) -> Dormant:
+        """Call *start* when somebody first dials *endpoint*, whose process it starts."""
+        return Dormant(endpoint.sockets, self._poller, start)
 
     @staticmethod
     def connectEndpoint(endpoint: Berth) -> None:

@@ -115,7 +115,7 @@ class Calls(Internal):
 
         def move(cargo: Cargo) -> list[Effect]:
             if site is not None and isinstance(cargo.payload, Payload):
-                origin = (cargo.payload.origin or Origin())._replace(site=site)
+                origin = replace(cargo.payload.origin or Origin(), site=site)
                 payload = replace(cargo.payload, origin=origin)
                 cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
             rref, effects = core.context.create(to.id, cargo, target)

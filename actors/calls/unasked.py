@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ..core import notices, sites
 from ..core.core import Internal
@@ -47,7 +49,7 @@ REPORT = 50_000
 """Bytes of a reported error; a longer one loses its middle."""
 
 
-class CreationSite(NamedTuple):
+class CreationSite(msgspec.Struct, frozen=True):
     """A creation that this endpoint asked for."""
 
     name: str

@@ -14,7 +14,9 @@ import itertools
 import threading
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
 
 from ...protocol.effects import Look
 from ...protocol.messages import Create, Fetch, Invoke
@@ -35,7 +37,7 @@ LONGEST = 300
 """The most characters of a wait in words; the rest is left out."""
 
 
-class Wait(NamedTuple):
+class Wait(msgspec.Struct, frozen=True):
     """The code of *run* needs the answers of all *futures*."""
 
     number: int

@@ -9,7 +9,9 @@ gone. The process of an endpoint on another host is seen by the steward there.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from ...protocol.liveness import Liveness
 from ..base.lives import Watched
@@ -22,7 +24,7 @@ SILENT_TURNS = 10
 ENDED = "its process has ended"
 
 
-class Noticed(NamedTuple):
+class Noticed(msgspec.Struct, frozen=True):
     """The news of one turn."""
 
     ended: list[WorkerId]

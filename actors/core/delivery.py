@@ -312,10 +312,10 @@ class Delivery(Internal):
     def take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
         """The same for a *parcel* from *address*. Raises `ProtocolError`."""
         core = self._core
-        who, to, packet, peers, buffers = parcel
-        if to != core.me or who == core.me:
+        who, packet = parcel.sender, parcel.packet
+        if parcel.to != core.me or who == core.me:
             sender = WorkerInfo(who, address)
-            raise ProtocolError(f"{sender} sent {core.me} a packet that is for {to}")
+            raise ProtocolError(f"{sender} sent {core.me} a packet that is for {parcel.to}")
         known = who in core.peers.resolved
         if not known and not is_name(who.name):  # the name would go on to others
             raise ProtocolError("the name of the packet's sender is no text in UTF-8")
@@ -328,11 +328,11 @@ class Delivery(Internal):
                     return
                 now = context.state.now = time.monotonic()
                 tally.packets_received += 1
-                if peers or not known:
-                    core.learn(WorkerInfo(who, address), *peers)
+                if parcel.peers or not known:
+                    core.learn(WorkerInfo(who, address), *parcel.peers)
                 if core.discards.ended:
                     core.discards.sweep(context, core.carry_out, later)
-                if buffers:
+                if parcel.buffers:
                     _open(packet, self.links.handed(who))
                 full = partial(self._full, who)
                 messages, number = self.links.receive(who, packet, now, full)

@@ -11,7 +11,6 @@ import signal
 import socket
 import threading
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...features import has
@@ -31,7 +30,8 @@ def host() -> str:
         import psutil  # noqa: PLC0415 - only here
 
         return f"{socket.gethostname()} {psutil.boot_time()} {os.getuid()}"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+        boot = file.read().strip()
     spaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("pid", "net")]
     return " ".join((boot, *spaces, str(os.getuid())))
 

@@ -14,8 +14,9 @@ import concurrent.futures
 import weakref
 from collections import deque
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
+import msgspec
 from msgspec.structs import replace
 
 from ...protocol.errors import FarrefError
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     Fail = Callable[[BaseException, Request], Failure]
 
 
-class Pending(NamedTuple):
+class Pending(msgspec.Struct, frozen=True):
     """*request*, which has begun on *on*, and waits as *run* for its answer.
 
     *kind* says what to make of the answer: None, or a `Made` without a value.

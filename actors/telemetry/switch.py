@@ -21,9 +21,10 @@ import logging
 import os
 import sys
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import cloudpickle
+import msgspec
 
 from ...serialization.failures import details_of
 from ..calls.calls import Calls
@@ -68,7 +69,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
     return b"" if telemetry is True else bytes(cloudpickle.dumps(telemetry))
 
 
-class Kinds(NamedTuple):
+class Kinds(msgspec.Struct, frozen=True):
     """Classes for three parts of an endpoint: with spans or, by default, without."""
 
     packer: type[Packer] = Packer

@@ -17,7 +17,9 @@ from __future__ import annotations
 import types
 from collections.abc import Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
+
+import msgspec
 
 from ...protocol.ids import RRefId
 from .box import Box
@@ -50,7 +52,7 @@ class Several(Wrapper, frozen=True):
         return tuple(islice(result, self.number + 1))  # one more shows that there are too many
 
 
-class ResultPart(NamedTuple):
+class ResultPart(msgspec.Struct, frozen=True):
     """The argument of the operation `PART`."""
 
     place: int

@@ -12,7 +12,7 @@ gives the buffer's place.
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from thespian.actors import ActorAddress
@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ...serialization.payload import Buffer
 
 _put = msgspec.structs.force_setattr
-_new = tuple.__new__
-"""Makes a row without the Python function in between that a named tuple has."""
 _NOT_PLAIN = (ValueError, TypeError, IndexError, KeyError)
 """The errors of code that reads a row as that of a plain payload, and it is none."""
 _NO_MORE: list[object] = [[], [], []]
@@ -49,7 +47,7 @@ SMALL = 1 << 17
 times costs less than pickling its place."""
 
 
-class Parcel(NamedTuple):
+class Parcel(msgspec.Struct, frozen=True):
     """The contents of a parcel."""
 
     sender: WorkerId
@@ -60,42 +58,24 @@ class Parcel(NamedTuple):
     """Whether a payload in it may have buffers."""
 
 
-class _Peer(NamedTuple):
-    id: WorkerId
-    address: tuple[str, str, str, int]
-
-
-class _Content(NamedTuple):
-    """A small `Payload`, with the same fields."""
-
-    data: bytes
-    buffers: tuple[bytes | Row, ...]
-    inert: tuple[()]
-    peers: tuple[_Peer, ...]
-    tag: str | tuple[str, int, str] | None
-    frozen: bool
-    origin: Origin | None
-    functions: tuple[Placed, ...]
-
-
-class _ParcelRow(NamedTuple):
-    sender: WorkerId
-    to: WorkerId
-    packet: PacketRow
-    peers: tuple[_Peer, ...]
-    writable: tuple[bool, ...]
-    """For each buffer in the payloads, in order: whether its reader may change it, if it is
-    here."""
-
-
-class _LooseRow(NamedTuple):
-    """The same, with a packet that is not decoded yet, as something in it is malformed."""
-
-    sender: WorkerId
-    to: WorkerId
-    packet: msgspec.Raw
-    peers: tuple[_Peer, ...]
-    writable: tuple[bool, ...]
+_Peer = tuple[WorkerId, tuple[str, str, str, int]]
+_Content = tuple[
+    bytes,
+    tuple[bytes | Row, ...],
+    tuple[()],
+    tuple[_Peer, ...],
+    str | tuple[str, int, str] | None,
+    bool,
+    Origin | None,
+    tuple[Placed, ...],
+]
+"""A small `Payload`: its fields."""
+_Writable = tuple[bool, ...]
+"""For each buffer in the payloads, in order: whether its reader may change it, if it is here."""
+_ParcelRow = tuple[WorkerId, WorkerId, PacketRow, tuple[_Peer, ...], _Writable]
+"""The sender, the receiver, the packet, the endpoints that it introduces, and the buffers."""
+_LooseRow = tuple[WorkerId, WorkerId, msgspec.Raw, tuple[_Peer, ...], _Writable]
+"""The same, with a packet that is not decoded yet, as something in it is malformed."""
 
 
 def pack(
@@ -183,8 +163,7 @@ def unpack(data: Data) -> Parcel:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ProtocolError):
         return _unpack_some(data)
     packet = Packet(first, messages, expects)
-    contents = sender, to, packet, _infos(peers) if peers else (), bool(writable)
-    return _new(Parcel, contents)
+    return Parcel(sender, to, packet, _infos(peers) if peers else (), bool(writable))
 
 
 def _unpack_some(data: Data) -> Parcel:

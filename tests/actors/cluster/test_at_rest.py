@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import logging
+import os
 import sys
 import time
 from types import ModuleType
@@ -25,21 +27,26 @@ BEATS = 5
 
 @pytest.mark.processes
 def test_the_processes_of_a_system() -> None:
-    """Admin, keeper, logger and registrar; and one for each worker."""
+    """Admin, keeper and registrar; and one for each worker. The first record makes the logger."""
     with System() as system:
         for name in "BCDE":
             system.worker(name)
-        worker = psutil.Process(farref.rpc_sync("B", _pid))
-        registrar = worker.parent()
+        worker = farref.rpc_sync("B", os.getpid)
+        registrar = psutil.Process(worker).parent()
         assert registrar is not None
         admin = registrar.parent()
         assert admin is not None
         assert len(registrar.children()) == 4
+        idle = [each for each in registrar.children() if each.pid != worker]
+        # The main thread, and one that waits for the end of the registrar or the admin. The aide
+        # begins with the first call.
+        assert until(system, lambda: [each.num_threads() for each in idle] == [2, 2, 2])
+        assert [each.num_threads() for each in (admin, registrar)] == [1, 1]
+        assert len([admin, *admin.children(recursive=True)]) == 7
+        farref.rpc_sync("B", logging.getLogger("app").warning, args=("the first",))
+        farref.rpc_sync("C", logging.getLogger("app").warning, args=("the second",))
+        assert until(system, lambda: len(admin.children()) == 3)
         assert len([admin, *admin.children(recursive=True)]) == 8
-
-
-def _pid() -> int:
-    return psutil.Process().pid
 
 
 @pytest.mark.processes

@@ -1,0 +1,91 @@
+"""The process that starts when somebody first dials it: the logger."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from farref.actors.base import addresses, places
+from farref.actors.base.dormant import Dormant
+from farref.actors.base.listener import Sockets
+from farref.actors.base.poller import Poller
+
+from .kit import PATIENCE, Echo, running
+
+
+@pytest.fixture
+def sockets(tmp_path: Path) -> Iterator[Sockets]:
+    path = str(tmp_path / "asleep")
+    made = Sockets(addresses.Address("asleep", path, "", 0), places.listen_at(path), None)
+    yield made
+    made.close()
+
+
+class Starts(list[str]):
+    """Counts the starts of a process; each may fail."""
+
+    error: OSError | None = None
+
+    def __call__(self) -> None:
+        self.append("started")
+        if self.error is not None:
+            raise self.error
+
+
+def dialled(sockets: Sockets) -> socket.socket:
+    peer = socket.socket(socket.AF_UNIX)
+    peer.connect(sockets.address.path)
+    return peer
+
+
+def test_it_starts_once(sockets: Sockets, poller: Poller) -> None:
+    starts = Starts()
+    Dormant(sockets, poller, starts)
+    poller.wait(0.0)
+    assert not starts
+    with dialled(sockets), dialled(sockets):
+        poller.wait(PATIENCE)
+        poller.wait(0.0)
+    assert starts == ["started"]
+    assert sockets.local.fileno() >= 0  # they are the process's
+
+
+@pytest.mark.parametrize("dials", [True, False])
+def test_at_the_end_it_starts_only_if_somebody_has_dialled(
+    sockets: Sockets, poller: Poller, dials: bool
+) -> None:
+    starts = Starts()
+    dormant = Dormant(sockets, poller, starts)
+    peer = dialled(sockets) if dials else None
+    dormant.settle()
+    assert len(starts) == dials
+    assert Path(sockets.address.path).exists() == dials
+    if peer is not None:
+        peer.close()
+
+
+def test_if_it_cannot_start_its_peers_are_told(sockets: Sockets, poller: Poller) -> None:
+    starts = Starts()
+    starts.error = OSError(errno.EAGAIN, "too many processes")
+    Dormant(sockets, poller, starts)
+    with dialled(sockets) as peer:
+        poller.wait(PATIENCE)
+        with pytest.raises(ConnectionResetError):
+            peer.recv(1)
+    assert not Path(sockets.address.path).exists()
+
+
+@pytest.mark.processes
+def test_no_other_child_of_the_admin_listens_for_it() -> None:
+    with running() as system:
+        actor = psutil.Process(system.ask(system.createActor(Echo), "pid", PATIENCE))
+        admin = actor.parent()
+        assert admin is not None
+        listening = {each.laddr for each in admin.net_connections("unix")} - {""}
+        assert len(listening) == 2  # its own, and the logger's
+        assert not listening & {each.laddr for each in actor.net_connections("unix")}
