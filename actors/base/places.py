@@ -251,13 +251,15 @@ def remove_if_dead(path: str) -> bool:
 def claiming(directory: Path) -> Iterator[None]:
     """Hold the user's lock, so that of several starters of one name only one wins.
 
-    Held for a probe and a bind only, never across the start of a process.
+    Held for a probe and a bind only, never across the start of a process. But another thread may
+    fork meanwhile. Its child has a copy of the descriptor, so closing ours would not unlock.
     """
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import math
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -396,3 +398,18 @@ def test_another_host_needs_tcp() -> None:
 def test_limits_are_positive(field: str) -> None:
     with pytest.raises(ValueError, match=field):
         Limits(**{field: 0})
+
+
+def test_a_child_that_is_forked_meanwhile_keeps_nobody_waiting(tmp_path: Path) -> None:
+    """Another thread may start a system while this one looks for systems that are gone."""
+    with places.claiming(tmp_path):
+        child = os.fork()
+        if child == 0:
+            signal.pause()
+    try:
+        descriptor = os.open(tmp_path / "lock", os.O_RDWR)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # else BlockingIOError
+        os.close(descriptor)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
