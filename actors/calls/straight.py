@@ -1,10 +1,12 @@
-"""Plain requests of the program's, straight: one thread sends the request and receives its answer.
+"""Plain requests of an endpoint, straight: one thread sends the request and receives its answer.
 
 Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
-base, it receives the answer itself, so no future is needed. A creation waits for nothing; with it
-leaves the end of a handle, if one has just ended: mostly that of an earlier creation. Everything
-else goes the general way (`Calls`), also the rest of a wait in which the thread may no longer lead.
+base, it receives the answer itself, so no future is needed. A thread of the program's may lead, and
+so may the aide, while it runs a function. Such a wait is noted, for the search for rings (`Waits`).
+A creation waits for nothing; with it leaves the end of a handle, if one has just ended: mostly that
+of an earlier creation. Everything else goes the general way (`Calls`), also the rest of a wait in
+which the thread may no longer lead, and each request of code on which an object waits (its chain).
 """
 
 from __future__ import annotations
@@ -40,10 +42,12 @@ if TYPE_CHECKING:
     from ..base.loop import RunLoop
     from ..core.brief import Later
     from ..core.core import Core
+    from ..core.current import Frame
     from ..core.lines import Lines
     from ..core.links import Outgoing
     from .calls import Calls
     from .futures import Future
+    from .waits import Waits
 
     M = TypeVar("M", Call, Create)
 
@@ -53,13 +57,25 @@ _is_over = attrgetter("over")
 
 
 class Straight(Internal):
-    """Makes the plain requests of one program's endpoint, on our own base."""
+    """Makes the plain requests of one endpoint, on our own base."""
 
-    def __init__(self, core: Core, lines: Lines, calls: Calls, loop: RunLoop) -> None:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        lines: Lines,
+        calls: Calls,
+        waits: Waits,
+        loop: RunLoop,
+        guests: bool,
+    ) -> None:
+        """*guests*: threads that run no function may lead, as in a program."""
         self._core = core
         self._lines = lines
         self._calls = calls
+        self._waits = waits
         self._loop = loop
+        self._guests = guests
         self._unfetched = calls.unfetched
         lines.takers |= {Reply: calls.replied, Ack: self._acked}
 
@@ -72,8 +88,8 @@ class Straight(Internal):
     ) -> Any:
         """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`."""
         core, calls = self._core, self._calls
-        info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or not self._may_lead():
+        info, here = core.peers.named.get(to) if type(to) is str else to, found()
+        if type(info) is not WorkerInfo or not self._may_call(here):
             return NOT_PLAIN
         packed = self._packed(function, args)
         if packed is None:
@@ -87,7 +103,9 @@ class Straight(Internal):
         end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
         answer = Answer(
             self._loop.lead_of,
-            partial(calls.future_until, ("the reply of {} to {}()", info, name), seconds, end),
+            here.run if here is not None else None,
+            ("the reply of {} to {}()", info, name),
+            partial(calls.future_until, seconds, end, None, None),
         )
         undisturbed.hold(self._loop.poller)
         try:
@@ -96,15 +114,15 @@ class Straight(Internal):
                 if made is None:
                     return NOT_PLAIN
                 message, sent = made
-                call = message.call
-                calls.waiting[call] = answer
+                answer.call = message.call
+                calls.waiting[message.call] = answer
             self._lines.post(there, line, *sent)
-            self._loop.lead(partial(_is_over, answer), seconds, held=True)
+            self._receive(answer, here, seconds)
         finally:
             undisturbed.release()
         if answer.data is not None:
             return opened(answer.data)
-        future = calls.general(call, answer)
+        future = calls.general(answer)
         try:
             return future.result()
         finally:
@@ -133,9 +151,9 @@ class Straight(Internal):
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
-        core, calls = self._core, self._calls
+        core, calls, here = self._core, self._calls, found()
         user = core.context.users.get(rref)
-        if user is None or not self._may_lead():
+        if user is None or not self._may_call(here):
             return NOT_PLAIN
         there, line = user.owner, self._lines.to(user.owner)
         if line is None:
@@ -146,9 +164,9 @@ class Straight(Internal):
         end = time.monotonic() + seconds
         answer = Answer(
             self._loop.lead_of,
-            partial(
-                calls.future_until, ("the value of {}", rref), seconds, end, rref=rref, asker=asker
-            ),
+            here.run if here is not None else None,
+            ("the value of {}", rref),
+            partial(calls.future_until, seconds, end, rref, asker),
         )
         call: CallId | None = None
         future: Future[Any] | None = None
@@ -161,29 +179,47 @@ class Straight(Internal):
                     message = plain.fetch(core.context.state, there, rref)
                     if message is None:
                         return NOT_PLAIN
-                    call = message.call
+                    answer.call = call = message.call
                     calls.waiting[call] = answer
                     sent = self._lines.send(there, message, None, 0)
                 self._lines.post(there, line, sent)
-                self._loop.lead(partial(_is_over, answer), seconds, held=True)
+                self._receive(answer, here, seconds)
             finally:
                 undisturbed.release()
             if answer.data is not None:
                 return opened(answer.data)
-            future = calls.general(call, answer)
+            future = calls.general(answer)
             return future.result()
         finally:
             if call is not None and answer.data is None:
-                future = future or calls.general(call, answer)
+                future = future or calls.general(answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
             del future, answer  # an error's traceback holds this frame
 
-    def _may_lead(self) -> bool:
-        """Whether the calling thread is the program's own, and no function of the endpoint."""
-        if found() is not None or self._core.pool.mine.inside:
+    def _may_call(self, here: Frame | None) -> bool:
+        """Whether a request of code in *here* may be plain: its chain has to be empty."""
+        if here is not None and (here.chain or here.core is not self._core):
             return False
         return self._unfetched.bytes < MAX_UNFETCHED_BYTES
+
+    def _receive(self, answer: Answer, here: Frame | None, seconds: float) -> None:
+        """Receive until *answer* is over, if the calling thread may lead."""
+        over = partial(_is_over, answer)
+        if here is None:
+            if self._guests and not self._core.pool.mine.inside:
+                self._loop.lead(over, seconds, held=True)
+        elif self._loop.is_aide():
+            pool, waiting, run = self._core.pool, self._waits.straight, here.run
+            if run is not None:
+                waiting[run.call] = answer
+            pool.lend()
+            try:
+                self._loop.lead(over, seconds, held=True)
+            finally:
+                pool.take_back()
+                if run is not None:
+                    del waiting[run.call]
 
     def _packed(
         self, function: Callable[..., Any], args: tuple[Any, ...]

@@ -125,19 +125,26 @@ class Pool:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Lend this thread's place to another job while it waits for something remote."""
-        if not self.mine.inside:
-            yield
-            return
-        me = threading.get_ident()
-        with self._lock:
-            self.blocked.add(me)
-            self._places += 1
-            self._start_some()
+        self.lend()
         try:
             yield
         finally:
+            self.take_back()
+
+    def lend(self) -> None:
+        """The first half of `waiting`."""
+        if self.mine.inside:
             with self._lock:
-                self.blocked.discard(me)
+                self.blocked.add(threading.get_ident())
+                self._places += 1
+                if self.jobs:
+                    self._start_some()
+
+    def take_back(self) -> None:
+        """The second half of `waiting`."""
+        if self.mine.inside:
+            with self._lock:
+                self.blocked.discard(threading.get_ident())
                 self._places -= 1
 
     def _start_some(self) -> None:
