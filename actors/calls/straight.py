@@ -214,9 +214,11 @@ class Straight(Internal):
             if run is not None:
                 waiting[run.call] = answer
             pool.lend()
+            began = time.perf_counter()
             try:
                 self._loop.lead(over, seconds, held=True)
             finally:
+                pool.mine.waited += time.perf_counter() - began
                 pool.take_back()
                 if run is not None:
                     del waiting[run.call]

@@ -35,6 +35,8 @@ class _Mine(threading.local):
 
     inside = False
     """Whether it runs one of the jobs."""
+    waited = 0.0
+    """Seconds in which it has received messages during its job."""
 
 
 class Pool:
@@ -175,6 +177,7 @@ class Pool:
                 self._idle += 1
 
     def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.mine.waited = 0.0
         try:
             job(*args)
         except BaseException as error:

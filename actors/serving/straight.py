@@ -128,7 +128,8 @@ class StraightServer(Internal):
         data = None if server.turns.begun else _pickled(box.content)
         if data is None or not self._answer(data, plain.reply, request.call):
             server.go_on(request, (), box)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        core = self._core
+        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
 
     def _make(self, request: Create, kind: object) -> None:
         """Run the function, and keep its value. Answer the fetch that waits for it, if one does."""
@@ -137,7 +138,8 @@ class StraightServer(Internal):
         runs = None if server.turns.begun else self._kept(request.rref, box)
         if runs is None:
             server.go_on(request, chain, box)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        core = self._core
+        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
         for run in runs or ():
             self._fetch_at_once(run.request)  # type: ignore[arg-type]  # it is a fetch
 

@@ -268,7 +268,7 @@ def test_a_wait_of_the_straight_way_is_seen(
     system: System, how: str, function: Any, wait: str, tmp_path: Path
 ) -> None:
     node = farref.remote("B", make_node)
-    for _ in range(3):  # now C has a connection to B, so the function waits straight
+    for _ in range(20):  # now C has a connection to B, so the function waits straight
         assert farref.rpc_sync("C", function, (node,)) == "end"
     ring_of([node])
     _, (text,) = outcomes(set_out([node], tmp_path, how))
