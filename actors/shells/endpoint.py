@@ -150,7 +150,7 @@ class Endpoint(Internal):
         core.wake()
 
     def go_straight(self, loop: RunLoop, *, guests: bool) -> None:
-        """Make plain requests straight: *loop* is that of our own base. *guests*: see `Straight`."""
+        """Make plain requests straight, on the *loop* of our own base. *guests*: see `Straight`."""
         if self.spans is None:  # else each request has a span
             self.core.front.straight = Straight(
                 self.core,
