@@ -17,8 +17,12 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...protocol import plain
+import msgspec
+
+from ...protocol import plain, plain_loans
+from ...protocol.columns import MANY
 from ...protocol.messages import Ack, Cargo, Reply
+from ...serialization.holes import holed
 from ...serialization.payload import Payload
 from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is_by_name
 from ..base.interrupts import undisturbed
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
     from ...protocol.messages import Call, Create
     from ...protocol.state import Tables
     from ...serialization.definitions import Definition
+    from ...serialization.pickling import Reference
     from ..base.loop import RunLoop
     from ..core.brief import Later
     from ..core.core import Core
@@ -53,6 +58,8 @@ if TYPE_CHECKING:
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
+FEW: Final = MANY - 1
+"""The most references that a plain call lends: more travel in columns."""
 _is_over = attrgetter("over")
 
 
@@ -77,6 +84,9 @@ class Straight(Internal):
         self._loop = loop
         self._guests = guests
         self._unfetched = calls.unfetched
+        self._introduced: dict[WorkerId, set[WorkerId]] = {}
+        """For each peer: the owners of references that a straight message has introduced to it."""
+        core.on_deaths.append(self._died)
         lines.takers |= {Reply: calls.replied, Ack: self._acked}
 
     def call(
@@ -91,7 +101,7 @@ class Straight(Internal):
         info, here = core.peers.named.get(to) if type(to) is str else to, found()
         if type(info) is not WorkerInfo or not self._may_call(here):
             return NOT_PLAIN
-        packed = self._packed(function, args)
+        packed = self._packed(function, args, lends=True)
         if packed is None:
             return NOT_PLAIN
         there, line = info.id, self._lines.to(info.id)
@@ -224,28 +234,51 @@ class Straight(Internal):
                     del waiting[run.call]
 
     def _packed(
-        self, function: Callable[..., Any], args: tuple[Any, ...]
-    ) -> tuple[bytes, Definition | None] | None:
-        """The function and its arguments, pickled; the function apart, if it has a definition."""
-        data, definition = dumps_call((function, args, {})), None
+        self, function: Callable[..., Any], args: tuple[Any, ...], *, lends: bool = False
+    ) -> tuple[bytes, Definition | None, tuple[RRefId, ...]] | None:
+        """The function and its arguments, pickled; the function apart, if it has a definition.
+
+        And the references in them: with *lends* there may be some.
+        """
+        data = dumps_call((function, args, {}))
+        if data is not None:
+            return None if len(data) >= SHORT else (data, None, ())
+        definition: Definition | None = None
+        rrefs: tuple[RRefId, ...] = ()
+        holes: list[Any] | None = None
+        if lends:
+            found = holed(args, FEW)
+            if found is not None:
+                args, references = found
+                rrefs = self._ids(references)
+                if not rrefs:
+                    return None
+                holes = []
+                data = dumps_call((function, args, {}), holes)
         if data is None:
-            data = dumps_arguments(args)
+            data = dumps_arguments(args, holes)
             if data is None or (type(function) in NAMED and is_by_name(function)):
                 return None
             definition = self._calls.packer.definition_of(function)
             if definition is None:
                 return None
-        return None if len(data) >= SHORT else (data, definition)
+        return None if len(data) >= SHORT else (data, definition, rrefs)
+
+    def _ids(self, references: list[Reference]) -> tuple[RRefId, ...]:
+        """The ids of *references*; none if two are equal, or one belongs to another endpoint."""
+        front = self._core.front
+        rrefs = tuple([each._id for each in references if getattr(each, "_front", 0) is front])
+        return rrefs if len(set(rrefs)) == len(references) else ()
 
     def _made(
         self,
         move: Callable[[Tables, WorkerId, Cargo], M | None],
         there: WorkerId,
         name: str,
-        packed: tuple[bytes, Definition | None],
+        packed: tuple[bytes, Definition | None, tuple[RRefId, ...]],
     ) -> tuple[M, list[Packet | Outgoing]] | None:
         """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
-        data, definition = packed
+        data, definition, rrefs = packed
         shelves, at = self._lines.shelves, None
         payload = Payload(data, tag=name)
         if definition is not None:
@@ -259,13 +292,37 @@ class Straight(Internal):
             if gone is None:
                 return None
             sent.append(gone)
-        message = move(state, there, Cargo(payload=payload))
+        message: Any
+        if rrefs:
+            message = plain_loans.lend(state, there, rrefs, payload)
+        else:
+            message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more
             return None
+        if rrefs:
+            self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
         sent.append(self._lines.send(there, message, "requests", len(data)))
         return message, sent
+
+    def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
+        """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
+        me, known = self._core.me, self._introduced.get(there, ())
+        for each in cargo.descriptors:
+            owner = each.owner
+            if owner not in known and owner not in (me, there):
+                known = self._introduced.setdefault(there, set())
+                known.add(owner)
+                address = self._core.peers.addresses.get(owner)
+                if address is not None:
+                    payload: Any = cargo.payload
+                    peers = *payload.peers, WorkerInfo(owner, address)
+                    msgspec.structs.force_setattr(payload, "peers", peers)
+
+    def _died(self, dead: tuple[WorkerId, ...]) -> None:
+        for worker in dead:
+            self._introduced.pop(worker, None)
 
     def _gone(self, there: WorkerId) -> Packet | Outgoing | None:
         """Under the lock: the end of a handle, if all that it needs is a message to *there*."""

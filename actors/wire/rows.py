@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.ids import CallId, ForkId, Number, RRefId
-from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
+from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Descriptor, Fetch, Reply
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
 
@@ -89,9 +89,19 @@ class DeleteRow(Row, frozen=True, tag=6):
     fork: Number
 
 
+class LendRow(Row, frozen=True, tag=7):
+    """A `Call` by the sender that lends some references."""
+
+    call: Number
+    data: bytes
+    name: str
+    place: Number | None
+    loans: tuple[Descriptor, ...]
+
+
 _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(
-    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow
+    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow | LendRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
@@ -121,8 +131,13 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         payload, call = message.cargo.payload, message.call.number
         data, name = payload.data, payload.tag
         place = payload.functions[0].place if payload.functions else None
+        if payload.peers:  # they have addresses
+            return None
         if kind is Call:
             row = CallRow(here, there, first, expects, call, data, name, place)
+            if message.cargo.descriptors:
+                loans = message.cargo.descriptors
+                row = LendRow(here, there, first, expects, call, data, name, place, loans)
         else:
             about = message.rref.number, message.fork.number, message.settled
             row = CreateRow(here, there, first, expects, call, data, name, place, *about)
@@ -146,7 +161,10 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
         return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
     call = CallId(sender, row.call)
     functions = () if row.place is None else (Placed(row.place),)
-    cargo = Cargo(payload=Payload(row.data, tag=row.name, functions=functions))
+    payload = Payload(row.data, tag=row.name, functions=functions)
+    if kind is LendRow:
+        return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
+    cargo = Cargo(payload=payload)
     if kind is CallRow:
         return Call(call=call, cargo=cargo)
     rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
