@@ -458,7 +458,7 @@ def loads(
     handles = hooks.join(descriptors)
     return unpickle(
         payload.data,
-        buffers or handles,
+        buffers,
         payload.inert,
         handles,
         functions=payload.functions,
@@ -482,7 +482,9 @@ def unpickle(
 ) -> Any:
     """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
-        return _Unpickler(data, buffers, inert, handles, functions=functions, make=make).load()
+        return _Unpickler(
+            data, buffers or handles, inert, handles, functions=functions, make=make
+        ).load()
     except CAUGHT as error:
         size = len(data) + sum(map(len, buffers))
         raise cannot_unpickle(f"a message of {size} bytes", error) from error
