@@ -43,7 +43,7 @@ def lend(state: Tables, to: WorkerId, rrefs: Sequence[RRefId], payload: object) 
     for rref in rrefs:
         user = state.users.get(rref)
         if user is not None:
-            if user.lost or rref in state.names:
+            if rref in state.names:
                 return None
             found.append(user)
             continue
@@ -94,9 +94,7 @@ def lent(state: Tables, sender: WorkerId, message: Call) -> bool:
         ):
             return False
         user = users.get(rref)
-        if user is not None and (
-            user.owner != owner or user.lost or (user.owed and owner == sender)
-        ):
+        if user is not None and (user.owner != owner or (user.owed and owner == sender)):
             return False
     for each in loans:
         rref, mine = each.rref, owners.get(each.rref)

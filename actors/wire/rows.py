@@ -99,9 +99,17 @@ class LendRow(Row, frozen=True, tag=7):
     loans: tuple[Descriptor, ...]
 
 
+class SharedFetchRow(Row, frozen=True, tag=8):
+    """A `Fetch` by the sender, of an object that a third endpoint has named."""
+
+    call: Number
+    rref: RRefId
+    direct: bool
+
+
 _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(
-    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow | LendRow
+    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow | LendRow | SharedFetchRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
@@ -117,10 +125,11 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         row = ReplyRow(here, there, first, expects, message.call.number, data)
     elif kind is Fetch:
         rref, call = message.rref, message.call.number
-        mine = rref.creator == sender
+        mine, direct = rref.creator == sender, message.direct
         if mine or rref.creator == to:
-            about = rref.number, mine, message.direct
-            row = FetchRow(here, there, first, expects, call, *about)
+            row = FetchRow(here, there, first, expects, call, rref.number, mine, direct)
+        else:
+            row = SharedFetchRow(here, there, first, expects, call, rref, direct)
     elif kind is Ack:
         row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
     elif kind is Delete:
@@ -155,6 +164,8 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)
         return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)
+    if kind is SharedFetchRow:
+        return Fetch(call=CallId(sender, row.call), rref=row.rref, direct=row.direct)
     if kind is AckRow:
         return Ack(rref=RRefId(me, row.number), fork=ForkId(me, row.fork))
     if kind is DeleteRow:
