@@ -159,7 +159,7 @@ def _returns(user: User, loan: Descriptor, less: int) -> bool:
     """Whether *loan* ends without a message if *less* handles of *user* are gone."""
     fork, loans = loan.fork, user.loans
     mine = loans.get(fork)
-    if mine is None or mine.lender is None or type(user) is not LendingUser:
+    if mine is None or type(user) is not LendingUser:
         return False
     if user.handles > less or user.messages > 1 or user.pending or user.children:  # it is kept
         if mine.lender == user.owner:

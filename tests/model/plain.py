@@ -149,7 +149,8 @@ def _requests(context: Context) -> Iterator[Pair]:
 
 def _loans(context: Context, peer: WorkerId) -> Iterator[Pair]:
     """Calls to *peer* that lend each reference with a handle here alone, and all at once."""
-    held = [each for each, entry in (context.users | context.owners).items() if entry.handles]
+    counts = context.users | context.owners | context.state.names
+    held = [each for each, count in counts.items() if count.handles]
     for rrefs in [*((each,) for each in held), *([tuple(held)] if len(held) > 1 else [])]:
 
         def lent(state: Tables, rrefs: Any = rrefs) -> list[Effect] | None:
