@@ -1,7 +1,7 @@
 """The moves of plain requests, each in one function, as most requests need no more of the machines.
 
 A plain request is a call, a fetch or a creation with which no reference travels, neither there nor
-back, between two living endpoints; `plain_loans` has calls that lend some. Each function here
+back, between two living endpoints; `plain_loan` has calls that lend some. Each function here
 changes the tables as the `Context` does for the same event, or returns that it has changed nothing;
 then the `Context` has to take the event. The explorer compares both in every state
 (`tests/model/plain.py`).
@@ -34,7 +34,7 @@ from .empty import EMPTY_SET
 from .ids import CallId, ForkId, RRefId
 from .messages import Ack, Call, Create, Delete, Fetch, Reply
 from .owner import NO_QUEUE
-from .plain_loans import regained
+from .plain_loan import regained
 from .state import Waiting
 
 if TYPE_CHECKING:

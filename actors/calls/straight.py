@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from ...protocol import plain, plain_loans
+from ...protocol import plain, plain_loan
 from ...protocol.columns import MANY
 from ...protocol.messages import Ack, Cargo, Reply
 from ...serialization.holes import holed
@@ -294,7 +294,7 @@ class Straight(Internal):
             sent.append(gone)
         message: Any
         if rrefs:
-            message = plain_loans.lend(state, there, rrefs, payload)
+            message = plain_loan.lend(state, there, rrefs, payload)
         else:
             message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from ...protocol.messages import ObjectRequest
     from ..core.brief import Later
     from ..core.core import Core
-    from .answers import Answer
 
 LONGEST = 300
 """The most characters of a wait in words; the rest is left out."""
@@ -54,6 +53,20 @@ class Awaited(Protocol):
         """Whether the answer is there."""
 
 
+class Straightly(Protocol):
+    """The answer that a request waits for straight (see `straight`)."""
+
+    call: CallId
+    run: CurrentRun | None
+    """The request that waits for it."""
+    over: bool
+    """The wait is over."""
+
+    @property
+    def what(self) -> str:
+        """The awaited thing in words."""
+
+
 class Waits(Internal):
     """The waits of one endpoint's requests, and the queues that they hold up."""
 
@@ -64,7 +77,7 @@ class Waits(Internal):
             core.observers[request] = self.arrived
         self._waits: dict[CallId, Wait] = {}
         self._numbers = itertools.count(1)
-        self.straight: dict[CallId, Answer] = {}
+        self.straight: dict[CallId, Straightly] = {}
         """Requests that run here, and wait straight: the answer that each waits for."""
         self._queues = Queues(core.context, self._waiting)
 

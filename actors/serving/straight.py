@@ -17,7 +17,7 @@ from threading import get_ident
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from ...protocol import plain, plain_loans
+from ...protocol import plain, plain_loan
 from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.holes import filled
@@ -81,7 +81,7 @@ class StraightServer(Internal):
         if not self._runs(payload) or call.chain:
             return False
         if call.cargo.descriptors:
-            if not plain_loans.lent(core.context.state, sender, call):
+            if not plain_loan.lent(core.context.state, sender, call):
                 return False
         elif not plain.called(core.context.state, sender, call.call):
             return False
@@ -207,7 +207,7 @@ class StraightServer(Internal):
         if ended is None:
             return None
         gone: list[Any] = [each.rref for each in ended]  # of handles
-        message = plain_loans.returned(state, cargo, call, gone)
+        message = plain_loan.returned(state, cargo, call, gone)
         if message is not None:
             discards.settle_few(ended)
         return message

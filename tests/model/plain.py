@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
-from farref.protocol import plain, plain_loans
+from farref.protocol import plain, plain_loan
 from farref.protocol.context import Context
 from farref.protocol.effects import Confirmed, Effect, Free, Run, Send, Settle
 from farref.protocol.errors import FarrefError
@@ -95,7 +95,7 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
                     return [Free(message.rref)] if plain.deleted(state, sender, message) else None
                 case Call() if message.cargo.descriptors:
                     before = _confirmed(state, message)
-                    if not plain_loans.lent(state, sender, message):
+                    if not plain_loan.lent(state, sender, message):
                         return None
                     return [*before, Run(sender, message)]
                 case Call():
@@ -154,7 +154,7 @@ def _loans(context: Context, peer: WorkerId) -> Iterator[Pair]:
     for rrefs in [*((each,) for each in held), *([tuple(held)] if len(held) > 1 else [])]:
 
         def lent(state: Tables, rrefs: Any = rrefs) -> list[Effect] | None:
-            made = plain_loans.lend(state, peer, rrefs, CARGO.payload)
+            made = plain_loan.lend(state, peer, rrefs, CARGO.payload)
             return None if made is None else [Send(peer, made)]
 
         def lend(it: Context, rrefs: Any = rrefs) -> list[Effect]:
@@ -210,7 +210,7 @@ def _returns(context: Context, request: Call) -> Iterator[Pair]:
     for gone in {(), *((each,) for each in held), tuple(held)}:
 
         def returned(state: Tables, gone: Any = gone) -> list[Effect] | None:
-            made = plain_loans.returned(state, CARGO, request.call, gone)
+            made = plain_loan.returned(state, CARGO, request.call, gone)
             return None if made is None else [Send(request.call.caller, made)]
 
         def reply(it: Context, gone: Any = gone) -> list[Effect]:

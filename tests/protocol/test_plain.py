@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from farref.protocol import plain, plain_loans
+from farref.protocol import plain, plain_loan
 from farref.protocol.context import Context
 from farref.protocol.effects import Send
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
@@ -161,7 +161,7 @@ class Loan:
     @classmethod
     def made(cls) -> Loan:
         pair = Pair.made()
-        call = plain_loans.lend(pair.a.state, C, (pair.rref,), b"")
+        call = plain_loan.lend(pair.a.state, C, (pair.rref,), b"")
         assert call is not None
         return cls(pair.a, Context(C), pair.rref, call)
 
@@ -187,33 +187,33 @@ def test_loans_that_no_correct_peer_makes() -> None:
         lent.brings(loan, replace(loan, rref=RRefId(A, 9))),
         replace(lent.call, call=CallId(B, 1)),
     ):
-        assert not plain_loans.lent(state, A, wrong)
+        assert not plain_loan.lent(state, A, wrong)
     assert not state.users
-    assert plain_loans.lent(state, A, lent.call)
+    assert plain_loan.lent(state, A, lent.call)
     another = replace(loan, fork=ForkId(A, 9), owner=B if loan.owner != B else A)
-    assert not plain_loans.lent(state, A, replace(lent.brings(another), call=CallId(A, 9)))
+    assert not plain_loan.lent(state, A, replace(lent.brings(another), call=CallId(A, 9)))
 
 
 def test_an_endpoint_lends_itself_nothing() -> None:
     lent = Loan.made()
-    assert plain_loans.lend(lent.a.state, A, (lent.rref,), b"") is None
-    assert not plain_loans.lent(lent.a.state, A, lent.call)
+    assert plain_loan.lend(lent.a.state, A, (lent.rref,), b"") is None
+    assert not plain_loan.lent(lent.a.state, A, lent.call)
 
 
 def test_what_an_endpoint_does_not_hold_is_not_lent() -> None:
     lent = Loan.made()
-    assert plain_loans.lend(lent.a.state, C, (lent.rref, RRefId(A, 9)), b"") is None
+    assert plain_loan.lend(lent.a.state, C, (lent.rref, RRefId(A, 9)), b"") is None
 
 
 def test_a_reply_without_handles_that_were_not_there() -> None:
     lent = Loan.made()
     state, call = lent.c.state, lent.call.call
-    assert plain_loans.lent(state, A, lent.call)
-    assert plain_loans.returned(state, CARGO, call, (lent.rref,)) is None, "there is no handle"
+    assert plain_loan.lent(state, A, lent.call)
+    assert plain_loan.returned(state, CARGO, call, (lent.rref,)) is None, "there is no handle"
     lent.c.hold(lent.rref)
-    assert plain_loans.returned(state, CARGO, call, (RRefId(A, 9),)) is None, "it did not come"
-    assert plain_loans.returned(state, CARGO, CallId(A, 9), (lent.rref,)) is None
-    reply = plain_loans.returned(state, CARGO, call, (lent.rref,))
+    assert plain_loan.returned(state, CARGO, call, (RRefId(A, 9),)) is None, "it did not come"
+    assert plain_loan.returned(state, CARGO, CallId(A, 9), (lent.rref,)) is None
+    reply = plain_loan.returned(state, CARGO, call, (lent.rref,))
     assert reply is not None
     assert not state.users
     assert plain.replied(lent.a.state, C, reply)

@@ -1,15 +1,15 @@
 """Rules of the plain moves of calls that lend: as the general machine, or nothing."""
 
-from farref.protocol import plain, plain_loans
+from farref.protocol import plain, plain_loan
 
 from .mutant import Mutant
 
 
 def _loan(name: str, method: str, old: str, new: str = "pass") -> Mutant:
-    return Mutant(name, plain_loans, method, old, new)
+    return Mutant(name, plain_loan, method, old, new)
 
 
-PLAIN_LOANS = {
+PLAIN_LOAN = {
     "a cancelled function [borrow]": (
         _loan(
             "borrows by every discipline",
