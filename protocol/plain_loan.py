@@ -37,13 +37,15 @@ _LOAN = Passing.LOAN
 
 def lend(state: Tables, to: WorkerId, rrefs: Sequence[RRefId], payload: object) -> Call | None:
     """Run *payload* on *to*, and lend it *rrefs*, which differ: the message to send."""
-    if to == state.me or state.dead.firsts or state.discipline.user is not LendingUser:
+    if to == state.me or state.discipline.user is not LendingUser:
+        return None
+    if state.dead.firsts and to in state.dead:
         return None
     found: list[Owner | User] = []
     for rref in rrefs:
         user = state.users.get(rref)
         if user is not None:
-            if rref in state.names:
+            if user.lost or rref in state.names:
                 return None
             found.append(user)
             continue
@@ -78,7 +80,7 @@ def lent(state: Tables, sender: WorkerId, message: Call) -> bool:
     if (
         call.caller != sender
         or sender == me
-        or state.dead.firsts
+        or (state.dead.firsts and _are_dead(state, sender, loans))
         or state.discipline.user is not LendingUser
         or (len(loans) > 1 and not _differ(loans))
     ):
@@ -111,6 +113,11 @@ def lent(state: Tables, sender: WorkerId, message: Call) -> bool:
     return True
 
 
+def _are_dead(state: Tables, sender: WorkerId, loans: Sequence[Descriptor]) -> bool:
+    """Whether *sender*, or the owner of a reference in *loans*, is dead."""
+    return sender in state.dead or any(each.owner in state.dead for each in loans)
+
+
 def _differ(loans: Sequence[Descriptor]) -> bool:
     """Whether *loans* are of different objects, under different forks."""
     number = len(loans)
@@ -122,7 +129,9 @@ def returned(
 ) -> Reply | None:
     """Handles of *gone* are gone; answer *call* by *cargo*, and give its loans back."""
     loans = state.serving.get(call)
-    if not loans or state.dead.firsts or state.held or call.caller == state.me:
+    if not loans or state.held or call.caller == state.me:
+        return None
+    if state.dead.firsts and call.caller in state.dead:
         return None
     rrefs = {each.rref for each in loans}
     if len(rrefs) < len(loans) or not rrefs.issuperset(gone):
@@ -159,7 +168,7 @@ def _returns(user: User, loan: Descriptor, less: int) -> bool:
     """Whether *loan* ends without a message if *less* handles of *user* are gone."""
     fork, loans = loan.fork, user.loans
     mine = loans.get(fork)
-    if mine is None or type(user) is not LendingUser:
+    if mine is None or type(user) is not LendingUser:  # none: the owner is dead
         return False
     if user.handles > less or user.messages > 1 or user.pending or user.children:  # it is kept
         if mine.lender == user.owner:

@@ -21,6 +21,7 @@ import msgspec
 
 from ...protocol import plain, plain_loan
 from ...protocol.columns import MANY
+from ...protocol.lending import LendingUser
 from ...protocol.messages import Ack, Cargo, Reply
 from ...serialization.holes import holed
 from ...serialization.payload import Payload
@@ -84,6 +85,7 @@ class Straight(Internal):
         self._loop = loop
         self._guests = guests
         self._unfetched = calls.unfetched
+        self._lends = core.context.state.discipline.user is LendingUser
         self._introduced: dict[WorkerId, set[WorkerId]] = {}
         """For each peer: the owners of references that a straight message has introduced to it."""
         core.on_deaths.append(self._died)
@@ -101,7 +103,7 @@ class Straight(Internal):
         info, here = core.peers.named.get(to) if type(to) is str else to, found()
         if type(info) is not WorkerInfo or not self._may_call(here):
             return NOT_PLAIN
-        packed = self._packed(function, args, lends=True)
+        packed = self._packed(function, args, lends=self._lends)
         if packed is None:
             return NOT_PLAIN
         there, line = info.id, self._lines.to(info.id)
@@ -288,7 +290,7 @@ class Straight(Internal):
             payload = Payload(data, tag=name, functions=(at,))
         state, sent = self._core.context.state, []
         if not self._ready():
-            gone = self._gone(there)
+            gone = self._gone(there) if not rrefs else None
             if gone is None:
                 return None
             sent.append(gone)

@@ -140,12 +140,11 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         payload, call = message.cargo.payload, message.call.number
         data, name = payload.data, payload.tag
         place = payload.functions[0].place if payload.functions else None
-        if payload.peers:  # they have addresses
-            return None
         if kind is Call:
-            row = CallRow(here, there, first, expects, call, data, name, place)
-            if message.cargo.descriptors:
-                loans = message.cargo.descriptors
+            loans = message.cargo.descriptors
+            if not loans:
+                row = CallRow(here, there, first, expects, call, data, name, place)
+            elif not payload.peers:  # they have addresses
                 row = LendRow(here, there, first, expects, call, data, name, place, loans)
         else:
             about = message.rref.number, message.fork.number, message.settled
