@@ -218,3 +218,11 @@ def test_a_reply_without_handles_that_were_not_there() -> None:
     assert not state.users
     assert plain.replied(lent.a.state, C, reply)
     assert not lent.a.users[lent.rref].children
+
+
+def test_what_is_lost_is_not_lent() -> None:
+    lent = Loan.made()
+    lent.a.died(B)
+    assert plain_loan.lend(lent.a.state, C, (lent.rref,), b"") is None
+    lent.c.died(B)
+    assert not plain_loan.lent(lent.c.state, A, lent.call)

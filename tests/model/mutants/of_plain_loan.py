@@ -116,10 +116,25 @@ PLAIN_LOAN = {
         ),
     ),
     "the caller dies and the lent reference lives on [lend]": (
-        _loan("borrows from the dead", "lent", "        or state.dead.firsts\n", ""),
-    ),
-    "the owner dies while a method awaits [lend]": (
-        _loan("lends to the dead", "lend", " or state.dead.firsts", ""),
+        _loan(
+            "lends to the dead",
+            "lend",
+            "    if state.dead.firsts and to in state.dead:\n        return None\n",
+            "",
+        ),
+        _loan(
+            "borrows from the dead",
+            "lent",
+            "        or (state.dead.firsts and _are_dead(state, sender, loans))\n",
+            "",
+        ),
+        _loan(
+            "answers the dead",
+            "returned",
+            "    if state.dead.firsts and call.caller in state.dead:\n        return None\n",
+            "",
+        ),
+        _loan("borrows from the dead", "_are_dead", "sender in state.dead or ", ""),
     ),
     "two aliases of each other [lend]": (
         _loan("lends what is an alias itself", "lend", " or mine.alias is not None", ""),
