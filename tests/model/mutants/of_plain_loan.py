@@ -39,12 +39,7 @@ PLAIN_LOAN = {
         _loan("waits for no loans", "lend", "Waiting(to, None, loans)", "Waiting(to, None)"),
     ),
     "an alias of the caller's own object [lend]": (
-        _loan(
-            "lends an alias",
-            "lend",
-            "            if rref in state.names:\n                return None\n",
-            "",
-        ),
+        _loan("lends an alias", "lend", " or rref in state.names", ""),
     ),
     "lent again to one who let go [lend]": (
         _loan("leaves with another's fork", "_returns", "user.known == (fork,)", "True"),
