@@ -133,12 +133,12 @@ def returned(
         return None
     if state.dead.firsts and call.caller in state.dead:
         return None
-    rrefs = {each.rref for each in loans}
-    if len(rrefs) < len(loans) or not rrefs.issuperset(gone):
+    if len(loans) > 1 and not _differ(loans):
         return None
-    users, ends = state.users, []
+    users, ends, others = state.users, [], len(gone)
     for each in loans:
         rref, less, user = each.rref, gone.count(each.rref), users.get(each.rref)
+        others -= less
         if user is not None:
             if user.handles < less or rref in state.names or not _returns(user, each, less):
                 return None
@@ -147,6 +147,8 @@ def returned(
         mine = state.owners.get(rref)
         if mine is None or mine.handles < less or not (mine.handles > less or mine.forks):
             return None
+    if others:
+        return None
     for each in loans:
         mine = state.owners.get(each.rref)
         if mine is not None:
