@@ -1,9 +1,10 @@
 """The moves of plain requests, each in one function, as most requests need no more of the machines.
 
 A plain request is a call, a fetch or a creation with which no reference travels, neither there nor
-back, between two living endpoints. Each function here changes the tables as the `Context` does for
-the same event, or returns that it has changed nothing; then the `Context` has to take the event.
-The explorer compares both in every state (`tests/model/plain.py`).
+back, between two living endpoints; `plain_loan` has calls that lend some. Each function here
+changes the tables as the `Context` does for the same event, or returns that it has changed nothing;
+then the `Context` has to take the event. The explorer compares both in every state
+(`tests/model/plain.py`).
 
 ======================  =====================================
 here                    as
@@ -33,6 +34,7 @@ from .empty import EMPTY_SET
 from .ids import CallId, ForkId, RRefId
 from .messages import Ack, Call, Create, Delete, Fetch, Reply
 from .owner import NO_QUEUE
+from .plain_loan import regained
 from .state import Waiting
 
 if TYPE_CHECKING:
@@ -131,7 +133,6 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
     if (
         waiting is None
         or waiting.to != sender
-        or waiting.loans
         or waiting.relay is not None
         or message.loans
         or message.relayed
@@ -143,12 +144,13 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
         return False
     rref = waiting.rref
     if rref is None:
-        if state.fetching:
+        if state.fetching or (waiting.loans and not regained(state, sender, waiting.loans)):
             return False
     else:
         user = state.users.get(rref)
         if (
             user is None
+            or waiting.loans
             or not user.handles
             or call not in user.pending
             or call in state.named  # the name may end

@@ -12,7 +12,9 @@ in the side list. The bytes therefore hold no reference and no address at all:
 * one object is forked once per message, however often it occurs in it. On the other side it is
   one handle again;
 * a list or tuple of nothing but references, each to another object, is one persistent id: the
-  numbers of the first and the last. So pickling calls no function for each of very many.
+  numbers of the first and the last. So pickling calls no function for each of very many;
+* a call with a few references among its arguments has holes instead (`holes`): then no function is
+  called for each part of it.
 
 Everything else is cloudpickle's work. Lambdas, closures, classes and functions of ``__main__`` are
 sent by value, once to each endpoint (`definitions`). Contiguous buffers (NumPy arrays and the
@@ -455,7 +457,12 @@ def loads(
     buffers = [opened(each) for each in payload.buffers]
     handles = hooks.join(descriptors)
     return unpickle(
-        payload.data, buffers, payload.inert, handles, functions=payload.functions, make=make
+        payload.data,
+        buffers,
+        payload.inert,
+        handles,
+        functions=payload.functions,
+        make=make,
     )
 
 
@@ -466,7 +473,7 @@ def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryvi
 
 def unpickle(
     data: bytes,
-    buffers: Sequence[bytes | bytearray | memoryview],
+    buffers: Sequence[Any],
     inert: Sequence[object],
     handles: Sequence[Reference],
     *,
@@ -475,7 +482,9 @@ def unpickle(
 ) -> Any:
     """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
-        return _Unpickler(data, buffers, inert, handles, functions=functions, make=make).load()
+        return _Unpickler(
+            data, buffers or handles, inert, handles, functions=functions, make=make
+        ).load()
     except CAUGHT as error:
         size = len(data) + sum(map(len, buffers))
         raise cannot_unpickle(f"a message of {size} bytes", error) from error

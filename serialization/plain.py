@@ -42,11 +42,13 @@ BY_NAME: dict[Any, bool] = {}
 anyway."""
 
 
-def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | None:
+def dumps_call(
+    call: tuple[Any, tuple[Any, ...], dict[str, Any]], holes: list[Any] | None = None
+) -> bytes | None:
     """A function with its arguments, pickled; None unless it is plain at the first look.
 
     It is if the function is remembered as one that is pickled by its name, and every argument is a
-    number or a text. `dumps_plain` looks again.
+    number or a text. `dumps_plain` looks again. With *holes*, the arguments are those of `holed`.
     """
     function, args, kwargs = call
     if (
@@ -55,20 +57,22 @@ def dumps_call(call: tuple[Any, tuple[Any, ...], dict[str, Any]]) -> bytes | Non
         or not BY_NAME.get(function)
         or _BY_VALUE
         or function.__module__ == "__main__"
-        or not _all_atoms(map(type, args))
+        or (holes is None and not _all_atoms(map(type, args)))
     ):
         return None
     try:
-        return pickle.dumps(call, 5)
+        return pickle.dumps(call, 5, buffer_callback=None if holes is None else holes.append)
     except pickle.PicklingError:  # its name means something else by now
         return None
 
 
-def dumps_arguments(args: tuple[Any, ...]) -> bytes | None:
+def dumps_arguments(args: tuple[Any, ...], holes: list[Any] | None = None) -> bytes | None:
     """The arguments of a function that travels apart, pickled; None unless all are simple.
 
-    Simple ones are numbers and texts.
+    Simple ones are numbers and texts. *holes*: see `dumps_call`.
     """
+    if holes is not None:
+        return pickle.dumps((None, args, {}), 5, buffer_callback=holes.append)
     return pickle.dumps((None, args, {}), 5) if _all_atoms(map(type, args)) else None
 
 

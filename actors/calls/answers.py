@@ -9,21 +9,38 @@ from __future__ import annotations
 from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
+from ..core import notices
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ...protocol.ids import CallId
     from ...serialization.payload import Payload
+    from ..core.current import CurrentRun
+    from ..core.notices import What
     from .futures import Future, Leads
 
 
 class Answer:
     """The awaited answer. Filled under the endpoint's lock."""
 
-    __slots__ = ("_lead", "_make", "future", "over", "payload")
+    __slots__ = ("_lead", "_make", "_what", "call", "future", "over", "payload", "run")
 
-    def __init__(self, lead: Leads, make: Callable[[], Future[Any]]) -> None:
+    call: CallId
+    """The request."""
+
+    def __init__(
+        self,
+        lead: Leads,
+        run: CurrentRun | None,
+        what: What,
+        make: Callable[[What], Future[Any]],
+    ) -> None:
         """*make* makes the future that it may become; *lead* is that of the waiting thread."""
+        self.run = run
+        """The request that the thread runs, if it runs one."""
         self._lead = lead
+        self._what = what
         self._make = make
         self.over = False
         """Nothing more is to be waited for here."""
@@ -31,6 +48,11 @@ class Answer:
         """The plain answer, pickled."""
         self.future: Future[Any] | None = None
         """The future that it has become."""
+
+    @property
+    def what(self) -> str:
+        """The awaited thing in words."""
+        return notices.in_words(self._what)
 
     def came(self, payload: Payload) -> None:
         """The answer is plain."""
@@ -41,7 +63,7 @@ class Answer:
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
         if self.future is None:
-            self.future = self._make()
+            self.future = self._make(self._what)
         self.over = True
         self._lead.look()
         return self.future

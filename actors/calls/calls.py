@@ -311,19 +311,20 @@ class Calls(Internal):
 
     def future_until(
         self,
-        what: What,
         timeout: float,
         end: float,
-        rref: RRefId | None = None,
-        asker: weakref.ref[Keeper] | None = None,
+        rref: RRefId | None,
+        asker: weakref.ref[Keeper] | None,
+        what: What,
     ) -> Future[Any]:
         """The future of a request that was made before: waits end at *end*."""
         future: Future[Any] = self._make(what, timeout, rref=rref)
         future.deadline, future.asker = end, asker
         return future
 
-    def general(self, call: CallId, answer: Answer) -> Future[Any]:
-        """The future for the rest of the wait for *answer*, to *call*."""
+    def general(self, answer: Answer) -> Future[Any]:
+        """The future for the rest of the wait for *answer*."""
+        call = answer.call
         with self._core.lock:
             future = answer.become()
             if self.waiting.get(call) is answer:

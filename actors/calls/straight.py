@@ -1,10 +1,12 @@
-"""Plain requests of the program's, straight: one thread sends the request and receives its answer.
+"""Plain requests of an endpoint, straight: one thread sends the request and receives its answer.
 
 Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
-base, it receives the answer itself, so no future is needed. A creation waits for nothing; with it
-leaves the end of a handle, if one has just ended: mostly that of an earlier creation. Everything
-else goes the general way (`Calls`), also the rest of a wait in which the thread may no longer lead.
+base, it receives the answer itself, so no future is needed. A thread of the program's may lead, and
+so may the aide, while it runs a function. Such a wait is noted, for the search for rings (`Waits`).
+A creation waits for nothing; with it leaves the end of a handle, if one has just ended: mostly that
+of an earlier creation. Everything else goes the general way (`Calls`), also the rest of a wait in
+which the thread may no longer lead, and each request of code on which an object waits (its chain).
 """
 
 from __future__ import annotations
@@ -15,8 +17,13 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from ...protocol import plain
+import msgspec
+
+from ...protocol import plain, plain_loan
+from ...protocol.columns import MANY
+from ...protocol.lending import LendingUser
 from ...protocol.messages import Ack, Cargo, Reply
+from ...serialization.holes import holed
 from ...serialization.payload import Payload
 from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is_by_name
 from ..base.interrupts import undisturbed
@@ -37,30 +44,51 @@ if TYPE_CHECKING:
     from ...protocol.messages import Call, Create
     from ...protocol.state import Tables
     from ...serialization.definitions import Definition
+    from ...serialization.pickling import Reference
     from ..base.loop import RunLoop
     from ..core.brief import Later
     from ..core.core import Core
+    from ..core.current import Frame
     from ..core.lines import Lines
     from ..core.links import Outgoing
     from .calls import Calls
     from .futures import Future
+    from .waits import Waits
 
     M = TypeVar("M", Call, Create)
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
+FEW: Final = MANY - 1
+"""The most references that a plain call lends: more travel in columns."""
 _is_over = attrgetter("over")
 
 
 class Straight(Internal):
-    """Makes the plain requests of one program's endpoint, on our own base."""
+    """Makes the plain requests of one endpoint, on our own base."""
 
-    def __init__(self, core: Core, lines: Lines, calls: Calls, loop: RunLoop) -> None:
+    def __init__(
+        self,
+        core: Core,
+        *,
+        lines: Lines,
+        calls: Calls,
+        waits: Waits,
+        loop: RunLoop,
+        guests: bool,
+    ) -> None:
+        """*guests*: threads that run no function may lead, as in a program."""
         self._core = core
         self._lines = lines
         self._calls = calls
+        self._waits = waits
         self._loop = loop
+        self._guests = guests
         self._unfetched = calls.unfetched
+        self._lends = core.context.state.discipline.user is LendingUser
+        self._introduced: dict[WorkerId, set[WorkerId]] = {}
+        """For each peer: the owners of references that a straight message has introduced to it."""
+        core.on_deaths.append(self._died)
         lines.takers |= {Reply: calls.replied, Ack: self._acked}
 
     def call(
@@ -72,10 +100,10 @@ class Straight(Internal):
     ) -> Any:
         """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`."""
         core, calls = self._core, self._calls
-        info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or not self._may_lead():
+        info, here = core.peers.named.get(to) if type(to) is str else to, found()
+        if type(info) is not WorkerInfo or not self._may_call(here):
             return NOT_PLAIN
-        packed = self._packed(function, args)
+        packed = self._packed(function, args, lends=self._lends)
         if packed is None:
             return NOT_PLAIN
         there, line = info.id, self._lines.to(info.id)
@@ -87,7 +115,9 @@ class Straight(Internal):
         end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
         answer = Answer(
             self._loop.lead_of,
-            partial(calls.future_until, ("the reply of {} to {}()", info, name), seconds, end),
+            here.run if here is not None else None,
+            ("the reply of {} to {}()", info, name),
+            partial(calls.future_until, seconds, end, None, None),
         )
         undisturbed.hold(self._loop.poller)
         try:
@@ -96,15 +126,15 @@ class Straight(Internal):
                 if made is None:
                     return NOT_PLAIN
                 message, sent = made
-                call = message.call
-                calls.waiting[call] = answer
+                answer.call = message.call
+                calls.waiting[message.call] = answer
             self._lines.post(there, line, *sent)
-            self._loop.lead(partial(_is_over, answer), seconds, held=True)
+            self._receive(answer, here, seconds)
         finally:
             undisturbed.release()
         if answer.payload is not None:
             return opened(answer.payload)
-        future = calls.general(call, answer)
+        future = calls.general(answer)
         try:
             return future.result()
         finally:
@@ -135,9 +165,9 @@ class Straight(Internal):
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
-        core, calls = self._core, self._calls
+        core, calls, here = self._core, self._calls, found()
         user = core.context.users.get(rref)
-        if user is None or not self._may_lead():
+        if user is None or not self._may_call(here):
             return NOT_PLAIN
         there, line = user.owner, self._lines.to(user.owner)
         if line is None:
@@ -148,9 +178,9 @@ class Straight(Internal):
         end = time.monotonic() + seconds
         answer = Answer(
             self._loop.lead_of,
-            partial(
-                calls.future_until, ("the value of {}", rref), seconds, end, rref=rref, asker=asker
-            ),
+            here.run if here is not None else None,
+            ("the value of {}", rref),
+            partial(calls.future_until, seconds, end, rref, asker),
         )
         call: CallId | None = None
         future: Future[Any] | None = None
@@ -163,56 +193,99 @@ class Straight(Internal):
                     message = plain.fetch(core.context.state, there, rref)
                     if message is None:
                         return NOT_PLAIN
-                    call = message.call
+                    answer.call = call = message.call
                     calls.waiting[call] = answer
                     sent = self._lines.send(there, message, None, 0)
                 self._lines.post(there, line, sent)
-                self._loop.lead(partial(_is_over, answer), seconds, held=True)
+                self._receive(answer, here, seconds)
             finally:
                 undisturbed.release()
             if answer.payload is not None:
                 return opened(answer.payload)
-            future = calls.general(call, answer)
+            future = calls.general(answer)
             return future.result()
         finally:
             if call is not None and answer.payload is None:
-                future = future or calls.general(call, answer)
+                future = future or calls.general(answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
             del future, answer  # an error's traceback holds this frame
 
-    def _may_lead(self) -> bool:
-        """Whether the calling thread is the program's own, and no function of the endpoint."""
+    def _may_call(self, here: Frame | None) -> bool:
+        """Whether a request of code in *here* may be plain: its chain has to be empty."""
         core = self._core
         if os.getpid() != core.pid:  # the lock of a forked child may never come back
             core.check_process()
-        if found() is not None or core.pool.mine.inside:
+        if here is not None and (here.chain or here.core is not core):
             return False
         return self._unfetched.bytes < MAX_UNFETCHED_BYTES
 
+    def _receive(self, answer: Answer, here: Frame | None, seconds: float) -> None:
+        """Receive until *answer* is over, if the calling thread may lead."""
+        over = partial(_is_over, answer)
+        if here is None:
+            if self._guests and not self._core.pool.mine.inside:
+                self._loop.lead(over, seconds, held=True)
+        elif self._loop.is_aide():
+            pool, waiting, run = self._core.pool, self._waits.straight, here.run
+            if run is not None:
+                waiting[run.call] = answer
+            pool.lend()
+            began = time.perf_counter()
+            try:
+                self._loop.lead(over, seconds, held=True)
+            finally:
+                pool.mine.waited += time.perf_counter() - began
+                pool.take_back()
+                if run is not None:
+                    del waiting[run.call]
+
     def _packed(
-        self, function: Callable[..., Any], args: tuple[Any, ...]
-    ) -> tuple[bytes, Definition | None] | None:
-        """The function and its arguments, pickled; the function apart, if it has a definition."""
-        data, definition = dumps_call((function, args, {})), None
+        self, function: Callable[..., Any], args: tuple[Any, ...], *, lends: bool = False
+    ) -> tuple[bytes, Definition | None, tuple[RRefId, ...]] | None:
+        """The function and its arguments, pickled; the function apart, if it has a definition.
+
+        And the references in them: with *lends* there may be some.
+        """
+        data = dumps_call((function, args, {}))
+        if data is not None:
+            return None if len(data) >= SHORT else (data, None, ())
+        definition: Definition | None = None
+        rrefs: tuple[RRefId, ...] = ()
+        holes: list[Any] | None = None
+        if lends:
+            found = holed(args, FEW)
+            if found is not None:
+                args, references = found
+                rrefs = self._ids(references)
+                if not rrefs:
+                    return None
+                holes = []
+                data = dumps_call((function, args, {}), holes)
         if data is None:
-            data = dumps_arguments(args)
+            data = dumps_arguments(args, holes)
             if data is None or (type(function) in NAMED and is_by_name(function)):
                 return None
             definition = self._calls.packer.definition_of(function)
             if definition is None:
                 return None
-        return None if len(data) >= SHORT else (data, definition)
+        return None if len(data) >= SHORT else (data, definition, rrefs)
+
+    def _ids(self, references: list[Reference]) -> tuple[RRefId, ...]:
+        """The ids of *references*; none if two are equal, or one belongs to another endpoint."""
+        front = self._core.front
+        rrefs = tuple([each._id for each in references if getattr(each, "_front", 0) is front])
+        return rrefs if len(set(rrefs)) == len(references) else ()
 
     def _made(
         self,
         move: Callable[[Tables, WorkerId, Cargo], M | None],
         there: WorkerId,
         name: str,
-        packed: tuple[bytes, Definition | None],
+        packed: tuple[bytes, Definition | None, tuple[RRefId, ...]],
     ) -> tuple[M, list[Packet | Outgoing]] | None:
         """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
-        data, definition = packed
+        data, definition, rrefs = packed
         shelves, at = self._lines.shelves, None
         payload = Payload(data, tag=name)
         if definition is not None:
@@ -222,17 +295,41 @@ class Straight(Internal):
             payload = Payload(data, tag=name, functions=(at,))
         state, sent = self._core.context.state, []
         if not self._ready():
-            gone = self._gone(there)
+            gone = self._gone(there) if not rrefs else None
             if gone is None:
                 return None
             sent.append(gone)
-        message = move(state, there, Cargo(payload=payload))
+        message: Any
+        if rrefs:
+            message = plain_loan.lend(state, there, rrefs, payload)
+        else:
+            message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more
             return None
+        if rrefs:
+            self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
         sent.append(self._lines.send(there, message, "requests", len(data)))
         return message, sent
+
+    def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
+        """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
+        me, known = self._core.me, self._introduced.get(there, ())
+        for each in cargo.descriptors:
+            owner = each.owner
+            if owner not in known and owner not in (me, there):
+                known = self._introduced.setdefault(there, set())
+                known.add(owner)
+                address = self._core.peers.addresses.get(owner)
+                if address is not None:
+                    payload: Any = cargo.payload
+                    peers = *payload.peers, WorkerInfo(owner, address)
+                    msgspec.structs.force_setattr(payload, "peers", peers)
+
+    def _died(self, dead: tuple[WorkerId, ...]) -> None:
+        for worker in dead:
+            self._introduced.pop(worker, None)
 
     def _gone(self, there: WorkerId) -> Packet | Outgoing | None:
         """Under the lock: the end of a handle, if all that it needs is a message to *there*."""

@@ -55,6 +55,20 @@ class Awaited(Protocol):
         """Whether the answer is there."""
 
 
+class Straightly(Protocol):
+    """The answer that a request waits for straight (see `straight`)."""
+
+    call: CallId
+    run: CurrentRun | None
+    """The request that waits for it."""
+    over: bool
+    """The wait is over."""
+
+    @property
+    def what(self) -> str:
+        """The awaited thing in words."""
+
+
 class Waits(Internal):
     """The waits of one endpoint's requests, and the queues that they hold up."""
 
@@ -65,7 +79,9 @@ class Waits(Internal):
             core.observers[request] = self.arrived
         self._waits: dict[CallId, Wait] = {}
         self._numbers = itertools.count(1)
-        self._queues = Queues(core.context, self._waits.__contains__)
+        self.straight: dict[CallId, Straightly] = {}
+        """Requests that run here, and wait straight: the answer that each waits for."""
+        self._queues = Queues(core.context, self._waiting)
 
     # ---- in the thread, or the task, that waits
 
@@ -96,14 +112,23 @@ class Waits(Internal):
 
     def of(self, call: CallId) -> tuple[CallId | None, int, str]:
         """The request that *call*, which runs here, waits for: see `Context.waits`."""
+        answer = self.straight.get(call)
+        if answer is not None and not answer.over:
+            # No other wait of the run is for this request, so its number tells the waits apart.
+            return answer.call, answer.call.number, self._in_words(answer.run, answer.what)
         wait = self._waits.get(call)
         for future in wait.futures if wait is not None else ():
             needed = _needed(future)
             if needed is not None and needed.call is not None and wait is not None:
-                what = f"{wait.run} on {self._core.me} waits for {needed.what}"
-                writable = what.encode("utf-8", "backslashreplace").decode()
-                return needed.call, wait.number, writable[:LONGEST]
+                return needed.call, wait.number, self._in_words(wait.run, needed.what)
         return None, 0, ""
+
+    def _in_words(self, run: CurrentRun | None, needed: str) -> str:
+        what = f"{run} on {self._core.me} waits for {needed}"
+        return what.encode("utf-8", "backslashreplace").decode()[:LONGEST]
+
+    def _waiting(self, call: CallId) -> bool:
+        return call in self._waits or call in self.straight
 
     def _tell(self, effect: Look, later: Later) -> None:
         needed = self._core.context.waits(effect.run, *self.of(effect.run))

@@ -4,7 +4,9 @@ Waking a thread of a pool takes longer than most functions run. So a job that is
 is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
 threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
 it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
-met a pause that was not its own: of the garbage collector, or of the whole process.
+met a pause that was not its own: of the garbage collector, or of the whole process. While a job
+waits straight (`calls.straight`), its thread receives, so nothing is held up. So such a wait counts
+only if the job takes longer than `NEARLY` with it.
 
 The kind can come back, as both may have met one. In the pool every job takes somewhat longer, as
 threads are woken and take turns. So a kind that has been `NEARLY` brief there several times in a
@@ -84,10 +86,13 @@ class Brief:
         if offered and not self.looks():  # the aide's job offered it, and took too long
             self.disperse()
 
-    def took(self, kind: Hashable, seconds: float) -> None:
-        """A job of *kind* took *seconds*; expect the same of the next one. In any thread."""
+    def took(self, kind: Hashable, seconds: float, waited: float = 0.0) -> None:
+        """A job of *kind* took *seconds*; expect the same of the next one. In any thread.
+
+        *waited*: the part of them in which its thread has received messages.
+        """
         trial = self._long.get(kind)
-        if seconds <= BRIEF:
+        if seconds <= BRIEF or (waited and seconds <= NEARLY and seconds - waited <= BRIEF):
             if trial is not None:
                 self._long.pop(kind, None)
         elif trial is None:

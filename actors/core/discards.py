@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
+from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 from ..base import forks
@@ -65,6 +66,8 @@ class Discards:
         self.ended: deque[Hold | tuple[Descriptor, ...]] = deque()
         """The holds that have ended, some maybe twice, and the descriptors of messages that nobody
         kept; all are to be settled."""
+        self.settler = 0
+        """The thread that settles at once what ends in it: nobody has to be woken for that."""
         self.end = self.ended.append
         """The callback of all holds: each bound method takes 72 bytes."""
 
@@ -89,7 +92,8 @@ class Discards:
         """The object of *hold*, if it has one, is collected. May be called again."""
         if not self.closed and self.pid == forks.pid:
             self.ended.append(hold)
-            self._wake()
+            if self.settler != get_ident():
+                self._wake()
 
     def settle(self, hold: Hold | None) -> None:
         """The message of *hold* was opened. Makes a step."""
@@ -123,6 +127,28 @@ class Discards:
         hold: Any = self.ended.popleft()
         del self.holds[hold]
         if self.ended and self.ended[0] is hold:
+            self.ended.popleft()
+
+    def few(self, most: int) -> list[Hold] | None:
+        """The handles that have ended, if no other count has, and they are at most *most*."""
+        ended = self.ended
+        found: dict[Hold, None] = {}
+        number = len(ended)  # finalizers append more
+        if number > 2 * most:
+            return None
+        for place in range(number):
+            hold = ended[place]
+            if type(hold) is not Hold or hold.rref is None:
+                return None
+            if hold in self.holds:
+                found[hold] = None
+        return list(found)
+
+    def settle_few(self, few: list[Hold]) -> None:
+        """What `few` has returned is settled."""
+        for hold in few:
+            del self.holds[hold]
+        while self.ended and self.ended[0] not in self.holds:
             self.ended.popleft()
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:

@@ -133,7 +133,7 @@ class Lines(Internal):
             who, to, first, expects = peer, core.me, row.first, row.expects
             message = rows.message_of(row, who, to)
             placed = getattr(row, "place", None) is not None
-            shared = type(row) is rows.SharedRow
+            shared = type(row) is rows.SharedReplyRow
         else:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:

@@ -35,6 +35,8 @@ class _Mine(threading.local):
 
     inside = False
     """Whether it runs one of the jobs."""
+    waited = 0.0
+    """Seconds in which it has received messages during its job."""
 
 
 class Pool:
@@ -125,19 +127,26 @@ class Pool:
     @contextmanager
     def waiting(self) -> Iterator[None]:
         """Lend this thread's place to another job while it waits for something remote."""
-        if not self.mine.inside:
-            yield
-            return
-        me = threading.get_ident()
-        with self._lock:
-            self.blocked.add(me)
-            self._places += 1
-            self._start_some()
+        self.lend()
         try:
             yield
         finally:
+            self.take_back()
+
+    def lend(self) -> None:
+        """The first half of `waiting`."""
+        if self.mine.inside:
             with self._lock:
-                self.blocked.discard(me)
+                self.blocked.add(threading.get_ident())
+                self._places += 1
+                if self.jobs:
+                    self._start_some()
+
+    def take_back(self) -> None:
+        """The second half of `waiting`."""
+        if self.mine.inside:
+            with self._lock:
+                self.blocked.discard(threading.get_ident())
                 self._places -= 1
 
     def _start_some(self) -> None:
@@ -168,6 +177,7 @@ class Pool:
                 self._idle += 1
 
     def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
+        self.mine.waited = 0.0
         try:
             job(*args)
         except BaseException as error:

@@ -205,9 +205,9 @@ class Server:
     # ---- in a thread of the pool
 
     def _run(self, request: Request, kind: Hashable) -> None:
-        started = time.perf_counter()
+        started, core = time.perf_counter(), self._core
         self._start(request)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
 
     def _kind(self, request: Request) -> Hashable:
         """The kind of *request*: requests of one kind take similar time."""

@@ -17,11 +17,14 @@ from threading import get_ident
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
-from ...protocol import plain
+from ...protocol import plain, plain_loan
 from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
-from ...serialization.failures import Failure
+from ...serialization.failures import CAUGHT, Failure
+from ...serialization.holes import filled
 from ...serialization.payload import Payload
+from ...serialization.pickling import cannot_unpickle
 from ...serialization.plain import dumps_plain, size_class
+from ..calls.straight import FEW
 from ..core.core import Internal
 from ..core.current import CurrentRun, running_in
 from ..core.intake import NOTED
@@ -38,8 +41,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from ...protocol.effects import Run
-    from ...protocol.ids import RRefId, WorkerId
+    from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Reply
+    from ...protocol.state import Tables
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.lines import Lines
@@ -76,7 +80,10 @@ class StraightServer(Internal):
         payload: Any = call.cargo.payload
         if not self._runs(payload) or call.chain:
             return False
-        if not plain.called(core.context.state, sender, call.call):
+        if call.cargo.descriptors:
+            if not plain_loan.lent(core.context.state, sender, call):
+                return False
+        elif not plain.called(core.context.state, sender, call.call):
             return False
         self._server.take_up(call.call)
         core.brief.submit(core.pool, payload.tag, self._run, call, payload.tag, later=later)
@@ -124,12 +131,18 @@ class StraightServer(Internal):
     def _run(self, request: Call, kind: object) -> None:
         """Run the function, and answer."""
         started, server = time.perf_counter(), self._server
-        box = self._called(request, (), kind)
-        to = request.call.caller
-        payload = None if server.turns.begun else self._packed(box.content, to)
-        if payload is None or not self._answer(payload, plain.reply, request.call):
+        box, core = self._called(request, (), kind), self._core
+        payload, lent = None, bool(request.cargo.descriptors)
+        if not server.turns.begun:
+            payload = self._packed(box.content, request.call.caller)
+        move = self._returned if lent else plain.reply
+        if payload is None or not self._answer(payload, move, request.call, settles=lent):
             server.go_on(request, (), box)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        if lent:
+            core.discards.settler = 0
+            if core.discards.ended:
+                core.wake()
+        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
 
     def _make(self, request: Create, kind: object) -> None:
         """Run the function, and keep its value. Answer the fetch that waits for it, if one does."""
@@ -138,7 +151,8 @@ class StraightServer(Internal):
         runs = None if server.turns.begun else self._kept(request.rref, box)
         if runs is None:
             server.go_on(request, chain, box)
-        self._core.brief.took(kind, time.perf_counter() - started)
+        core = self._core
+        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
         for run in runs or ():
             self._fetch_at_once(run.request)  # type: ignore[arg-type]  # it is a fetch
 
@@ -159,6 +173,8 @@ class StraightServer(Internal):
         run = CurrentRun(request.call, name, chain, get_ident())
         try:
             with running_in(self._core, chain, run):
+                if request.cargo.descriptors:
+                    return self._called_with(request, self._core)
                 function, args, kwargs = opened(payload)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
@@ -168,6 +184,35 @@ class StraightServer(Internal):
                 return Box(function(*args, **kwargs))
         except BaseException as error:
             return self._server.failed(request, error)
+
+    def _called_with(self, request: Call | Create, core: Core) -> Box:
+        """The function's result; its arguments have references."""
+        payload: Payload = request.cargo.payload  # type: ignore[assignment]
+        rrefs = [each.rref for each in request.cargo.descriptors]
+        with core.lock:
+            core.context.hold(*rrefs)
+        try:
+            function, args, kwargs = filled(payload.data, core.handles(rrefs))
+        except CAUGHT as error:
+            raise cannot_unpickle(f"a message of {len(payload.data)} bytes", error) from error
+        if payload.functions:
+            function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
+        self._server.begin(request)
+        result = function(*args, **kwargs)
+        core.discards.settler = get_ident()  # of the handles that end with this frame
+        return Box(result)
+
+    def _returned(self, state: Tables, cargo: Cargo, call: CallId) -> Reply | None:
+        """Under the lock: the reply that gives back what *call* has brought and let go of."""
+        discards = self._core.discards
+        ended = discards.few(FEW)
+        if ended is None:
+            return None
+        gone: list[Any] = [each.rref for each in ended]  # of handles
+        message = plain_loan.returned(state, cargo, call, gone)
+        if message is not None:
+            discards.settle_few(ended)
+        return message
 
     def _kept(self, rref: RRefId, box: Box) -> Sequence[Run] | None:
         """Keep the value in *box*; returns the fetch that is to run. None: nothing is done."""
@@ -217,8 +262,17 @@ class StraightServer(Internal):
             return None
         return None if buffers is None else Payload(data, buffers)
 
-    def _answer(self, payload: Payload, move: Callable[..., Reply | None], *about: Any) -> bool:
-        """Answer a request by *payload* and a *move* of `protocol.plain`; false if it cannot be."""
+    def _answer(
+        self,
+        payload: Payload,
+        move: Callable[..., Reply | None],
+        *about: Any,
+        settles: bool = False,
+    ) -> bool:
+        """Answer a request by *payload* and a plain *move*; false if that needs more.
+
+        *settles*: the move settles the handles that have ended.
+        """
         core, lines, caller = self._core, self._lines, about[0].caller
         line = lines.to(caller)
         if line is None:
@@ -230,7 +284,7 @@ class StraightServer(Internal):
             self._server.wait_for_room(caller)
         with core.lock:
             state = core.context.state
-            if core.closed or core.discards.ended:
+            if core.closed or (core.discards.ended and not settles):
                 return False
             state.now = time.monotonic()
             message = move(state, Cargo(payload=payload), *about)

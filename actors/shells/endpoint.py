@@ -14,6 +14,7 @@ from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.mail import Mail
 from ..calls.placing import Placing
+from ..calls.straight import Straight
 from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
     from ...protocol.errors import FarrefError
     from ...protocol.ids import WorkerId
+    from ..base.loop import RunLoop
     from ..calls.mail import Take
     from ..core.counters import Counters
     from ..core.port import Port
@@ -146,6 +148,18 @@ class Endpoint(Internal):
         self.deaths.live_with(joined.pids)
         self.deaths.died(joined.dying)
         core.wake()
+
+    def go_straight(self, loop: RunLoop, *, guests: bool) -> None:
+        """Make plain requests straight, on the *loop* of our own base. *guests*: see `Straight`."""
+        if self.spans is None:  # else each request has a span
+            self.core.front.straight = Straight(
+                self.core,
+                lines=self.lines,
+                calls=self.calls,
+                waits=self.waits,
+                loop=loop,
+                guests=guests,
+            )
 
     # ---- the mailbox thread
 

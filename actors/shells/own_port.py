@@ -18,7 +18,6 @@ from ...serialization.failures import details_of
 from ..base.envelopes import UserIntent
 from ..base.framing import Raw
 from ..calls.futures import Future, is_over
-from ..calls.straight import Straight
 from ..hosting import bases
 from ..wire.messages import Nudge
 from .ports import Alarm
@@ -53,9 +52,7 @@ class OwnPort(OutsidePort):
         self._loop.take_raw(self._receive_raw)
         self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
-        if endpoint.spans is None:  # else each request has a span
-            calls, front = endpoint.calls, endpoint.core.front
-            front.straight = Straight(endpoint.core, endpoint.lines, calls, self._loop)
+        endpoint.go_straight(self._loop, guests=True)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.ids import CallId, ForkId, Number, RRefId
-from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
+from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Descriptor, Fetch, Reply
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
 from ...serialization.shared import Segment
@@ -54,7 +54,7 @@ class ReplyRow(Row, frozen=True, tag=2):
     data: bytes
 
 
-class SharedRow(ReplyRow, frozen=True, tag=7):
+class SharedReplyRow(ReplyRow, frozen=True, tag=9):
     """The same with buffers in shared memory, all large ones of the value."""
 
     buffers: tuple[tuple[Number, Number, str, Number, bool], ...]
@@ -97,9 +97,35 @@ class DeleteRow(Row, frozen=True, tag=6):
     fork: Number
 
 
+class LendRow(Row, frozen=True, tag=7):
+    """A `Call` by the sender that lends some references."""
+
+    call: Number
+    data: bytes
+    name: str
+    place: Number | None
+    loans: tuple[Descriptor, ...]
+
+
+class ForeignFetchRow(Row, frozen=True, tag=8):
+    """A `Fetch` by the sender, of an object that a third endpoint has named."""
+
+    call: Number
+    rref: RRefId
+    direct: bool
+
+
 _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(
-    CallRow | ReplyRow | FetchRow | CreateRow | AckRow | DeleteRow | SharedRow
+    CallRow
+    | ReplyRow
+    | FetchRow
+    | CreateRow
+    | AckRow
+    | DeleteRow
+    | LendRow
+    | ForeignFetchRow
+    | SharedReplyRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
@@ -114,15 +140,16 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         payload, call = message.cargo.payload, message.call.number
         if payload.buffers:
             buffers = tuple([each.row() for each in payload.buffers])
-            row = SharedRow(here, there, first, expects, call, payload.data, buffers)
+            row = SharedReplyRow(here, there, first, expects, call, payload.data, buffers)
         else:
             row = ReplyRow(here, there, first, expects, call, payload.data)
     elif kind is Fetch:
         rref, call = message.rref, message.call.number
-        mine = rref.creator == sender
+        mine, direct = rref.creator == sender, message.direct
         if mine or rref.creator == to:
-            about = rref.number, mine, message.direct
-            row = FetchRow(here, there, first, expects, call, *about)
+            row = FetchRow(here, there, first, expects, call, rref.number, mine, direct)
+        else:
+            row = ForeignFetchRow(here, there, first, expects, call, rref, direct)
     elif kind is Ack:
         row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
     elif kind is Delete:
@@ -134,7 +161,11 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         data, name = payload.data, payload.tag
         place = payload.functions[0].place if payload.functions else None
         if kind is Call:
-            row = CallRow(here, there, first, expects, call, data, name, place)
+            loans = message.cargo.descriptors
+            if not loans:
+                row = CallRow(here, there, first, expects, call, data, name, place)
+            elif not payload.peers:  # they have addresses
+                row = LendRow(here, there, first, expects, call, data, name, place, loans)
         else:
             about = message.rref.number, message.fork.number, message.settled
             row = CreateRow(here, there, first, expects, call, data, name, place, *about)
@@ -149,19 +180,24 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     kind = type(row)
     if kind is ReplyRow:
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
-    if kind is SharedRow:
+    if kind is SharedReplyRow:
         buffers = tuple([Segment.said(*each) for each in row.buffers])
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)
         return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)
+    if kind is ForeignFetchRow:
+        return Fetch(call=CallId(sender, row.call), rref=row.rref, direct=row.direct)
     if kind is AckRow:
         return Ack(rref=RRefId(me, row.number), fork=ForkId(me, row.fork))
     if kind is DeleteRow:
         return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
     call = CallId(sender, row.call)
     functions = () if row.place is None else (Placed(row.place),)
-    cargo = Cargo(payload=Payload(row.data, tag=row.name, functions=functions))
+    payload = Payload(row.data, tag=row.name, functions=functions)
+    if kind is LendRow:
+        return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
+    cargo = Cargo(payload=payload)
     if kind is CallRow:
         return Call(call=call, cargo=cargo)
     rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)

@@ -106,6 +106,7 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
                 plain += 1
                 assert draw.random() < 0.5 or text.to_here() == "a text"
                 assert draw.random() < 0.8 or int(large.to_here().sum()) == LARGE * (LARGE - 1) // 2
+                assert draw.random() < 0.8 or farref.rpc_sync("B", len, ([farref.RRef(1)],)) == 1
             sent.append(log.rpc_async().note(len(sent), pause, by))
             if draw.random() < 0.5:
                 assert sent[-1].result() == len(sent) - 1

@@ -14,11 +14,11 @@ from functools import cache, partial
 from itertools import chain
 from typing import Any
 
-from farref.protocol import plain
+from farref.protocol import plain, plain_loan
 from farref.protocol.context import Context
 from farref.protocol.effects import Confirmed, Effect, Free, Run, Send, Settle
 from farref.protocol.errors import FarrefError
-from farref.protocol.ids import WorkerId
+from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Ack, Call, Cargo, Create, Delete, Fetch, Reply
 from farref.protocol.state import Tables
 
@@ -86,7 +86,7 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
     message = step.message
     if not isinstance(message, Call | Fetch | Reply | Create | Ack | Delete):
         return
-    if isinstance(message, Call | Reply | Create) and message.cargo.descriptors:
+    if isinstance(message, Reply | Create) and message.cargo.descriptors:
         return
     for sender in (step.sender, STRANGER):
 
@@ -100,6 +100,11 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
                     return [Confirmed(message.rref)] if acked else None
                 case Delete():
                     return [Free(message.rref)] if plain.deleted(state, sender, message) else None
+                case Call() if message.cargo.descriptors:
+                    before = _confirmed(state, message)
+                    if not plain_loan.lent(state, sender, message):
+                        return None
+                    return [*before, Run(sender, message)]
                 case Call():
                     runs = not message.chain and plain.called(state, sender, message.call)
                     return [Run(sender, message)] if runs else None
@@ -134,6 +139,7 @@ def _requests(context: Context) -> Iterator[Pair]:
             return it.create(to, CARGO)[1]
 
         yield f"a call to {peer}", called, call
+        yield from _loans(context, peer)
         yield f"a creation on {peer}", created, create
     for rref, user in context.users.items():
         for owner in (user.owner, STRANGER):
@@ -146,6 +152,34 @@ def _requests(context: Context) -> Iterator[Pair]:
                 return it.fetch(rref, direct=True)[1]
 
             yield f"a fetch of {rref} from {owner}", fetched, fetch
+
+
+def _loans(context: Context, peer: WorkerId) -> Iterator[Pair]:
+    """Calls to *peer* that lend each reference with a handle here alone, and all at once."""
+    counts = context.users | context.owners | context.state.names
+    held = [each for each, count in counts.items() if count.handles]
+    for rrefs in [*((each,) for each in held), *([tuple(held)] if len(held) > 1 else [])]:
+
+        def lent(state: Tables, rrefs: Any = rrefs) -> list[Effect] | None:
+            made = plain_loan.lend(state, peer, rrefs, CARGO.payload)
+            return None if made is None else [Send(peer, made)]
+
+        def lend(it: Context, rrefs: Any = rrefs) -> list[Effect]:
+            loans = it.lend_all(rrefs, peer)
+            return it.call(peer, Cargo(payload=CARGO.payload, descriptors=loans))[1]
+
+        yield f"a call to {peer} with {rrefs}", lent, lend
+
+
+def _confirmed(state: Tables, message: Call) -> list[Effect]:
+    """The news in *message* that its sender, the owner, counts this endpoint."""
+    lent = [each for each in message.cargo.descriptors if each.owner == each.parent]
+    known = [state.users.get(each.rref) for each in lent]
+    return [
+        Confirmed(each.rref)
+        for each, user in zip(lent, known, strict=True)
+        if user is None or not user.known
+    ]
 
 
 def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
@@ -163,6 +197,7 @@ def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
                 return it.reply(call, CARGO)
 
             yield f"the reply to {request.call}", replied, reply
+            yield from _returns(endpoint.context, request)
         elif isinstance(request, Fetch) and request.rref in endpoint.context.owners:
 
             def answered(state: Tables, of: Fetch = request) -> list[Effect] | None:
@@ -173,6 +208,27 @@ def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
                 return [*it.reply(of.call, CARGO), *it.done(of.rref, of.call)]
 
             yield f"the answer to {request.call}", answered, answer
+
+
+def _returns(context: Context, request: Call) -> Iterator[Pair]:
+    """The reply to *request*, when some handles of what it brought are gone."""
+    brought = [each.rref for each in request.cargo.descriptors]
+    held = [each for each in brought for _ in range(_handles(context, each))]
+    for gone in {(), *((each,) for each in held), tuple(held)}:
+
+        def returned(state: Tables, gone: Any = gone) -> list[Effect] | None:
+            made = plain_loan.returned(state, CARGO, request.call, gone)
+            return None if made is None else [Send(request.call.caller, made)]
+
+        def reply(it: Context, gone: Any = gone) -> list[Effect]:
+            return [*it.drop(*gone), *it.reply(request.call, CARGO)]
+
+        yield f"the reply to {request.call} without {gone}", returned, reply
+
+
+def _handles(context: Context, rref: RRefId) -> int:
+    entry = context.users.get(rref) or context.owners.get(rref)
+    return entry.handles if entry is not None else 0
 
 
 def _ends(context: Context) -> Iterator[Pair]:

@@ -12,11 +12,21 @@ from typing import TYPE_CHECKING
 import pytest
 from msgspec.structs import replace
 
-from farref.protocol import plain
+from farref.protocol import plain, plain_loan
 from farref.protocol.context import Context
 from farref.protocol.effects import Send
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.messages import Ack, Cargo, Create, Delete, Fetch, Reply
+from farref.protocol.messages import (
+    Ack,
+    Call,
+    Cargo,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    Passing,
+    Reply,
+)
 
 if TYPE_CHECKING:
     from farref.protocol.messages import Message
@@ -137,3 +147,82 @@ def test_a_reply_that_is_no_answer_of_the_object(mark: str) -> None:
     assert not plain.replied(pair.a.state, B, reply), "the object does not know the request"
     pair.a.users[pair.rref].pending.add(fetch.call)
     assert plain.replied(pair.a.state, B, reply)
+
+
+@dataclass
+class Loan:
+    """A has lent its object at B to C."""
+
+    a: Context
+    c: Context
+    rref: RRefId
+    call: Call
+
+    @classmethod
+    def made(cls) -> Loan:
+        pair = Pair.made()
+        call = plain_loan.lend(pair.a.state, C, (pair.rref,), b"")
+        assert call is not None
+        return cls(pair.a, Context(C), pair.rref, call)
+
+    @property
+    def loan(self) -> Descriptor:
+        (loan,) = self.call.cargo.descriptors
+        return loan
+
+    def brings(self, *loans: Descriptor) -> Call:
+        return replace(self.call, cargo=Cargo(payload=b"", descriptors=loans))
+
+
+def test_loans_that_no_correct_peer_makes() -> None:
+    lent = Loan.made()
+    loan, state = lent.loan, lent.c.state
+    for wrong in (
+        lent.brings(replace(loan, passing=Passing.FORK)),
+        lent.brings(replace(loan, parent=B)),
+        lent.brings(replace(loan, fork=ForkId(B, 1))),
+        lent.brings(replace(loan, owner=C)),
+        lent.brings(replace(loan, name=RRefId(A, 9))),
+        lent.brings(loan, replace(loan, fork=ForkId(A, 9))),
+        lent.brings(loan, replace(loan, rref=RRefId(A, 9))),
+        replace(lent.call, call=CallId(B, 1)),
+    ):
+        assert not plain_loan.lent(state, A, wrong)
+    assert not state.users
+    assert plain_loan.lent(state, A, lent.call)
+    another = replace(loan, fork=ForkId(A, 9), owner=B if loan.owner != B else A)
+    assert not plain_loan.lent(state, A, replace(lent.brings(another), call=CallId(A, 9)))
+
+
+def test_an_endpoint_lends_itself_nothing() -> None:
+    lent = Loan.made()
+    assert plain_loan.lend(lent.a.state, A, (lent.rref,), b"") is None
+    assert not plain_loan.lent(lent.a.state, A, lent.call)
+
+
+def test_what_an_endpoint_does_not_hold_is_not_lent() -> None:
+    lent = Loan.made()
+    assert plain_loan.lend(lent.a.state, C, (lent.rref, RRefId(A, 9)), b"") is None
+
+
+def test_a_reply_without_handles_that_were_not_there() -> None:
+    lent = Loan.made()
+    state, call = lent.c.state, lent.call.call
+    assert plain_loan.lent(state, A, lent.call)
+    assert plain_loan.returned(state, CARGO, call, (lent.rref,)) is None, "there is no handle"
+    lent.c.hold(lent.rref)
+    assert plain_loan.returned(state, CARGO, call, (RRefId(A, 9),)) is None, "it did not come"
+    assert plain_loan.returned(state, CARGO, CallId(A, 9), (lent.rref,)) is None
+    reply = plain_loan.returned(state, CARGO, call, (lent.rref,))
+    assert reply is not None
+    assert not state.users
+    assert plain.replied(lent.a.state, C, reply)
+    assert not lent.a.users[lent.rref].children
+
+
+def test_what_is_lost_is_not_lent() -> None:
+    lent = Loan.made()
+    lent.a.died(B)
+    assert plain_loan.lend(lent.a.state, C, (lent.rref,), b"") is None
+    lent.c.died(B)
+    assert not plain_loan.lent(lent.c.state, A, lent.call)

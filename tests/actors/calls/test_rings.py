@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 WAITS = (
     *("method", "future", "function", "fetch", "aget", "chained", "every"),
     *("by value", "creation"),
+    *("function that fetches", "function that calls"),
 )
 """The ways in which one object waits for the next; see `Node`."""
 AWAITS = ("await", "await function", "await value")
@@ -96,6 +97,10 @@ class Node:
                 return following.rpc_async().end().result()
             case "function":
                 return farref.rpc_async("C", ask, (following,)).result()
+            case "function that fetches":
+                return farref.rpc_async("C", ask_copy, (following,)).result()
+            case "function that calls":
+                return farref.rpc_async("C", call_asker, (following,)).result()
             case "chained":
                 return following.rpc_async().end().then(lambda future: future.result()).result()
             case "fetch":
@@ -125,6 +130,15 @@ class Node:
 
 def ask(node: RRef[Node]) -> Any:
     return node.rpc_async().end().result()
+
+
+def ask_copy(node: RRef[Node]) -> Any:
+    """Waits straight, as no object waits for it in its chain."""
+    return node.to_here().end()
+
+
+def call_asker(node: RRef[Node]) -> Any:
+    return farref.rpc_sync("B", ask_copy, (node,))
 
 
 async def ask_and_await(node: RRef[Node]) -> Any:
@@ -240,6 +254,25 @@ def test_an_object_that_waits_for_itself_by_way_of_a_call_without_a_chain(
     ring_of([node])
     _, (text,) = outcomes(set_out([node], tmp_path, "function"))
     assert f"go() of {node.id} on B waits for the reply of C to ask()" in text
+    take_apart([node])
+
+
+@pytest.mark.parametrize(
+    ("how", "function", "wait"),
+    [
+        ("function that fetches", ask_copy, "ask_copy() on C waits for the value of"),
+        ("function that calls", call_asker, "call_asker() on C waits for the reply of B to"),
+    ],
+)
+def test_a_wait_of_the_straight_way_is_seen(
+    system: System, how: str, function: Any, wait: str, tmp_path: Path
+) -> None:
+    node = farref.remote("B", make_node)
+    for _ in range(20):  # now C has a connection to B, so the function waits straight
+        assert farref.rpc_sync("C", function, (node,)) == "end"
+    ring_of([node])
+    _, (text,) = outcomes(set_out([node], tmp_path, how))
+    assert wait in text
     take_apart([node])
 
 

@@ -48,6 +48,25 @@ def test_who_runs_a_function(ours: System) -> None:
     assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
 
 
+def test_a_wait_in_which_the_thread_receives_does_not_count() -> None:
+    brief, pool = Brief(), Pool(1, "pool")
+    brief.looks = lambda: True
+
+    def offered() -> bool:
+        brief.offered.clear()
+        brief.submit(pool, "kind", print, later=[])
+        return bool(brief.offered)
+
+    for _ in range(3):
+        brief.took("kind", 3 * BRIEF, 2.5 * BRIEF)
+    assert offered()
+    for seconds, waited in ((3 * BRIEF, BRIEF), (2 * NEARLY, 2 * NEARLY - BRIEF / 2)):
+        for _ in range(2):
+            brief.took("kind", seconds, waited)
+        assert not offered()
+        brief.took("kind", BRIEF / 2)
+
+
 def test_a_large_value_says_nothing_of_small_ones() -> None:
     """The time to copy a value depends on its size, where that is known."""
     with System("simpleSystemBase") as system:

@@ -49,7 +49,6 @@ def test_it_arrives(message: Plain) -> None:
 @pytest.mark.parametrize(
     "message",
     [
-        Fetch(call=CALL, rref=RRefId(C, 3)),
         Delete(rref=RRefId(B, 3), forks=(FORK,)),
         Delete(rref=RREF, forks=(ForkId(B, 4),)),
         Delete(rref=RREF, forks=(FORK, ForkId(A, 6))),

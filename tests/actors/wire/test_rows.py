@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from farref.actors.wire import rows
 from farref.protocol.delivery import Packet
-from farref.protocol.ids import CallId, RRefId, WorkerId
-from farref.protocol.messages import Call, Cargo, Fetch, Reply
+from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+from farref.protocol.messages import Call, Cargo, Descriptor, Fetch, Passing, Reply
 from farref.serialization.definitions import Placed
 from farref.serialization.payload import Payload
 from farref.serialization.shared import Segment
@@ -46,13 +49,42 @@ FETCHES = st.builds(
         call=CallId(A, number), rref=RRefId(creator, rref), direct=direct
     ),
     NUMBERS,
-    st.sampled_from((A, B)),
+    st.sampled_from((A, B, C)),
     NUMBERS,
     st.booleans(),
 )
+LOANS = st.builds(
+    lambda creator, number, fork, owner, counted: Descriptor(
+        rref=RRefId(creator, number),
+        fork=ForkId(A, fork),
+        owner=owner,
+        parent=A,
+        passing=Passing.LOAN,
+        counted=counted,
+    ),
+    st.sampled_from((A, B, C)),
+    NUMBERS,
+    NUMBERS,
+    st.sampled_from((A, B, C)),
+    st.booleans(),
+)
+LENDING = st.builds(
+    lambda call, loans: replace(
+        call, cargo=Cargo(payload=call.cargo.payload, descriptors=tuple(loans))
+    ),
+    CALLS,
+    st.lists(LOANS, min_size=1, max_size=7),
+)
 
 
-@given(st.one_of(CALLS, REPLIES, FETCHES), NUMBERS, NUMBERS)
+@given(LENDING)
+def test_a_call_that_introduces_others_needs_more_than_a_row(call: Call) -> None:
+    payload: Any = call.cargo.payload
+    cargo = Cargo(payload=replace(payload, peers=("C",)), descriptors=call.cargo.descriptors)
+    assert rows.encode(A, B, Packet(0, (replace(call, cargo=cargo),), 0)) is None
+
+
+@given(st.one_of(CALLS, REPLIES, FETCHES, LENDING), NUMBERS, NUMBERS)
 def test_a_message_is_the_same_at_the_other_end(
     message: Call | Reply | Fetch, first: int, expects: int
 ) -> None:
@@ -83,11 +115,6 @@ def test_buffers_in_shared_memory_are_named(message: Reply, first: int, expects:
 def place_of(buffer: object) -> object:
     assert isinstance(buffer, Segment)
     return buffer.row()
-
-
-def test_an_object_that_neither_end_has_named_needs_more_than_a_row() -> None:
-    fetch = Fetch(call=CallId(A, 1), rref=RRefId(C, 1))
-    assert rows.encode(A, B, Packet(0, (fetch,), 0)) is None
 
 
 def test_a_name_that_is_no_text_needs_more_than_a_row() -> None:

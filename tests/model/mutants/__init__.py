@@ -20,6 +20,7 @@ from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
 from .of_plain import PLAIN
+from .of_plain_loan import PLAIN_LOAN
 from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
 from .of_succession import SUCCESSION
@@ -38,6 +39,6 @@ __all__ = [
 
 MACHINES = (
     *(OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES),
-    PLAIN,
+    *(PLAIN, PLAIN_LOAN),
 )
 """The tables of the reference machines."""

@@ -133,7 +133,7 @@ PLAIN = {
         _plain("does not free the object", "answer", "not (owner.handles or owner.forks)", "False"),
     ),
     "a method that calls its own object and waits [lend]": (
-        _plain("does not settle loans", "replied", "        or waiting.loans\n", ""),
+        _plain("forgets its loans", "replied", "            or waiting.loans\n", ""),
     ),
     "an alias of the caller's own object": (
         _plain("answers nobody further", "replied", "        or waiting.relay is not None\n", ""),

@@ -1,0 +1,178 @@
+"""A call that lends a few references goes straight, and so does its reply if none is kept."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import RRef, System
+from farref.actors.wire import parcels, rows
+from farref.testing import assert_nothing_held
+
+from .test_functions import main
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+pytestmark = pytest.mark.processes
+
+
+@pytest.fixture(scope="module")
+def system() -> Iterator[System]:
+    with System(timeout=20) as system:
+        for name in "BCD":
+            system.worker(name)
+        yield system
+
+
+@pytest.fixture(autouse=True)
+def checked(system: System) -> Iterator[None]:
+    yield
+    gc.collect()
+    assert_nothing_held(system)
+
+
+def theirs() -> RRef[Any]:
+    """A reference to an object of B's."""
+    made = farref.remote("B", int, (7,))
+    assert made.to_here() == 7
+    return made
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """The kinds of rows that this program writes, and its parcels with messages."""
+    seen: Counter[str] = Counter()
+    encode, pack = rows.encode, parcels.pack
+
+    def encoded(*args: Any) -> bytes | None:
+        data = encode(*args)
+        seen[type(args[2].messages[0]).__name__] += data is not None
+        return data
+
+    def packed(*args: Any) -> bytes | None:
+        seen["parcel"] += bool(args[2].messages)
+        return pack(*args)
+
+    monkeypatch.setattr(rows, "encode", encoded)
+    monkeypatch.setattr(parcels, "pack", packed)
+    return seen
+
+
+def number(*args: Any) -> int:
+    return len(args)
+
+
+def kinds(*args: Any) -> list[str]:
+    return [type(each).__name__ for each in args]
+
+
+def values(refs: list[RRef[Any]]) -> list[Any]:
+    return [each.to_here() for each in refs]
+
+
+_kept: list[Any] = []
+
+
+def keep(ref: RRef[Any]) -> None:
+    _kept.append(ref)
+
+
+def let_go() -> None:
+    _kept.clear()
+
+
+def fail(ref: RRef[Any]) -> None:
+    raise ValueError(str(ref))
+
+
+@pytest.mark.parametrize("by", ["name", "value"])
+def test_it_goes_straight(sent: Counter[str], by: str) -> None:
+    ref = theirs()
+    function = number if by == "name" else main("def f(*args): return len(args)").f
+    mine = RRef([1])
+    for _ in range(3):
+        assert farref.rpc_sync("C", function, (ref, 1, [mine], "x")) == 4
+    sent.clear()
+    for _ in range(20):
+        assert farref.rpc_sync("C", function, (ref, 1, [mine], "x")) == 4
+    assert sent["Call"] > 15
+    assert sent["parcel"] < 5
+
+
+def test_arguments_arrive_as_they_were() -> None:
+    ref = theirs()
+    mine = RRef([1])
+    for _ in range(3):
+        assert farref.rpc_sync("C", kinds, (1, ref, [mine], (mine,), None)) == [
+            *("int", "RRef", "list", "tuple", "NoneType")
+        ]
+        assert farref.rpc_sync("C", kinds, (1, ref, [mine], None)) == [
+            *("int", "RRef", "list", "NoneType")
+        ]
+        assert farref.rpc_sync("C", values, ([mine, ref],)) == [[1], 7]
+
+
+def test_the_callee_can_find_an_owner_that_it_has_not_heard_of(system: System) -> None:
+    """The first message that mentions the owner introduces it, also if it goes straight."""
+    mine = RRef([1])
+    for _ in range(3):
+        assert farref.rpc_sync("D", values, ([mine],)) == [[1]]
+    system.worker("E")
+    made = farref.remote("E", int, (8,))
+    assert made.to_here() == 8
+    for _ in range(3):
+        assert farref.rpc_sync("D", values, ([made],)) == [8]
+
+
+def test_what_is_kept_is_counted() -> None:
+    ref = theirs()
+    for _ in range(3):
+        farref.rpc_sync("C", keep, (ref,))
+        farref.rpc_sync("C", keep, (ref,))
+    assert farref.rpc_sync("B", number) == 0
+    farref.rpc_sync("C", let_go)
+
+
+def test_an_error_keeps_nothing() -> None:
+    ref = theirs()
+    for _ in range(3):
+        with pytest.raises(ValueError, match="RRef"):
+            farref.rpc_sync("C", fail, (ref,))
+
+
+def test_an_alias_is_lent() -> None:
+    ref = theirs()
+    alias = farref.remote("C", _same, (ref,))
+    for _ in range(3):
+        assert alias.to_here() == 7
+        assert farref.rpc_sync("D", values, ([alias],)) == [7]
+        assert farref.rpc_sync("D", values, ([alias, ref],)) == [7, 7]
+
+
+def _same(ref: RRef[Any]) -> RRef[Any]:
+    return ref
+
+
+def test_a_reference_of_another_system_is_refused() -> None:
+    ref = theirs()
+    assert farref.rpc_sync("C", number, (ref,)) == 1
+    with System("simpleSystemBase"):
+        foreign = RRef(1)
+    with pytest.raises(farref.ForeignReferenceError):
+        farref.rpc_sync("C", number, (ref, foreign))
+
+
+def test_a_handle_is_one_handle_there() -> None:
+    ref = theirs()
+    for _ in range(3):
+        assert farref.rpc_sync("C", _are_one, (ref, ref)) is True
+
+
+def _are_one(one: RRef[Any], other: RRef[Any]) -> bool:
+    return one is other
