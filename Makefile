@@ -142,7 +142,7 @@ conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same and bench-scale, into docs/performance.md and benchmarks.md
+bench-plots: $(STAMP) ## the same and bench-scale, into docs/aims.md and benchmarks.md
 	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
 	$(BIN)/python -m bench $(OF_EACH_CALL) --busy --minutes 2 --json docs/bench-busy.json $(BENCH_OPTIONS)
 	$(BIN)/python -m bench.scale --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)

@@ -3,7 +3,7 @@
     python -m bench.page                # from the files docs/bench*.json
     python -m bench.page --check        # exit code 1 if a page says something else
 
-docs/performance.md has the targets, docs/benchmarks.md has everything. `make bench-plots` measures.
+docs/aims.md has the targets, docs/benchmarks.md has everything. `make bench-plots` measures.
 Each written part stands between two comments of its page.
 """
 
@@ -66,7 +66,7 @@ def scale(run: dict[str, Any]) -> str:
 
 
 PAGES = {
-    "performance.md": {"targets": ("bench.json", targets), "busy": ("bench-busy.json", targets)},
+    "aims.md": {"targets": ("bench.json", targets), "busy": ("bench-busy.json", targets)},
     "benchmarks.md": {
         "benchmarks": ("bench.json", benchmarks),
         "scale": ("bench-scale.json", scale),

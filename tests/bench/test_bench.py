@@ -255,7 +255,7 @@ def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(sys, "argv", ["page.py", "--check"])
     page.main()
     with pytest.raises(SystemExit, match="has no block"):
-        page.written("performance.md", "nothing")
+        page.written("aims.md", "nothing")
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
