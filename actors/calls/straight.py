@@ -226,7 +226,7 @@ class Straight(Internal):
         if here is None:
             if self._guests and not self._core.pool.mine.inside:
                 self._loop.lead(over, seconds, held=True)
-        elif self._loop.is_aide():
+        elif self._loop.is_aide() and not self._loop.is_runner():  # it may be: in a finalizer
             pool, waiting, run = self._core.pool, self._waits.straight, here.run
             if run is not None:
                 waiting[run.call] = answer

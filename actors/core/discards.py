@@ -148,8 +148,9 @@ class Discards:
         """What `few` has returned is settled."""
         for hold in few:
             del self.holds[hold]
-        while self.ended and self.ended[0] not in self.holds:
-            self.ended.popleft()
+        ended = self.ended  # meanwhile other threads may have added messages, too
+        while ended and type(ended[0]) is Hold and ended[0] not in self.holds:
+            ended.popleft()
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended: some now, and the others soon."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import os
 import signal
@@ -16,8 +17,9 @@ import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, System
+from farref import FetchTimeoutError, RefActor, System
 from farref.actors.core.brief import Brief
+from farref.actors.core.current import frame
 from farref.actors.core.pool import Pool
 
 PATIENCE = 30.0
@@ -74,6 +76,44 @@ def test_a_forked_child_ends_where_it_comes_back(brief_system: System) -> None:
 
 
 COLOUR = contextvars.ContextVar("COLOUR", default="none")
+
+
+def call_while_it_receives() -> int | None:
+    """Call B; while the aide receives the answer, a finalizer calls, too. None in other threads."""
+    core = frame().core
+    lines, loop = core.front.straight._lines, core.front.straight._loop
+    same_line = farref.rpc_sync("B", same, args=(1,))
+    if not loop.is_aide():
+        return None
+    aide = threading.get_ident()
+
+    class Last:
+        def __del__(self) -> None:
+            with contextlib.suppress(FetchTimeoutError):  # nobody receives for it
+                farref.rpc_sync("B", same, args=(2,), timeout=A_WHILE)
+
+    lasts = [Last()]
+
+    def take(*of: Any) -> None:
+        if threading.get_ident() == aide and loop.is_runner():
+            lasts.clear()
+        type(lines).take(lines, *of)
+
+    lines.take = take
+    try:
+        called = farref.rpc_sync("B", same, args=(same_line + 2,))
+    finally:
+        del lines.take
+    return None if lasts else called
+
+
+@pytest.mark.processes
+def test_a_finalizer_that_calls_in_a_thread_that_receives_takes_no_answer_from_it(
+    brief_system: System,
+) -> None:
+    brief_system.worker("C")
+    found = [farref.rpc_sync("C", call_while_it_receives) for _ in range(20)]
+    assert set(found) - {None} == {3}
 
 
 def paint() -> None:
