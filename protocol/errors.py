@@ -120,7 +120,7 @@ class FetchTimeoutError(FarrefError, TimeoutError):
 
 
 class WouldBlockError(FarrefError):
-    """A blocking call that would stop its endpoint; the text names the await form."""
+    """A blocking call that would stop its endpoint; the text names what to do instead."""
 
 
 class SelfWaitError(WouldBlockError):

@@ -117,6 +117,13 @@ class RunLoop:
         """Whether the calling thread is the one that runs."""
         return self.lead_of.leader == get_ident()
 
+    def is_in_turn(self) -> bool:
+        """Whether code has interrupted the calling thread in a turn, as a finalizer may.
+
+        It gets no message before that code returns. A signal handler may interrupt a sleep, too.
+        """
+        return self.is_runner() and not self.poller.asleep
+
     def is_aide(self) -> bool:
         """Whether the calling thread is the aide."""
         return self._aide is not None and self._aide.identity == get_ident()

@@ -23,7 +23,7 @@ from ..base.framing import Raw
 from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
-from .ports import SelfRunning
+from .ports import SelfRunning, check_no_turn
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -103,6 +103,8 @@ class ActorPort(SelfRunning):
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Wait. A thread that does the mailbox's work goes on with it meanwhile."""
+        if self._own is not None:
+            check_no_turn(self._own.loop)
         if self._own is None or not self._own.loop.is_aide():
             return super().wait(future, timeout)
         end = time.monotonic() + timeout

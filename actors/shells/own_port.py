@@ -20,7 +20,7 @@ from ..base.framing import Raw
 from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
-from .ports import Alarm
+from .ports import Alarm, check_no_turn
 from .receiving import OutsidePort
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ class OwnPort(OutsidePort):
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
+        check_no_turn(self._loop)
         end = time.monotonic() + timeout
         if self.lead(future, timeout):
             return True

@@ -9,16 +9,28 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.delivery import ACK_DELAY
+from ...protocol.errors import WouldBlockError
 from ..core.port import Port
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from ..base.loop import RunLoop
     from .endpoint import Endpoint
 
 
 LONGEST_PAUSE = 86_400.0
 """Seconds: the operating system cannot sleep for much longer than 24 days."""
+
+
+def check_no_turn(loop: RunLoop) -> None:
+    """Raise `WouldBlockError` in code that has interrupted this thread while it receives."""
+    if loop.is_in_turn():
+        raise WouldBlockError(
+            "Python runs this code, a finalizer for example, in the thread that receives the "
+            "answers, while it does so: a wait here would not end. The request has left; let "
+            "another thread wait for the answer"
+        )
 
 
 class SelfRunning(Port):

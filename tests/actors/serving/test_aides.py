@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import os
 import signal
@@ -17,7 +16,7 @@ import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import FetchTimeoutError, RefActor, System
+from farref import RefActor, System, WouldBlockError
 from farref.actors.core.brief import Brief
 from farref.actors.core.current import frame
 from farref.actors.core.pool import Pool
@@ -78,24 +77,25 @@ def test_a_forked_child_ends_where_it_comes_back(brief_system: System) -> None:
 COLOUR = contextvars.ContextVar("COLOUR", default="none")
 
 
-def call_while_it_receives() -> int | None:
-    """Call B; while the aide receives the answer, a finalizer calls, too. None in other threads."""
+def call_while_it_receives(receives: Callable[[], bool]) -> int | None:
+    """Call B; a finalizer calls in the midst of the answer, too. None if another thread got it."""
     core = frame().core
-    lines, loop = core.front.straight._lines, core.front.straight._loop
+    lines, me = core.front.straight._lines, threading.get_ident()
     same_line = farref.rpc_sync("B", same, args=(1,))
-    if not loop.is_aide():
+    if not receives():
         return None
-    aide = threading.get_ident()
 
     class Last:
         def __del__(self) -> None:
-            with contextlib.suppress(FetchTimeoutError):  # nobody receives for it
-                farref.rpc_sync("B", same, args=(2,), timeout=A_WHILE)
+            try:
+                farref.rpc_sync("B", same, args=(2,))
+            except WouldBlockError as error:
+                refused.append(str(error))
 
-    lasts = [Last()]
+    lasts, refused = [Last()], list[str]()
 
     def take(*of: Any) -> None:
-        if threading.get_ident() == aide and loop.is_runner():
+        if threading.get_ident() == me:
             lasts.clear()
         type(lines).take(lines, *of)
 
@@ -104,15 +104,20 @@ def call_while_it_receives() -> int | None:
         called = farref.rpc_sync("B", same, args=(same_line + 2,))
     finally:
         del lines.take
-    return None if lasts else called
+    return called if refused else None
+
+
+def call_from_the_aide() -> int | None:
+    return call_while_it_receives(frame().core.front.straight._loop.is_aide)
 
 
 @pytest.mark.processes
-def test_a_finalizer_that_calls_in_a_thread_that_receives_takes_no_answer_from_it(
-    brief_system: System,
-) -> None:
+def test_a_finalizer_that_calls_in_a_thread_that_receives_is_refused(brief_system: System) -> None:
+    """It would never get an answer. It takes none from the call that it interrupts, either."""
     brief_system.worker("C")
-    found = [farref.rpc_sync("C", call_while_it_receives) for _ in range(20)]
+    found = [farref.rpc_sync("C", call_from_the_aide) for _ in range(20)]
+    assert set(found) - {None} == {3}
+    found = [call_while_it_receives(lambda: True) for _ in range(20)]
     assert set(found) - {None} == {3}
 
 
