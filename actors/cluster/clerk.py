@@ -68,6 +68,9 @@ RENEWALS = 2
 AGAIN = 0.2
 """Seconds until a store that has not answered is asked again."""
 WORKS = "the etcd works again"
+SURE = 3
+"""Answers in a row before that is said. An etcd without space still answers every other question:
+those that only read."""
 MOST_EARLY = 10_000
 """Messages for a registrar that wait until this clerk knows whether it is one."""
 
@@ -195,9 +198,9 @@ class Clerk(SystemActor):
                 return Told(question, store.write(question))
             return Told(question, None)
 
-        for jobs, do in ((self._asking, ask), (self._writing, write)):
+        for jobs, do, sure in ((self._asking, ask, SURE), (self._writing, write, 1)):
             store = EtcdStore(order.registry, order.system, key, order.seconds / 3)
-            arguments = (jobs, do, store, hand)
+            arguments = (jobs, do, store, hand, sure)
             threading.Thread(target=_work, args=arguments, daemon=True).start()
         self._turn()
 
@@ -337,9 +340,13 @@ def _work(
     do: Callable[[EtcdStore, Any], Told],
     store: EtcdStore,
     hand: Callable[[Told | Silent], None],
+    sure: int,
 ) -> None:
-    """Do *jobs*, one after the other, until there comes a None. In a thread of its own."""
-    silent = ""
+    """Do *jobs*, one after the other, until there comes a None. In a thread of its own.
+
+    After a failure the store works again when it has answered *sure* jobs in a row.
+    """
+    silent, good = "", 0
     while (job := jobs.get()) is not None:
         while True:
             told, why = Told(job, None), ""
@@ -351,7 +358,8 @@ def _work(
                 told = Told(job, None, wrong=str(error))
             except Exception as error:
                 log.error("the store failed on %s:\n%s", type(job).__name__, details_of(error))
-            if bool(why) != bool(silent):
+            good = 0 if why else good + 1
+            if (why and not silent) or (silent and good == sure):
                 silent = why
                 log.warning("%s", f"{why}; new names and deaths wait" if why else WORKS)
                 hand(Silent(why))
