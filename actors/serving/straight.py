@@ -81,7 +81,8 @@ class StraightServer(Internal):
         if not self._runs(payload) or call.chain:
             return False
         if call.cargo.descriptors:
-            if not plain_loan.lent(core.context.state, sender, call):
+            loans = call.cargo.descriptors
+            if plain_loan.lent(core.context.state, sender, call.call, loans) is None:
                 return False
         elif not plain.called(core.context.state, sender, call.call):
             return False
