@@ -112,7 +112,10 @@ def lent(
         or state.discipline.user is not LendingUser
     ):
         return None
-    last = -1
+    make, now, last = state.discipline.user, state.now, -1
+    counted, uncounted = Loan(sender, counted=True), Loan(sender, counted=False)
+    new: dict[RRefId, User] = {}
+    known: list[Descriptor] = []
     for each in loans:
         rref, fork, owner = each.rref, each.fork, each.owner
         if (
@@ -126,26 +129,28 @@ def lent(
             return None
         last = fork.number
         user = users.get(rref)
+        if user is None and owner != me and owner != sender:  # nearly always, if there are many
+            loan = {fork: counted if each.counted else uncounted}
+            new[rref] = make(rref, owner, now, messages=1, loans=loan)
+            continue
         if user is not None and (user.owner != owner or (user.owed and owner == sender)):
             return None
+        known.append(each)
+    if len(new) + len(known) < len(loans):
+        return None  # an object comes twice
     effects: list[Effect] = []
-    make, now = state.discipline.user, state.now
-    counted, uncounted = Loan(sender, counted=True), Loan(sender, counted=False)
-    for each in loans:
-        rref, owner = each.rref, each.owner
-        mine = owners.get(rref) if owners else None
+    users.update(new)
+    for each in known:
+        rref, mine = each.rref, owners.get(each.rref)
         if mine is not None:
             mine.messages += 1
             mine.stamp += 1
             continue
         user = users.get(rref)
         if user is None:
-            user = users[rref] = make(rref, owner, now)
+            user = users[rref] = make(rref, each.owner, now)
         user.messages += 1
-        if user.children or user.loans or owner == sender:
-            effects += user.borrow(each)
-        else:  # nearly always
-            user.loans = {each.fork: counted if each.counted else uncounted}
+        effects += user.borrow(each)
     state.serving[call] = loans
     return effects
 
