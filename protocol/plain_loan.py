@@ -129,7 +129,7 @@ def lent(
             return None
         last = fork.number
         user = users.get(rref)
-        if user is None and owner != me and owner != sender:  # nearly always, if there are many
+        if user is None and owner not in (me, sender):  # nearly always, if there are many
             loan = {fork: counted if each.counted else uncounted}
             new[rref] = make(rref, owner, now, messages=1, loans=loan)
             continue

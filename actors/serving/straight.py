@@ -140,9 +140,7 @@ class StraightServer(Internal):
         if payload is None or not self._answer(payload, move, request.call, settles=lent):
             server.go_on(request, (), box)
         if lent:
-            core.discards.settler = 0
-            if core.discards.ended:
-                core.wake()
+            core.discards.settle_elsewhere()
         core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
 
     def _make(self, request: Create, kind: object) -> None:
