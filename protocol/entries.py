@@ -147,21 +147,21 @@ class Entries(msgspec.Struct):
 
     def hold_all(self, rrefs: Iterable[RRefId]) -> None:
         """`hold` each of *rrefs*."""
-        state = self.state
+        users, names = self.state.users, self.state.names
         for rref in rrefs:
-            user = state.users.get(rref)
-            if user is None or rref in state.names:
+            user = users.get(rref)
+            if user is None or (names and rref in names):
                 self.hold(rref)
             else:  # nearly always
                 user.handles += 1
 
     def drop_all(self, rrefs: Iterable[RRefId]) -> list[Effect]:
         """`drop` each of *rrefs*."""
-        state = self.state
+        users, names = self.state.users, self.state.names
         effects: list[Effect] = []
         for rref in rrefs:
-            user = state.users.get(rref)
-            if user is None or user.handles == 0 or rref in state.names:
+            user = users.get(rref)
+            if user is None or user.handles == 0 or (names and rref in names):
                 effects += self.drop(rref)
                 continue
             user.handles -= 1

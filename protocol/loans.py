@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from . import plain_loan
 from .borrowing import BorrowingUser, removal
+from .columns import MANY
 from .effects import Send
 from .errors import ProtocolError
 from .messages import Passing, Report, Returned
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from .effects import Effect
     from .entries import Entries
@@ -68,6 +70,9 @@ class Loans(msgspec.Struct):
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
         """A request has been handled: release its references, and settle the loans in it."""
+        many = len(self.state.serving.get(call, ())) >= MANY
+        if many and replies and plain_loan.given_back(self.state, call):
+            return (), []
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
@@ -100,10 +105,12 @@ class Loans(msgspec.Struct):
     # ---- at the lender
 
     def ended(
-        self, sender: WorkerId, loans: Iterable[Descriptor | Report], reports: Iterable[Report]
+        self, sender: WorkerId, loans: Sequence[Descriptor | Report], reports: Sequence[Report]
     ) -> list[Effect]:
         """The call for which *loans* were made to *sender* has run, and *reports* some of them."""
         state, entries = self.state, self.entries
+        if len(loans) >= MANY and not reports and plain_loan.regained(state, sender, loans):
+            return []
         told = {report.fork: report for report in reports}
         effects: list[Effect] = []
         for loan in loans:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from . import plain_loan
 from .borrowing import BorrowingUser
 from .creations import Asked, Seen
 from .effects import Run
@@ -34,7 +35,6 @@ from .empty import EMPTY_SET
 from .ids import CallId, ForkId, RRefId
 from .messages import Ack, Call, Create, Delete, Fetch, Reply
 from .owner import NO_QUEUE
-from .plain_loan import regained
 from .state import Waiting
 
 if TYPE_CHECKING:
@@ -144,7 +144,8 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
         return False
     rref = waiting.rref
     if rref is None:
-        if state.fetching or (waiting.loans and not regained(state, sender, waiting.loans)):
+        loans = waiting.loans
+        if state.fetching or (loans and not plain_loan.regained(state, sender, loans)):
             return False
     else:
         user = state.users.get(rref)

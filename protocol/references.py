@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from . import plain_loan
+from .columns import MANY
 from .errors import ProtocolError
 from .ids import ForkId
 from .messages import Cargo, Descriptor, Passing
@@ -63,6 +65,10 @@ class References(msgspec.Struct):
 
         Raises `OwnerDiedError` if one is lost. Then none is shared.
         """
+        if replies and len(rrefs) >= MANY:
+            made = plain_loan.loans(self.state, to, rrefs)
+            if made is not None:
+                return made
         return self._share(rrefs, to, self._shareable(rrefs, to), replies)
 
     def _shareable(
@@ -165,6 +171,10 @@ class References(msgspec.Struct):
         """Take over every reference in *cargo* and hold them until *call* has been handled."""
         if not cargo.descriptors:
             return []
+        if len(cargo.descriptors) >= MANY:
+            plainly = plain_loan.lent(self.state, sender, call, cargo.descriptors)
+            if plainly is not None:
+                return plainly
         effects = self.accept(sender, cargo, lendable=True)
         self.state.serving[call] = cargo.descriptors
         return effects

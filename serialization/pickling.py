@@ -214,7 +214,10 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         numbers = dict(zip([each._id for each in parts], range(start, start + more), strict=True))
         if len(numbers) < more or not numbers.keys().isdisjoint(self._numbers):
             return None
-        self._numbers |= numbers
+        if self._numbers:
+            self._numbers |= numbers
+        else:  # nearly always, if there are many
+            self._numbers = numbers
         self.references += parts
         pid = LIST if type(obj) is list else TUPLE, start, more, len(self._lists)
         self._lists[id(obj)] = pid, obj

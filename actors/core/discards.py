@@ -95,6 +95,12 @@ class Discards:
             if self.settler != get_ident():
                 self._wake()
 
+    def settle_elsewhere(self) -> None:
+        """No thread settles at once any more what ends in it."""
+        self.settler = 0
+        if self.ended:
+            self._wake()
+
     def settle(self, hold: Hold | None) -> None:
         """The message of *hold* was opened. Makes a step."""
         if hold is not None:

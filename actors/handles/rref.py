@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 import weakref
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
 from thespian.actors import ActorAddress
@@ -124,7 +125,8 @@ class RRef(Reference, Generic[T]):
         except AttributeError:  # the constructor has failed
             return
         discards = core.discards
-        if core.woken and not discards.closed and discards.pid == forks.pid:
+        soon = core.woken or discards.settler == get_ident()
+        if soon and not discards.closed and discards.pid == forks.pid:
             discards.ended.append(
                 hold
             )  # nearly always, if there are many: `gone` would do the same

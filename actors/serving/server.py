@@ -223,7 +223,15 @@ class Server:
         chain = request.chain if isinstance(request, Call) else chain_of(request)
         if self._objects.beside:
             chain = self._without_beside(chain)
-        self.go_on(request, chain, self.call(request, chain, partial(self._open, request)))
+        self._go(request, chain, partial(self._open, request))
+
+    def _go(
+        self, request: Started, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+    ) -> None:
+        """Run the function, and go on according to its result."""
+        self.go_on(request, chain, self.call(request, chain, invocation))
+        if request.cargo.descriptors:
+            self._core.discards.settle_elsewhere()
 
     def go_on(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
@@ -273,7 +281,7 @@ class Server:
             self._waits.unblock(waits)
             with self._core.lock:
                 del self._resolving[request.call]
-            self.go_on(request, chain, self.call(request, chain, resolving.take))
+            self._go(request, chain, resolving.take)
 
         resolving.then(lambda: self._core.pool.submit(run))
 
@@ -288,7 +296,10 @@ class Server:
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
                 self.begin(request)
-                return Box(function(*args, **kwargs))
+                result = function(*args, **kwargs)
+                if request.cargo.descriptors:  # their handles end with this frame, if it keeps none
+                    self._core.discards.settler = threading.get_ident()
+                return Box(result)
         except BaseException as error:
             return self.failed(request, error)
 

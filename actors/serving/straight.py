@@ -81,7 +81,8 @@ class StraightServer(Internal):
         if not self._runs(payload) or call.chain:
             return False
         if call.cargo.descriptors:
-            if not plain_loan.lent(core.context.state, sender, call):
+            loans = call.cargo.descriptors
+            if plain_loan.lent(core.context.state, sender, call.call, loans) is None:
                 return False
         elif not plain.called(core.context.state, sender, call.call):
             return False
@@ -139,9 +140,7 @@ class StraightServer(Internal):
         if payload is None or not self._answer(payload, move, request.call, settles=lent):
             server.go_on(request, (), box)
         if lent:
-            core.discards.settler = 0
-            if core.discards.ended:
-                core.wake()
+            core.discards.settle_elsewhere()
         core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
 
     def _make(self, request: Create, kind: object) -> None:

@@ -314,11 +314,13 @@ class _Hooks:
         if not descriptors:
             return ()  # most messages have no references, and a section has its price
         core = self._core
-        names = [each.name or each.rref for each in descriptors]
+        rrefs = [each.rref for each in descriptors if each.name is None]
         with undisturbed:
             with core.lock:
-                core.context.hold(*[each.rref for each in descriptors if each.name is None])
-            for each in descriptors:
-                if each.name is not None:
-                    core.step(partial(core.context.take_up, each))
-            return tuple(core.handles(names))
+                core.context.hold(*rrefs)
+            if len(rrefs) < len(descriptors):
+                for each in descriptors:
+                    if each.name is not None:
+                        core.step(partial(core.context.take_up, each))
+                rrefs = [each.name or each.rref for each in descriptors]
+            return tuple(core.handles(rrefs))

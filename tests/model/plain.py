@@ -101,10 +101,9 @@ def _arrivals(taken: Taken) -> Iterator[Pair]:
                 case Delete():
                     return [Free(message.rref)] if plain.deleted(state, sender, message) else None
                 case Call() if message.cargo.descriptors:
-                    before = _confirmed(state, message)
-                    if not plain_loan.lent(state, sender, message):
-                        return None
-                    return [*before, Run(sender, message)]
+                    loans = message.cargo.descriptors
+                    effects = plain_loan.lent(state, sender, message.call, loans)
+                    return None if effects is None else [*effects, Run(sender, message)]
                 case Call():
                     runs = not message.chain and plain.called(state, sender, message.call)
                     return [Run(sender, message)] if runs else None
@@ -169,17 +168,6 @@ def _loans(context: Context, peer: WorkerId) -> Iterator[Pair]:
             return it.call(peer, Cargo(payload=CARGO.payload, descriptors=loans))[1]
 
         yield f"a call to {peer} with {rrefs}", lent, lend
-
-
-def _confirmed(state: Tables, message: Call) -> list[Effect]:
-    """The news in *message* that its sender, the owner, counts this endpoint."""
-    lent = [each for each in message.cargo.descriptors if each.owner == each.parent]
-    known = [state.users.get(each.rref) for each in lent]
-    return [
-        Confirmed(each.rref)
-        for each, user in zip(lent, known, strict=True)
-        if user is None or not user.known
-    ]
 
 
 def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:

@@ -13,12 +13,15 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from farref.protocol import loans, references
 from farref.protocol.context import Context
 from farref.protocol.delivery import Packet
 from farref.protocol.effects import Send
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Cargo, Tell
 from farref.protocol.packets import decode, encode
+
+from ..model.state import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,8 +87,8 @@ class World:
         a.hold(*self.rrefs)
         a.release(tell.cargo.descriptors)
 
-    def call(self, lender: WorkerId, *, keep: bool = False) -> None:
-        """The *lender* passes all objects to C in one call, which keeps them or not."""
+    def call(self, lender: WorkerId, *, keep: int = 0) -> None:
+        """The *lender* passes all objects to C in one call, which keeps the first *keep*."""
         a, c = self.ends[lender], self.ends[C]
         lent = self.counted("lend", lambda: a.lend_all(self.rrefs, C))
         call, (send,) = a.call(C, Cargo(descriptors=lent))
@@ -93,8 +96,7 @@ class World:
         message = self.over_the_wire(send.message)
         self.counted("take", lambda: c.take(lender, message))
         self.counted("hold", lambda: c.hold(*self.rrefs))
-        if not keep:
-            self.counted("drop", lambda: c.drop(*self.rrefs))
+        self.counted("drop", lambda: c.drop(*self.rrefs[keep:]))
         effects = self.counted("reply", lambda: c.reply(call, Cargo()))
         (reply,) = [it for it in effects if isinstance(it, Send) and it.to == lender]
         self.post(C, [each for each in effects if each is not reply])
@@ -117,8 +119,8 @@ def slopes(lender: WorkerId, sharing: Sharing) -> dict[str, float]:
 @pytest.mark.parametrize(
     ("lender", "sharing", "expected"),
     [
-        (A, "lend", {"lend": 1, "take": 2, "hold": 0, "drop": 0, "reply": 7, "settle": 1}),
-        (B, "lend", {"lend": 2, "take": 3, "hold": 0, "drop": 0, "reply": 9, "settle": 1}),
+        (A, "lend", {"lend": 0, "take": 0, "hold": 0, "drop": 0, "reply": 0, "settle": 0}),
+        (B, "lend", {"lend": 2, "take": 2, "hold": 0, "drop": 0, "reply": 0, "settle": 1}),
         (A, "borrow", {"lend": 1, "take": 3, "hold": 0, "drop": 0, "reply": 5, "settle": 1}),
         (B, "borrow", {"lend": 2, "take": 3, "hold": 0, "drop": 0, "reply": 5, "settle": 2}),
     ],
@@ -128,6 +130,26 @@ def test_functions_for_each_reference_in_a_call(
 ) -> None:
     found = slopes(lender, sharing)
     assert all(found[name] <= most for name, most in expected.items()), found
+
+
+@pytest.mark.parametrize("keep", [0, 1, 20])
+@pytest.mark.parametrize("lender", [A, B])
+def test_many_are_lent_as_few_are(
+    lender: WorkerId, keep: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The moves of plain calls change as much as the general machine, or they are not made."""
+
+    def tables() -> list[object]:
+        world = World(20)
+        if lender != B:
+            world.give()
+        world.call(lender, keep=keep)
+        return [freeze(end.state) for end in world.ends.values()]
+
+    plainly = tables()
+    for machine in (loans, references):
+        monkeypatch.setattr(machine, "MANY", 21)
+    assert tables() == plainly
 
 
 def test_functions_for_each_reference_that_comes_in_bulk() -> None:

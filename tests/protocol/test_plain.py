@@ -29,7 +29,9 @@ from farref.protocol.messages import (
 )
 
 if TYPE_CHECKING:
+    from farref.protocol.effects import Effect
     from farref.protocol.messages import Message
+    from farref.protocol.state import Tables
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1))
 CARGO = Cargo(payload=b"")
@@ -174,6 +176,11 @@ class Loan:
         return replace(self.call, cargo=Cargo(payload=b"", descriptors=loans))
 
 
+def take(state: Tables, message: Call) -> list[Effect] | None:
+    """The effects at C or A of *message* of A's; None if it is not plain."""
+    return plain_loan.lent(state, A, message.call, message.cargo.descriptors)
+
+
 def test_loans_that_no_correct_peer_makes() -> None:
     lent = Loan.made()
     loan, state = lent.loan, lent.c.state
@@ -183,21 +190,33 @@ def test_loans_that_no_correct_peer_makes() -> None:
         lent.brings(replace(loan, fork=ForkId(B, 1))),
         lent.brings(replace(loan, owner=C)),
         lent.brings(replace(loan, name=RRefId(A, 9))),
-        lent.brings(loan, replace(loan, fork=ForkId(A, 9))),
-        lent.brings(loan, replace(loan, rref=RRefId(A, 9))),
+        lent.brings(loan, replace(loan, rref=RRefId(A, 9))),  # one fork twice
         replace(lent.call, call=CallId(B, 1)),
     ):
-        assert not plain_loan.lent(state, A, wrong)
+        assert take(state, wrong) is None
     assert not state.users
-    assert plain_loan.lent(state, A, lent.call)
+    assert take(state, lent.call) == []
     another = replace(loan, fork=ForkId(A, 9), owner=B if loan.owner != B else A)
-    assert not plain_loan.lent(state, A, replace(lent.brings(another), call=CallId(A, 9)))
+    assert take(state, replace(lent.brings(another), call=CallId(A, 9))) is None
+
+
+def test_an_object_that_is_lent_twice_in_a_call_is_given_back_in_the_general_way() -> None:
+    """Each loan would look covered by the other one, and none would be settled."""
+    lent = Loan.made()
+    again = replace(lent.loan, fork=ForkId(A, lent.loan.fork.number + 1))
+    message = lent.brings(lent.loan, again)
+    assert take(lent.c.state, message) is None, "it would be held once"
+    lent.c.take(A, message)
+    assert len(lent.c.users[lent.rref].loans) == 2
+    assert not plain_loan.given_back(lent.c.state, message.call)
+    lent.c.reply(message.call, CARGO)
+    assert not lent.c.users
 
 
 def test_an_endpoint_lends_itself_nothing() -> None:
     lent = Loan.made()
     assert plain_loan.lend(lent.a.state, A, (lent.rref,), b"") is None
-    assert not plain_loan.lent(lent.a.state, A, lent.call)
+    assert take(lent.a.state, lent.call) is None
 
 
 def test_what_an_endpoint_does_not_hold_is_not_lent() -> None:
@@ -208,7 +227,7 @@ def test_what_an_endpoint_does_not_hold_is_not_lent() -> None:
 def test_a_reply_without_handles_that_were_not_there() -> None:
     lent = Loan.made()
     state, call = lent.c.state, lent.call.call
-    assert plain_loan.lent(state, A, lent.call)
+    assert take(state, lent.call) == []
     assert plain_loan.returned(state, CARGO, call, (lent.rref,)) is None, "there is no handle"
     lent.c.hold(lent.rref)
     assert plain_loan.returned(state, CARGO, call, (RRefId(A, 9),)) is None, "it did not come"
@@ -225,4 +244,4 @@ def test_what_is_lost_is_not_lent() -> None:
     lent.a.died(B)
     assert plain_loan.lend(lent.a.state, C, (lent.rref,), b"") is None
     lent.c.died(B)
-    assert not plain_loan.lent(lent.c.state, A, lent.call)
+    assert take(lent.c.state, lent.call) is None

@@ -25,8 +25,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 FEW, MANY = 100, 1_000
-CALLER, CALLEE = 2.3, 10.6
-"""The most Python functions of the caller, and of the callee, for each reference that is lent."""
+CALLER, CALLEE = 0.4, 1.4
+"""The most Python functions of the caller, and of the callee, for each reference that is lent.
+
+They are 0 and 1, the end of the handle. A busy machine adds a few hundred for the whole call.
+"""
 HELD = 600
 """The most bytes of a reference at its holder."""
 TRACKED = 2
@@ -79,8 +82,9 @@ def test_functions_of_the_caller(system: System) -> None:
     few, many = farref.rpc_sync("B", make, (FEW,)), farref.rpc_sync("B", make, (MANY,))
     for refs in (few, many):
         farref.rpc_sync("C", nothing, (refs,))
-    more = (functions(many) - functions(few)) / (MANY - FEW)
-    assert 1 < more <= CALLER
+    first = functions(few)
+    assert first > 50
+    assert (functions(many) - first) / (MANY - FEW) <= CALLER
     del refs, few, many
     assert_nothing_held(system)
 
@@ -118,7 +122,7 @@ def test_functions_of_the_callee(system: System) -> None:
             if count is not None:
                 counts.append(count)
         # Of a much lower one, another thread has run the call. A higher one has other work in it.
-        return min(count for count in counts if count > 5 * number)
+        return min(count for count in counts if count > number)
 
     more = (counted(MANY) - counted(FEW)) / (MANY - FEW)
     assert more <= CALLEE
