@@ -137,7 +137,10 @@ OF_ARRAYS = {1_000: fetch_array, 100_000: fetch_middling_array, 200_000: fetch_l
 
 
 def counted(operation: Callable[[], None]) -> float:
-    """The functions for each *operation* in this thread, without what other work adds."""
+    """The functions for each *operation* in this thread, without what other work adds.
+
+    A thread that sleeps before the answer comes takes one or two more: the bounds allow for them.
+    """
     for _ in range(TIMES):
         operation()
     counts = []
@@ -153,7 +156,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 39), (fetch, 38), (create, 104), (lend, 50)]
+    ("operation", "most"), [(call, 41), (fetch, 40), (create, 106), (lend, 52)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
@@ -180,7 +183,7 @@ def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> No
 
 def test_functions_of_a_first_fetch(size: int) -> None:
     """An array travels as other small values do; shared memory takes as many functions again."""
-    assert counted(OF_ARRAYS[size]) <= (38 if size < THRESHOLD else 76)
+    assert counted(OF_ARRAYS[size]) <= (40 if size < THRESHOLD else 76)
 
 
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
