@@ -20,6 +20,7 @@ import pytest
 import farref
 from farref import RRef, System
 from farref.actors.core import brief
+from farref.actors.wire import parcels, rows
 from farref.serialization.shared import THRESHOLD
 from farref.testing import assert_nothing_held, until
 
@@ -224,6 +225,44 @@ MESSAGES = {
 @pytest.mark.parametrize("operation", MESSAGES)
 def test_messages(system: System, operation: Callable[[], None]) -> None:
     check_messages(system, operation, MESSAGES[operation])
+
+
+BYTES = {call: (102, 34), fetch: (36, 1055), create: (178, 70), lend: (204, 40)}
+"""The most bytes that the program writes for each operation, and the most that it reads, on the
+wire: frames without the length and kind before each. A number takes one to nine of them."""
+
+
+@pytest.mark.usefixtures("operands")
+@pytest.mark.parametrize("operation", BYTES)
+def test_bytes(
+    system: System, monkeypatch: pytest.MonkeyPatch, operation: Callable[[], None]
+) -> None:
+    """Beside the payloads, an incarnation of 9 bytes for each end is most of a frame."""
+    read: list[int] = []
+    written: list[int] = []
+    lines, encode, pack = system.endpoint.lines, rows.encode, parcels.pack
+
+    def take(data: Any, *of: Any) -> None:
+        read.append(len(data))
+        type(lines).take(lines, data, *of)
+
+    def noted(make: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
+        def making(*of: Any) -> bytes | None:
+            data = make(*of)
+            written.append(len(data or b""))
+            return data
+
+        return making
+
+    operation()
+    monkeypatch.setattr(lines, "take", take)
+    monkeypatch.setattr(rows, "encode", noted(encode))
+    monkeypatch.setattr(parcels, "pack", noted(pack))
+    for _ in range(TIMES):
+        operation()
+    found = sum(written) / TIMES, sum(read) / TIMES
+    most = BYTES[operation]
+    assert all(0.8 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
 
 
 def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
