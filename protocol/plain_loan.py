@@ -240,7 +240,7 @@ def _covered(user: User, fork: ForkId, loan: Loan) -> bool:
 
 
 def regained(state: Tables, sender: WorkerId, loans: Sequence[Descriptor | Report]) -> bool:
-    """Whether *loans* to *sender*, of which it has kept none, end here without a message."""
+    """Whether *loans* to *sender* end here without a message. It has kept none of them."""
     users, owners = state.users, state.owners
     found: list[Owner | User] = []
     for each in loans:

@@ -167,7 +167,7 @@ class StraightServer(Internal):
 
     def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> Box:
         """The function's result, or its `Failure`."""
-        payload: Payload = request.cargo.payload  # type: ignore[assignment]
+        payload: Payload = request.cargo.payload  # type: ignore[assignment]  # an endpoint's
         name = kind if type(kind) is str else NAMELESS
         run = CurrentRun(request.call, name, chain, get_ident())
         try:
@@ -176,7 +176,7 @@ class StraightServer(Internal):
                     return self._called_with(request, self._core)
                 function, args, kwargs = opened(payload)
                 if payload.functions:
-                    function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
+                    function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]  # unshelved
                 if type(function) is ByValue:
                     return Box(Resolving(function, args, kwargs, chain))
                 self._server.begin(request)
@@ -186,7 +186,7 @@ class StraightServer(Internal):
 
     def _called_with(self, request: Call | Create, core: Core) -> Box:
         """The function's result; its arguments have references."""
-        payload: Payload = request.cargo.payload  # type: ignore[assignment]
+        payload: Payload = request.cargo.payload  # type: ignore[assignment]  # an endpoint's
         rrefs = [each.rref for each in request.cargo.descriptors]
         with core.lock:
             core.context.hold(*rrefs)
@@ -195,7 +195,7 @@ class StraightServer(Internal):
         except CAUGHT as error:
             raise cannot_unpickle(f"a message of {len(payload.data)} bytes", error) from error
         if payload.functions:
-            function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]
+            function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]  # unshelved
         self._server.begin(request)
         result = function(*args, **kwargs)
         core.discards.settler = get_ident()  # of the handles that end with this frame

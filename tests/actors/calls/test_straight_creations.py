@@ -13,13 +13,11 @@ import pytest
 import farref
 from farref import System
 from farref.actors.core.current import frame
-from farref.actors.wire import parcels, rows
 
 from .test_functions import main
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
 pytestmark = pytest.mark.processes
 TRIES = 50
@@ -52,25 +50,6 @@ def ends() -> int:
 def nap(seconds: float) -> float:
     time.sleep(seconds)
     return seconds
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The kinds of rows that this program writes, and its parcels with messages."""
-    seen: Counter[str] = Counter()
-    encode, pack = rows.encode, parcels.pack
-
-    def encoded(*args: Any) -> bytes | None:
-        seen[type(args[2].messages[0]).__name__] += 1
-        return encode(*args)
-
-    def packed(*args: Any) -> bytes | None:
-        seen["parcel"] += bool(args[2].messages)
-        return pack(*args)
-
-    monkeypatch.setattr(rows, "encode", encoded)
-    monkeypatch.setattr(parcels, "pack", packed)
-    return seen
 
 
 @pytest.mark.parametrize("by", ["name", "value"])

@@ -10,7 +10,6 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.wire import parcels, rows
 from farref.testing import assert_nothing_held
 
 from .test_functions import main
@@ -42,26 +41,6 @@ def theirs() -> RRef[Any]:
     made = farref.remote("B", int, (7,))
     assert made.to_here() == 7
     return made
-
-
-@pytest.fixture
-def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The kinds of rows that this program writes, and its parcels with messages."""
-    seen: Counter[str] = Counter()
-    encode, pack = rows.encode, parcels.pack
-
-    def encoded(*args: Any) -> bytes | None:
-        data = encode(*args)
-        seen[type(args[2].messages[0]).__name__] += data is not None
-        return data
-
-    def packed(*args: Any) -> bytes | None:
-        seen["parcel"] += bool(args[2].messages)
-        return pack(*args)
-
-    monkeypatch.setattr(rows, "encode", encoded)
-    monkeypatch.setattr(parcels, "pack", packed)
-    return seen
 
 
 def number(*args: Any) -> int:
