@@ -79,7 +79,7 @@ class SystemSettings(Discreet, frozen=True, kw_only=True):
     routes: dict[tuple[str, int], tuple[str, int]] = msgspec.field(default_factory=dict)
     key: bytes = b""
     encryption: Encryption | None = None
-    spin: float = 50e-6
+    spin: float = 150e-6
     die_with_parent: bool = True
     limits: Limits = msgspec.field(default_factory=Limits)
 

@@ -221,7 +221,7 @@ def system_base(
     mode: Mode = "either",
     die_with_parent: bool = True,
     start_method: Literal["fork", "spawn"] = "fork",
-    spin: float = 50e-6,
+    spin: float = 150e-6,
     shutdown_timeout: float = 10.0,
     limits: Limits | None = None,
 ) -> FarrefBase:
