@@ -9,8 +9,10 @@ descriptors, but it is the same on every system, so the tests on Linux run the c
 
 **Spinning.**  When a core goes idle, the next message pays for waking it: tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
-``spin`` seconds.  It does so only while that pays: a spin that ends without an event doubles
-the number of sleeps until the next attempt (up to 64), one that succeeds resets it.  An event that
+``spin`` seconds.  This is longer than the other end's work for a brief message and its wake-up
+together: otherwise two ends that both slept once would sleep before each further message, as each
+gives up just before the other is ready.  It spins only while that pays: a spin that ends without an event doubles
+the number of sleeps until the next attempt (up to 256), one that succeeds resets it.  An event that
 the first look finds does neither, as no spin was needed: in a crowded process there always is one.
 A system at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
 
@@ -38,7 +40,7 @@ from .bell import Bell
 READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
-MAX_SKIPS: Final = 64
+MAX_SKIPS: Final = 256
 LONGEST: Final = 1e6  # seconds; the system calls take a 32-bit number of milliseconds
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
