@@ -11,10 +11,11 @@ descriptors, but it is the same on every system, so the tests on Linux run the c
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
 ``spin`` seconds.  This is longer than the other end's work for a brief message and its wake-up
 together: otherwise two ends that both slept once would sleep before each further message, as each
-gives up just before the other is ready.  It spins only while that pays: a spin that ends without an event doubles
-the number of sleeps until the next attempt (up to 256), one that succeeds resets it.  An event that
-the first look finds does neither, as no spin was needed: in a crowded process there always is one.
-A system at rest thus spins less than a microsecond per wake-up; a ping-pong burns one core more.
+gives up just before the other is ready.  It spins only while that pays: a spin that ends without
+an event doubles the number of sleeps until the next attempt (up to 256), one that succeeds resets
+it.  An event that the first look finds does neither, as no spin was needed: in a crowded process
+there always is one.  A system at rest thus spins less than a microsecond per wake-up; a ping-pong
+burns one core more.
 
 A spin also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another
 thread of this process had the interpreter, or another process the core.  Further spinning would
