@@ -11,11 +11,16 @@ descriptors, but it is the same on every system, so the tests on Linux run the c
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
 ``spin`` seconds.  This is longer than the other end's work for a brief message and its wake-up
 together: otherwise two ends that both slept once would sleep before each further message, as each
-gives up just before the other is ready.  It spins only while that pays: a spin that ends without
-an event doubles the number of sleeps until the next attempt (up to 256), one that succeeds resets
-it.  An event that the first look finds does neither, as no spin was needed: in a crowded process
-there always is one.  A system at rest thus spins less than a microsecond per wake-up; a ping-pong
-burns one core more.
+gives up just before the other is ready.  It spins only while that pays:
+
+* in a conversation: the last wait began less than ``TURN`` ago, so messages come that often.  A
+  process at rest, which waits for seconds, does not spin;
+* and if spins are not in vain: one without an event is followed by a *pause* without any, first as
+  long as a spin, then twice as long each time, up to ``LONGEST_PAUSE``.  One that gets an event
+  makes the next pause short again.  An event that the first look finds does neither, as no spin
+  was needed: in a crowded process there always is one.
+
+So spins in vain take less than 1 % of a core; a ping-pong burns one core more.
 
 A spin also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another
 thread of this process had the interpreter, or another process the core.  Further spinning would
@@ -41,7 +46,10 @@ from .bell import Bell
 READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
-MAX_SKIPS: Final = 256
+TURN: Final = 1e-3
+"""Seconds between the beginnings of two waits in a conversation."""
+LONGEST_PAUSE: Final = 0.02
+"""Seconds without a spin, after many in vain."""
 LONGEST: Final = 1e6  # seconds; the system calls take a 32-bit number of milliseconds
 CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
@@ -87,7 +95,10 @@ class _Poll:
 class Poller:
     """``epoll``, a table of owners, and an ``eventfd`` to wake it."""
 
-    __slots__ = ("_bell", "_epoll", "_owners", "_skips", "_spin", "_wakened", "asleep", "watched")
+    __slots__ = (
+        *("_began", "_bell", "_epoll", "_owners", "_pause", "_resumes", "_spin", "_wakened"),
+        *("asleep", "watched"),
+    )
 
     def __init__(self, spin: float) -> None:
         """Spin for up to *spin* seconds before sleeping; 0 never spins."""
@@ -100,7 +111,10 @@ class Poller:
         self._owners: dict[int, DescriptorOwner] = {}
         self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
-        self._skips = [0, 1]  # sleeps to go until the next spin; and how many after a miss
+        self._began = -TURN
+        """The clock at the beginning of the last wait."""
+        self._pause = self._resumes = 0.0
+        """The length of the last pause without spins, and the clock at its end."""
         self.watched: list[int] = []
 
     def add(self, descriptor: int, events: int, owner: DescriptorOwner) -> None:
@@ -157,10 +171,9 @@ class Poller:
             timeout = min(timeout, LONGEST)  # who waits looks at the clock himself
         events: list[tuple[int, int]] = []
         if self._spin and timeout != 0:
-            if self._skips[0] > 0:
-                self._skips[0] -= 1
-            else:
-                events = self._spinning(timeout)
+            last, self._began = self._began, (now := perf_counter())
+            if now - last < TURN and now >= self._resumes:
+                events = self._spinning(now, timeout)
         if not events:
             self.asleep = get_ident()
             try:
@@ -182,22 +195,21 @@ class Poller:
                 ready.append(descriptor)
         return ready
 
-    def _spinning(self, timeout: float | None) -> list[tuple[int, int]]:
-        skips, poll, looks = self._skips, self._epoll.poll, 0
-        last = perf_counter()
-        end = last + (self._spin if timeout is None else min(self._spin, timeout))
+    def _spinning(self, began: float, timeout: float | None) -> list[tuple[int, int]]:
+        poll, looks, last = self._epoll.poll, 0, began
+        end = began + (self._spin if timeout is None else min(self._spin, timeout))
         while True:
             events: list[tuple[int, int]] = poll(0)
             if events:
                 if looks:  # or else it was there before, and says nothing about spinning
-                    skips[1] = 1
+                    self._pause = 0.0
                 return events
             now = perf_counter()
             if now >= end or now - last > CONTENDED:
                 break
             last, looks = now, looks + 1
-        skips[0] = skips[1]
-        skips[1] = min(2 * skips[1], MAX_SKIPS)
+        self._pause = min(2 * self._pause or self._spin, LONGEST_PAUSE)
+        self._resumes = now + self._pause
         return []
 
     def close(self) -> None:

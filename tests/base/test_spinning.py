@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from farref.actors.base import poller
-from farref.actors.base.poller import CONTENDED, MAX_SKIPS, READABLE, Poller
+from farref.actors.base.poller import CONTENDED, LONGEST_PAUSE, READABLE, TURN, Poller
 
 TIMEOUT = 1000 * CONTENDED
 NOBODY = 1 << 30
@@ -37,13 +37,22 @@ def looks(monkeypatch: pytest.MonkeyPatch) -> Looks:
     return Looks()
 
 
-def spinning(looks: Looks, monkeypatch: pytest.MonkeyPatch, look: float) -> Poller:
-    """A poller that would spin for long; each of its looks takes *look* seconds."""
-    made = Poller(TIMEOUT)
+def spinning(
+    looks: Looks,
+    monkeypatch: pytest.MonkeyPatch,
+    look: float,
+    *,
+    spin: float = TIMEOUT,
+    talking: bool = True,
+) -> Poller:
+    """A poller, in a conversation or new; each of its looks takes *look* seconds."""
+    made = Poller(spin)
     made.close()  # its own descriptors
     made._epoll = looks  # type: ignore[assignment]  # a fake
-    ticks = count()
+    ticks = count(1)
     monkeypatch.setattr(poller, "perf_counter", lambda: next(ticks) * look)
+    if talking:
+        made._began = 0.0
     return made
 
 
@@ -60,24 +69,48 @@ def test_it_stops_when_a_look_takes_long(looks: Looks, monkeypatch: pytest.Monke
     assert looks.timeouts == [0, TIMEOUT]
 
 
+def test_it_does_not_spin_at_rest(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its waits begin long after each other."""
+    resting = spinning(looks, monkeypatch, 2 * TURN)
+    for _ in range(20):
+        resting.wait(TIMEOUT)
+    assert looks.timeouts == [TIMEOUT] * 20
+
+
+def test_the_first_wait_of_all_does_not_spin(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    spinning(looks, monkeypatch, CONTENDED / 2, talking=False).wait(TIMEOUT)
+    assert looks.timeouts == [TIMEOUT]
+
+
 def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    tired = spinning(looks, monkeypatch, 2 * CONTENDED)
-    for _ in range(20 * MAX_SKIPS):
+    look = CONTENDED / 2
+    tired = spinning(looks, monkeypatch, look, spin=20 * look)
+    for _ in range(round(20 * LONGEST_PAUSE / look)):
         tired.wait(TIMEOUT)
-    assert looks.spins < 30
+    assert 10 < looks.spins / 20 < 40, "one for each longest pause, and a few at first"
 
 
-@pytest.mark.parametrize(("spins_before", "pays"), [(0, False), (1, True)])
-def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
-    looks: Looks, monkeypatch: pytest.MonkeyPatch, spins_before: int, pays: bool
+def test_a_spin_that_paid_makes_the_next_pause_short(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lucky = spinning(looks, monkeypatch, CONTENDED / 2)
+    lucky._pause = LONGEST_PAUSE
+    looks.found = {1}
+    lucky.wait(TIMEOUT)
+    assert looks.timeouts == [0, 0]
+    assert lucky._pause == 0
+
+
+def test_an_event_that_was_there_says_nothing_about_spinning(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In a crowded process an event is always there: its spins are in vain all the same."""
     crowded = spinning(looks, monkeypatch, CONTENDED / 2)
-    crowded._skips = [0, MAX_SKIPS]
-    looks.found = {spins_before}
+    crowded._pause = LONGEST_PAUSE
+    looks.found = {0}
     crowded.wait(TIMEOUT)
-    assert looks.timeouts == [0] * (spins_before + 1)
-    assert (crowded._skips[1] == 1) == pays
+    assert looks.timeouts == [0]
+    assert crowded._pause == LONGEST_PAUSE
 
 
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
