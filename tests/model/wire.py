@@ -2,12 +2,13 @@
 
 The world of `delivery`, explored by the same `explore`. Each side has some messages to send. These
 are moves of their own: handing a message to the channel; the leaving of a packet; its arrival, loss
-or repetition; a tick that is due; the passing of time. In some programs the messages need room.
-Then the receiver's user takes each one when it likes, or never, and there are also control
-messages, which need none. Each program limits the losses, the repetitions, and the moments at which
-time passes although packets are in flight (otherwise there is no last state). When they are used up
-the link is perfect, and everything must arrive. Time is relative: after every step *now* is 0
-again, so a state does not depend on the age of the program.
+or repetition; a break of the stream, which loses all that is under way in both directions; a tick
+that is due; the passing of time. In some programs the messages need room. Then the receiver's user
+takes each one when it likes, or never, and there are also control messages, which need none. Each
+program limits the losses, the repetitions, the breaks, and the moments at which time passes
+although packets are in flight (otherwise there is no last state). When they are used up the link is
+perfect, and everything must arrive. Time is relative: after every step *now* is 0 again, so a state
+does not depend on the age of the program.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Link:
     sends: tuple[int, int]
     lost: int = 0
     repeated: int = 0
+    breaks: int = 0
+    """How often a stream breaks: all packets under way are lost, and the next ones use another."""
     early: int = 0
     """How often time passes to the next deadline while packets are in flight."""
     window: int = 4
@@ -70,6 +73,7 @@ class WireState(NamedTuple):
     flying: tuple[tuple[int, Packet], ...]
     lost: int
     repeated: int
+    breaks: int
     early: int
 
 
@@ -141,7 +145,8 @@ class WireModel:
             for place, count in enumerate(self.link.sends)
         )
         one, two = map(self._intern, sides)
-        return WireState((one, two), (), self.link.lost, self.link.repeated, self.link.early)
+        link = self.link
+        return WireState((one, two), (), link.lost, link.repeated, link.breaks, link.early)
 
     # ---- moves
 
@@ -160,6 +165,9 @@ class WireModel:
                         flying=_sorted((*state.flying, flight)), repeated=state.repeated - 1
                     )
                     yield Move("will get twice", to, packet), after
+        if state.breaks and state.flying:
+            self._see({"no break loses several packets": len(state.flying) > 1})
+            yield Move("breaks the stream", 0), state._replace(flying=(), breaks=state.breaks - 1)
         for place in (0, 1):
             side = self.sides[state.sides[place]]
             if side.left:
@@ -456,6 +464,7 @@ NEVER_WIRE = frozenset(
         "control passes nothing",
         "nothing leaves at once",
         "nothing is taken at once",
+        "no break loses several packets",
     }
 )
 """Claims about the link that its exploration must prove false (see `never`)."""
@@ -494,5 +503,14 @@ LINKS = (
         takes=False,
         reaches=("nothing waits for room", "control passes nothing"),
     ),
+    Link(
+        "a stream that breaks",
+        (3, 1),
+        breaks=2,
+        window=8,
+        reaches=("no break loses several packets", "nothing is sent again"),
+    ),
+    Link("a stream that breaks early", (2, 1), breaks=2, early=1, window=8),
+    Link("room, and breaks", (3, 0), breaks=2, room=1, window=8),
     Link("both ways, more of everything", (3, 2), lost=2, repeated=1, slow=True),
 )
