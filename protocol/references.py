@@ -89,7 +89,7 @@ class References(msgspec.Struct):
                 found.append(owner)
                 continue
             where = self.names.whereabouts(rref)  # a rare case
-            found.append(self.entries.entry(where) if lost else self.entries.living(where))
+            found.append(self.entries.used(where) if lost else self.entries.living(where))
         return found
 
     def _share(
