@@ -255,7 +255,9 @@ class Context:
         """Make *rref* an alias of *target*: its function returned a reference to *target*.
 
         The alias gets a new handle of *target*. The handle that was returned stays as it is.
+        Raises `RefLostError` if it has ended already.
         """
+        self.entries.used(self.whereabouts(target))
         effects = self.loans.made(rref)
         return self._finish(effects + self.aliases.stand_for(rref, target))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from .effects import Lose, Send
 from .empty import EMPTY_SET
-from .errors import OwnerDiedError, ProtocolError, WorkerDiedError
+from .errors import OwnerDiedError, ProtocolError, RefLostError, WorkerDiedError
 from .ids import CallId, ForkId, RRefId, WorkerId
 from .messages import AliasGone
 from .owner import Owner
@@ -48,9 +48,23 @@ class Entries(msgspec.Struct):
             raise AssertionError(f"{self.state.me} uses {rref}, which it does not hold")
         return entry
 
+    def used(self, rref: RRefId) -> Owner | User:
+        """The entry of *rref*, which the program uses now.
+
+        Raises `RefLostError` if all handles of *rref* here have ended. Python ends a handle in a
+        cycle of objects before it calls the `__del__` of these objects.
+        """
+        entry = self.find(rref)
+        if entry is None:
+            raise RefLostError(
+                f"the reference to {rref} was collected with its cycle of Python objects; keep it "
+                "in a variable outside of the cycle if `__del__` or another function is to use it"
+            )
+        return entry
+
     def living(self, rref: RRefId) -> Owner | User:
-        """The entry of an object that exists. Raises `OwnerDiedError` if its owner is dead."""
-        entry = self.entry(rref)
+        """The entry that `used` returns. Raises `OwnerDiedError` if its owner is dead."""
+        entry = self.used(rref)
         if isinstance(entry, User) and entry.lost:
             raise OwnerDiedError(
                 f"the owner of {rref}, {entry.owner}, died{self.how(entry.owner)}; the value is "

@@ -7,7 +7,7 @@
     ├── ReferenceLostError      the reference is valid, but its object is gone
     │   ├── OwnerDiedError      the process that held the value died, and the value with it
     │   ├── AliasCycleError     an alias that stands for itself, by way of others
-    │   └── RefLostError        never created, or freed before this reference was announced
+    │   └── RefLostError        never created, or collected; or the reference was collected
     │       └── GivenUpError    this endpoint was silent for too long, and counts as dead
     ├── WorkerDiedError         the callee died before it replied
     │   └── SenderDiedError     ... and its data is gone (an `OwnerDiedError`, too)
@@ -52,7 +52,7 @@ class ProtocolError(FarrefError):
 
 
 class ReferenceLostError(FarrefError):
-    """The reference is valid, but its object is gone."""
+    """The object is gone, or in one case of `RefLostError` the reference itself."""
 
 
 class OwnerDiedError(ReferenceLostError):
@@ -67,10 +67,13 @@ class AliasCycleError(ReferenceLostError):
 
 
 class RefLostError(ReferenceLostError):
-    """The owner lives, but the object is gone: it was never created, or freed too early.
+    """The owner lives, but the object or the reference is gone.
 
-    It was never created if its creator died before the creation had left. The second would need a
-    grace that ends before all endpoints have settled a death, against guarantee G4.
+    The object was never created if its creator died before the creation had left. An object in a
+    ring of references was collected with the ring. A reference in a cycle of Python objects was
+    collected with the cycle, before Python called the cycle's `__del__` methods (docs/cycles.md).
+    An object that was freed too early would need a grace that ends before all endpoints have
+    settled a death, against guarantee G4.
     """
 
 

@@ -89,7 +89,7 @@ class References(msgspec.Struct):
                 found.append(owner)
                 continue
             where = self.names.whereabouts(rref)  # a rare case
-            found.append(self.entries.entry(where) if lost else self.entries.living(where))
+            found.append(self.entries.used(where) if lost else self.entries.living(where))
         return found
 
     def _share(
@@ -151,7 +151,9 @@ class References(msgspec.Struct):
     def lend_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
         """Lend *to* all references in *cargo*, which came here with a call that is passed on."""
         lent = self.lend([each.rref for each in cargo.descriptors], to, replies=replies)
-        named = [replace(a, name=b.name) for a, b in zip(lent, cargo.descriptors, strict=True)]
+        named = [
+            replace(a, name=b.name or a.name) for a, b in zip(lent, cargo.descriptors, strict=True)
+        ]
         return Cargo(payload=cargo.payload, descriptors=tuple(named))
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> list[Effect]:

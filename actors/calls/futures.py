@@ -126,7 +126,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     place: Place | None = None
     """The line of the program that made the call."""
     overlooked = False
-    """It is the library's own: nobody will miss its error."""
+    """Nobody will miss its error: it is the library's own, or its caller has got another one."""
     leader: Leads | None = None
     """The lead of a run loop.  A thread that leads waits for the outcome, and looks when this
     future wakes it."""
@@ -493,6 +493,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if self._rref is None or not chain or self.done():
             return
         if any(each in chain for each in self._core.where_asked(self._rref)):
+            self.overlooked = True  # the owner refuses it, too
             raise SelfWaitError(
                 f"{self.what} waits for itself: {self._rref} runs one call at a time, and this "
                 "code is that call; call the method directly on the object instead"

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
 from thespian.actors import ActorAddress
 
-from ...protocol.errors import OwnerDiedError
+from ...protocol.errors import OwnerDiedError, RefLostError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base import forks
@@ -365,6 +365,8 @@ class RRef(Reference, Generic[T]):
             return f"RRef({self._id} at {self._front.core.owner_id(self._id)})"
         except OwnerDiedError:
             return f"RRef({self._id}, whose owner is dead)"
+        except RefLostError:
+            return f"RRef({self._id}, collected)"
 
 
 def _check_on_delete(given: object) -> None:

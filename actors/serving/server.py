@@ -28,7 +28,13 @@ import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.effects import Refusal, Refuse, Run, Stop
-from ...protocol.errors import FarrefError, OverloadedError, OwnerDiedError, SelfWaitError
+from ...protocol.errors import (
+    FarrefError,
+    OverloadedError,
+    OwnerDiedError,
+    RefLostError,
+    SelfWaitError,
+)
 from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
 from ...serialization.failures import Failure, details_of
 from ...serialization.frozen import Frozen
@@ -449,9 +455,12 @@ class Server:
             alias = issubclass(type(made), RRef) and made._front is core.front
             del made
             if alias:
-                self._objects.stand_for(request.rref, box)
-            else:
-                self._objects.resolve(request.rref, box, serial=serial)
+                try:
+                    self._objects.stand_for(request.rref, box)
+                    return
+                except RefLostError as error:
+                    box.content = self._failure(error, request)
+            self._objects.resolve(request.rref, box, serial=serial)
         else:
             self._reply(request, box)
 

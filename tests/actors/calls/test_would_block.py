@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import concurrent.futures
+import gc
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,8 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RefActor, RRef, SelfWaitError, WouldBlockError
 from farref.actors.core import current
+
+from ..helpers import idle
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +139,43 @@ def test_a_call_that_would_wait_for_itself_is_refused(system: System, form: str)
     with pytest.raises(SelfWaitError):
         ref.rpc_sync().again(form, ref)
     assert ref.rpc_sync().again("end", ref) == "it ran"
+
+
+class Records(logging.Handler):
+    """Keeps the lines of the log of this process."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(record.getMessage())
+
+
+RECORDS = Records()
+
+
+def begin_records() -> None:
+    logging.getLogger("farref").addHandler(RECORDS)
+
+
+def end_records() -> list[str]:
+    logging.getLogger("farref").removeHandler(RECORDS)
+    lines = RECORDS.lines.copy()
+    RECORDS.lines.clear()
+    return lines
+
+
+@pytest.mark.parametrize("form", ["method", "future", "fetch"])
+def test_a_call_that_was_refused_to_its_caller_is_in_no_log(system: System, form: str) -> None:
+    """Its caller has the error that was raised here; the refusal by the owner comes later."""
+    farref.rpc_sync("B", begin_records)
+    ref = farref.remote("B", Selfish)
+    with pytest.raises(SelfWaitError):
+        ref.rpc_sync().again(form, ref)
+    farref.rpc_sync("B", gc.collect)
+    idle(system, 0.2)
+    assert farref.rpc_sync("B", end_records) == []
 
 
 def test_an_await_for_oneself_is_none(system: System) -> None:

@@ -189,6 +189,27 @@ def same(refs: list[RRef[Any]]) -> bool:
     return len(set(refs)) == 1 and len({id(ref) for ref in refs}) == 1
 
 
+def test_an_alias_keeps_its_own_id_as_an_argument_of_a_call_that_is_passed_on(
+    chain_system: System,
+) -> None:
+    """B owns both aliases and knows what they stand for; the program, which calls, does not."""
+    box, argument = aliases("BC"), aliases("BD")
+    assert farref.rpc_sync("B", resolved, ([box, argument],))
+    assert (box.canonical(), argument.canonical()) == (None, None)
+    assert box.rpc_sync().put(argument) is None
+    assert box.rpc_sync().get() == argument
+    assert farref.rpc_sync("C", equals_content, (box, argument))
+
+
+def resolved(refs: list[RRef[Any]]) -> bool:
+    return farref.wait(refs, len(refs)) == (refs, [])
+
+
+def equals_content(box: RRef[Box], ref: RRef[Any]) -> bool:
+    same_one: bool = box.local_value().content == ref
+    return same_one
+
+
 def test_at_home_an_alias_gives_the_very_object(chain_system: System) -> None:
     mine = RRef(Box("mine"))
     ref = farref.remote("B", identity, (mine,))

@@ -41,6 +41,10 @@ NAMES = {
             "holds where it was told", "receive_reply", "effects += self.entries.release(moved)"
         ),
     ),
+    "aliases/an_argument_is_an_alias": (
+        in_context("forgets the name that it knows", "lend_on", "b.name or a.name", "b.name"),
+        in_context("forgets the name that came", "lend_on", "b.name or a.name", "a.name"),
+    ),
     "aliases/circles": (
         in_context(
             "does not know its own aliases", "whereabouts", "return shown or rref", "return rref"
