@@ -26,6 +26,7 @@ from farref.protocol.messages import (
     Fetch,
     Passing,
     Reply,
+    Tell,
 )
 
 if TYPE_CHECKING:
@@ -245,3 +246,24 @@ def test_what_is_lost_is_not_lent() -> None:
     assert plain_loan.lend(lent.a.state, C, (lent.rref,), b"") is None
     lent.c.died(B)
     assert take(lent.c.state, lent.call) is None
+
+
+def owing() -> tuple[Context, Call, RRefId]:
+    """C owes B, which is dead, a `ChildAck` for an object of A's; A lends C this object."""
+    a, b, c = (Context(each) for each in (A, B, C))
+    rref = a.own()
+    for sender, receiver in ((a, b), (b, c)):
+        fork = sender.fork(rref, receiver.me)
+        receiver.take(sender.me, Tell(cargo=Cargo(descriptors=(fork,))))
+    c.died(B)
+    call = plain_loan.lend(a.state, C, (rref,), b"")
+    assert call is not None
+    return c, call, rref
+
+
+def test_a_loan_by_the_owner_that_ends_a_wait_goes_the_general_way() -> None:
+    """The general machine drops the `ChildAck` to the dead."""
+    c, call, rref = owing()
+    assert c.users[rref].owed
+    assert take(c.state, call) is None
+    assert [each for each in c.take(A, call) if isinstance(each, Send) and each.to == B] == []
