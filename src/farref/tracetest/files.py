@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..protocol.errors import FarrefError
 from .errors import BadCommandError
 from .language import run
 from .show import summarize
@@ -96,7 +97,7 @@ def play(path: Path, record: Path | None = None) -> list[tuple[Block, list[str]]
             world.lines = []
             try:
                 run(world, command)
-            except (BadCommandError, AssertionError) as error:
+            except (BadCommandError, AssertionError, FarrefError) as error:
                 shown = "".join(f"\n    {line}" for line in world.lines)
                 raise TraceTestError(f"{path}:{number}: {command}: {error}{shown}") from error
             output += summarize(world.lines)

@@ -190,7 +190,7 @@ LOANS = {
         in_context(
             "cannot answer with what is lost",
             "_shareable",
-            "self.entries.entry(where) if lost else ",
+            "self.entries.used(where) if lost else ",
             "",
         ),
         in_context(
