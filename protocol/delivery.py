@@ -130,12 +130,12 @@ class Channel:
 
     def lighter(self, messages: int, size: int) -> bool:
         """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""
-        if len(self.unsent) + len(self.flight) >= messages:
-            return False
-        for room in self._rooms.values():  # noqa: SIM110 - `all` would make four calls
-            if room.waiting or room.bytes >= size:
+        load = len(self.unsent) + len(self.flight)
+        for room in self._rooms.values():
+            load += len(room.waiting)
+            if room.bytes + room.waiting_bytes >= size:
                 return False
-        return True
+        return load < messages
 
     @property
     def waits(self) -> bool:
@@ -169,7 +169,8 @@ class Channel:
             room.bytes += size
             number = self._next + len(self.unsent)
             self.unsent.append(message)
-            if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
+            half = 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES
+            if half and room.asked is None:
                 self._ask(flow, room)
             return number
         self.unsent.append(message)

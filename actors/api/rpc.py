@@ -148,8 +148,12 @@ def rpc_async(
     *timeout* is in seconds, for every wait on the future (default: the system's). Raises the
     errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
-    what = _invocation(fn, args, kwargs, resolve=resolve)
-    future = _call(frame().core.front, to, what, timeout, ())
+    front, future = frame().core.front, None
+    if front.straight is not None and not (kwargs or resolve):
+        future = front.straight.begin(to, fn, tuple(args or ()), timeout)
+    if future is None:
+        what = _invocation(fn, args, kwargs, resolve=resolve)
+        future = _call(front, to, what, timeout, ())
     future.place = sites.caller(1)
     return future
 

@@ -25,6 +25,7 @@ from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
+from ..core.intake import NOTED
 from ..wire.settings import check_timeout
 from .answers import Answer
 from .futures import Future
@@ -85,7 +86,7 @@ class Calls(Internal):
         self._delivery = delivery
         self.packer = self._packer = packer
         self._waits = waits
-        self._make = partial(self.future.of, core, packer, waits)
+        self.future_of = partial(self.future.of, core, packer, waits)
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self.waiting: dict[CallId, Future[Any] | Answer] = {}
         """The calls and fetches without an answer."""
@@ -153,7 +154,7 @@ class Calls(Internal):
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
-        future: Future[Any] = self._make(("the reply of {} to {}()", to, label), timeout)
+        future: Future[Any] = self.future_of(("the reply of {} to {}()", to, label), timeout)
         core = self._core
         self._admit(to, "requests")
         pack = self._packer.pack(what, to.id, label, call=True)
@@ -185,7 +186,7 @@ class Calls(Internal):
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
-        future: Future[Any] = self._make(
+        future: Future[Any] = self.future_of(
             ("the reply of {}() of {}", label, rref), timeout, rref=rref
         )
         core = self._core
@@ -232,7 +233,7 @@ class Calls(Internal):
         """
         if copy and self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        future: Future[Any] = self._make(("the value of {}", rref), timeout, rref=rref)
+        future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
         core = self._core
 
         def begin() -> list[Effect]:
@@ -262,7 +263,7 @@ class Calls(Internal):
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
         """The same as a completed future."""
-        future: Future[Any] = self._make(("the value of {}", rref), timeout, rref=rref)
+        future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
         future.known(self.known(rref, timeout, frozen))
         return future
 
@@ -278,7 +279,7 @@ class Calls(Internal):
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         """Send a message; returns a future for the message sent back to its address."""
         number = next(self._ask_numbers)
-        future: Future[Any] = self._make(("the answer of {}", to), timeout)
+        future: Future[Any] = self.future_of(("the answer of {}", to), timeout)
         asks = self._asks
         noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._core.lock:
@@ -318,7 +319,7 @@ class Calls(Internal):
         what: What,
     ) -> Future[Any]:
         """The future of a request that was made before: waits end at *end*."""
-        future: Future[Any] = self._make(what, timeout, rref=rref)
+        future: Future[Any] = self.future_of(what, timeout, rref=rref)
         future.deadline, future.asker = end, asker
         return future
 
@@ -334,15 +335,21 @@ class Calls(Internal):
             future.finish(cargo=Cargo(payload=answer.payload))
         return future
 
-    def replied(self, sender: WorkerId, reply: Reply, _: Later) -> bool:
-        """Take a plain reply to a request that went straight; false if it is another one."""
+    def replied(self, sender: WorkerId, reply: Reply, later: Later) -> bool:
+        """Take a plain reply; false if it is another one, or is to be counted as it waits here."""
         answer, payload = self.waiting.get(reply.call), reply.cargo.payload
-        if type(answer) is not Answer or type(payload) is not Payload:
+        if answer is None or type(payload) is not Payload:
+            return False
+        straight = type(answer) is Answer
+        if not straight and (payload.buffers or len(payload.data) >= NOTED):
             return False
         if not plain.replied(self._core.context.state, sender, reply):
             return False
         del self.waiting[reply.call]
-        answer.came(payload)
+        if straight:
+            answer.came(payload)  # type: ignore[union-attr]  # mypy does not narrow by `type`
+        else:
+            later.append(partial(answer.finish, cargo=reply.cargo))  # type: ignore[union-attr]
         return True
 
     def _taken(self, call: CallId) -> Future[Any] | None:
@@ -454,8 +461,7 @@ class Calls(Internal):
                     how = core.context.entries.how(to.id)
                     raise WorkerDiedError(f"worker {to} died{how}; choose another one")
                 core.peers.learn(to.id, to.address)
-        channel = delivery.channels.get(to.id)
-        if channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES):
+        if self.fits(to.id):
             return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
@@ -476,6 +482,11 @@ class Calls(Internal):
                 f"{core.settings.timeout:g} s; {to} is stopped, cut off, or slower than {core.me}: "
                 f"wait and send again, send less, or end {to}"
             )
+
+    def fits(self, to: WorkerId) -> bool:
+        """Whether one more message to *to* certainly needs no wait for room, in any flow."""
+        channel = self._delivery.channels.get(to)
+        return channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES)
 
     def _await_fetching(self) -> None:
         """Wait while futures hold too many bytes of results that nobody asks for."""

@@ -128,7 +128,8 @@ class Straight(Internal):
                 message, sent = made
                 answer.call = message.call
                 calls.waiting[message.call] = answer
-            self._lines.post(there, line, *sent)
+            if sent:
+                self._lines.post(there, line, *sent)
             self._receive(answer, here, seconds)
         finally:
             undisturbed.release()
@@ -139,6 +140,38 @@ class Straight(Internal):
             return future.result()
         finally:
             del future, answer  # an error's traceback holds this frame
+
+    def begin(
+        self,
+        to: object,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        timeout: float | None,
+    ) -> Future[Any] | None:
+        """The future of the result, as `rpc_async`; None if the call is not plain."""
+        core, calls = self._core, self._calls
+        info = core.peers.named.get(to) if type(to) is str else to
+        if type(info) is not WorkerInfo or self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+            return None
+        if os.getpid() != core.pid:  # the lock of a forked child may never come back
+            core.check_process()
+        there, line = info.id, self._lines.to(info.id)
+        packed = self._packed(function, args) if line is not None else None
+        if line is None or packed is None or not calls.fits(there):
+            return None
+        name = str(getattr(function, "__name__", function))
+        future: Future[Any] = calls.future_of(("the reply of {} to {}()", info, name), timeout)
+        with undisturbed:
+            with core.lock:
+                made = self._made(plain.call, there, name, packed)
+                if made is None:
+                    return None
+                message, sent = made
+                future.call = message.call
+                calls.waiting[message.call] = future
+            if sent:  # or else it gathers
+                self._lines.post(there, line, *sent)
+        return future
 
     def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
@@ -159,7 +192,8 @@ class Straight(Internal):
             if made is None:
                 return None
             message, sent = made
-            self._lines.post(there, line, *sent)
+            if sent:
+                self._lines.post(there, line, *sent)
             self._calls.owners[there] = info
             return core.handles([message.rref])[0]
 
@@ -196,7 +230,8 @@ class Straight(Internal):
                     answer.call = call = message.call
                     calls.waiting[call] = answer
                     sent = self._lines.send(there, message, None, 0)
-                self._lines.post(there, line, sent)
+                if sent:
+                    self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
             finally:
                 undisturbed.release()
@@ -293,7 +328,8 @@ class Straight(Internal):
             if at is None:  # this request takes it there
                 return None
             payload = Payload(data, tag=name, functions=(at,))
-        state, sent = self._core.context.state, []
+        state = self._core.context.state
+        sent: list[Packet | Outgoing] = []
         if not self._ready():
             gone = self._gone(there) if not rrefs else None
             if gone is None:
@@ -310,8 +346,8 @@ class Straight(Internal):
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
-        sent.append(self._lines.send(there, message, "requests", len(data)))
-        return message, sent
+        now = self._lines.send(there, message, "requests", len(data))
+        return message, [*sent, now] if now else sent
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""

@@ -41,7 +41,7 @@ from ...serialization.failures import text_of
 from ...serialization.payload import Payload
 from ..base import forks
 from ..base.framing import Raw
-from ..wire import parcels
+from ..wire import parcels, rows
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
 from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
@@ -55,7 +55,7 @@ from .registry import PATIENCE
 from .shelves import Shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from thespian.actors import ActorAddress
 
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
     from .faulty import FaultyPort
     from .links import Outgoing
     from .registry import Registry
+
+    HandOver = Callable[[WorkerId, Sequence[Message], Later], None]
 
 log = logging.getLogger(__name__)
 
@@ -93,7 +95,7 @@ class Delivery(Internal):
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
-        self._faulty = self._made_faulty(faults) if faults is not None else None
+        self.faulty = self._made_faulty(faults) if faults is not None else None
         """The port of a test with faults; packets leave by it instead."""
         self.links = Links()
         self.links.on_release = core.left
@@ -189,6 +191,8 @@ class Delivery(Internal):
                     log.error("%s has no address of %s, and cannot send to it", core.me, worker)
                 continue
             try:
+                if len(packet.messages) > 1 and self._post_row(address, worker, packet):
+                    continue
                 if shared.unread or shared.early:  # a relayed payload may be in shared memory
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
@@ -205,17 +209,29 @@ class Delivery(Internal):
                             introduced = self._introduce(piece)
                             break
                     parcel = None
-                    if send_raw is not None and self._faulty is None:
+                    if send_raw is not None and self.faulty is None:
                         parcel = parcels.pack(core.me, worker, piece, introduced)
                     if parcel is None or send_raw is None:
                         me = WorkerInfo(core.me, core.address)
                         envelope = Envelope(me, worker, *encode(piece), introduced)
-                        (self._faulty or self._port).post(address, envelope)
+                        (self.faulty or self._port).post(address, envelope)
                     elif not send_raw(address, parcel):
                         self._port.post(address, Raw(parcel))
             except Exception as error:  # it counts as lost, and is sent again
                 if not core.closed:
                     log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
+
+    def _post_row(self, address: ActorAddress, to: WorkerId, packet: Packet) -> bool:
+        """Send *packet*, with several messages, as one row, if all of them are plain."""
+        core, send_raw = self._core, self._port.send_raw
+        if send_raw is None or self.faulty is not None or not packet.first:
+            return False  # the first packet tells the peer who we are
+        row = rows.encode_all(core.me, to, packet)
+        if row is None or len(row) > self._port.largest():
+            return False
+        if not send_raw(address, row):
+            self._port.post(address, Raw(row))
+        return True
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""
@@ -309,8 +325,13 @@ class Delivery(Internal):
         parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
         self.take_parcel(parcel, sender.address)
 
-    def take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
-        """The same for a *parcel* from *address*. Raises `ProtocolError`."""
+    def take_parcel(
+        self, parcel: Parcel, address: ActorAddress, plainly: HandOver | None = None
+    ) -> None:
+        """The same for a *parcel* from *address*. Raises `ProtocolError`.
+
+        With *plainly* it has plain messages only, and this hands them over.
+        """
         core = self._core
         who, packet = parcel.sender, parcel.packet
         if parcel.to != core.me or who == core.me:
@@ -337,6 +358,10 @@ class Delivery(Internal):
                 full = partial(self._full, who)
                 messages, number = self.links.receive(who, packet, now, full)
                 tally.messages_received += len(messages)
+                new = packet.first == number and len(messages) == len(packet.messages)
+                if plainly is not None and new and core.tracer is None:
+                    plainly(who, messages, later)
+                    messages = []
                 for message in messages:
                     if type(message) not in OF_DELIVERY:
                         core.receive(who, message, later, number)
@@ -386,11 +411,6 @@ class Delivery(Internal):
         if self.links.owing and self._core.pid == forks.pid:
             self._core.wake()
 
-    @property
-    def has_faults(self) -> bool:
-        """Whether a test makes faults now."""
-        return self._faulty is not None and self._faulty.active
-
     # ---- faults on purpose; see `farref.testing`
 
     def meddle_with(self, to: WorkerInfo, **what: Any) -> Counts:
@@ -413,18 +433,18 @@ class Delivery(Internal):
 
     def meddle(self, order: Meddle) -> Counts:
         """Change the faults of this endpoint for a test."""
-        if self._faulty is None:
-            self._faulty = self._made_faulty(Faults())
+        if self.faulty is None:
+            self.faulty = self._made_faulty(Faults())
         if order.faults is not None:
-            self._faulty.adopt(order.faults)
-        self._faulty.cut(*order.cut)
-        self._faulty.heal(*order.heal)
-        return self._faulty.counts()
+            self.faulty.adopt(order.faults)
+        self.faulty.cut(*order.cut)
+        self.faulty.heal(*order.heal)
+        return self.faulty.counts()
 
     def close(self) -> None:
         """Forget the packets that a fault has held up."""
-        if self._faulty is not None:
-            self._faulty.close()
+        if self.faulty is not None:
+            self.faulty.close()
 
 
 def _flow_of(message: Message, payload: object) -> Flow:

@@ -26,7 +26,7 @@ from .delivery import GATHERED_BYTES
 from .links import CROWD
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from thespian.actors import ActorAddress
 
@@ -61,8 +61,8 @@ class Lines(Internal):
 
     def to(self, worker: WorkerId) -> Connection | None:
         """The straight way to *worker*; None if messages have to go the general one now."""
-        core, line = self._core, self._lines.get(worker)
-        if core.tracer is not None or core.closed or self._delivery.has_faults:
+        core, line, faulty = self._core, self._lines.get(worker), self._delivery.faulty
+        if core.tracer is not None or core.closed or (faulty is not None and faulty.active):
             return None
         if line is not None:
             return line
@@ -80,7 +80,7 @@ class Lines(Internal):
         return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
 
     def send(self, to: WorkerId, message: Plain, flow: Flow | None, size: int) -> Packet | Outgoing:
-        """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
+        """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`, if any.
 
         Under the lock.
         """
@@ -88,13 +88,20 @@ class Lines(Internal):
         tally, state, kind = delivery.tally, self._core.context.state, type(message)
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
-        packet = links.send_now(to, message, flow, size, state.now)
-        if packet is None:
-            links.send(to, message, flow, size, prompt=size > GATHERED_BYTES)
-            return delivery.packets(gather=True)
-        tally.packets_sent += 1
-        self._core.mints.mark((state.forks, state.calls), state.now)
-        return packet
+        channel = links.channels.get(to)
+        if channel is None or len(channel.flight) < CROWD:
+            packet = links.send_now(to, message, flow, size, state.now)
+            if packet is not None:
+                tally.packets_sent += 1
+                self._core.mints.mark((state.forks, state.calls), state.now)
+                return packet
+        if size > GATHERED_BYTES:
+            links.send(to, message, flow, size, prompt=True)
+        elif links.gather(to, message, flow, size):
+            if not self._core.woken:
+                self._core.wake()  # the mailbox thread sends it
+            return []
+        return delivery.packets(gather=True)
 
     def post(self, to: WorkerId, line: Connection, *sent: Packet | Outgoing) -> None:
         """Send what `send` has returned, each time, without the lock."""
@@ -103,13 +110,13 @@ class Lines(Internal):
             data = rows.encode(self._core.me, to, each) if type(each) is Packet else None
             if data is not None:
                 frames.append(data)
-        if len(frames) == len(sent) and line.write_now(*frames):
-            return  # nearly always
-        self._lines.pop(to, None)  # it may be closed
+        if len(frames) == len(sent):
+            if line.write_now(*frames):
+                return  # nearly always
+            self._lines.pop(to, None)  # it may be closed
         for each in sent:
             packets = [(to, each)] if type(each) is Packet else each
-            if packets:
-                self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
+            self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
 
     # ---- in; in the mailbox thread
 
@@ -131,6 +138,11 @@ class Lines(Internal):
             if peer is None:  # it is dead; or its first packet was lost, and comes again, as this
                 return
             who, to, first, expects = peer, core.me, row.first, row.expects
+            if type(row) is rows.SeveralRow:
+                packet = Packet(first, rows.messages_of(row, who, to), expects)
+                parcel = Parcel(who, to, packet, (), False)
+                self._delivery.take_parcel(parcel, address, self._hand_over)
+                return
             message = rows.message_of(row, who, to)
             placed = getattr(row, "place", None) is not None
             shared = type(row) is rows.SharedReplyRow
@@ -200,6 +212,21 @@ class Lines(Internal):
             if later:
                 core.conclude(later)
         return True
+
+    def _hand_over(self, who: WorkerId, messages: Sequence[Message], later: Later) -> None:
+        """Let the plain *messages* of *who*, which have come together, take effect."""
+        core = self._core
+        for message in messages:
+            if type(message) in OF_DELIVERY:
+                continue
+            if message.cargo.payload.functions:  # type: ignore[union-attr]  # a call
+                try:
+                    message = self._delivery.unshelve(who, message)  # noqa: PLW2901 - the same
+                except ProtocolError as error:  # the next messages take effect
+                    core.refuse(f"{type(message).__name__} of {who}", error, who)
+                    continue
+            if not self.takers[type(message)](who, message, later):
+                core.take_plain(who, message, later)
 
     def _peer(self, incarnation: int) -> WorkerId | None:
         """The living peer with this incarnation, learned just now; None if there is none."""

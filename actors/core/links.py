@@ -88,6 +88,23 @@ class Links:
             return None
         return channel.send_now(message, flow, size, now)
 
+    def gather(self, to: WorkerId, message: Message, flow: Flow | None, size: int) -> bool:
+        """`send` for a small message; whether it stays here, with those before it.
+
+        So it does if many are in flight. If not, `packets` has to say what leaves.
+        """
+        channel = self.channels.get(to) or self._channel(to)
+        alone = not self.dirty or (len(self.dirty) == 1 and to in self.dirty)
+        self.dirty[to] = None
+        channel.send(message, flow, size)
+        return (
+            alone
+            and not self.owing
+            and CROWD <= len(channel.flight) < delivery.WINDOW
+            and len(channel.unsent) < GATHERED
+            and to not in self._prompt
+        )
+
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
         channel = self.channels.get(to)

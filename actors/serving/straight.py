@@ -100,7 +100,8 @@ class StraightServer(Internal):
             return False
         self._server.served += 1
         sent = self._lines.send(sender, ack, None, 0)
-        later.append(partial(self._lines.post, sender, line, sent))
+        if sent:
+            later.append(partial(self._lines.post, sender, line, sent))
         core.brief.submit(core.pool, payload.tag, self._make, create, payload.tag, later=later)
         return True
 
@@ -290,5 +291,6 @@ class StraightServer(Internal):
             if message is None:
                 return False
             sent = lines.send(caller, message, "results", size)
-        lines.post(caller, line, sent)
+        if sent:  # or else it gathers
+            lines.post(caller, line, sent)
         return True

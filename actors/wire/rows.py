@@ -1,18 +1,34 @@
-"""Plain messages on our own base: one flat row of MessagePack each.
+"""Plain messages on our own base: a flat row of MessagePack for each packet.
 
 A parcel (`parcels`) has the names of its two ends, the numbers of a packet, and messages with ids
 in them. The row of a plain message (`protocol.plain`) has only numbers, as the incarnation of an
 endpoint tells it from all others. C code makes and checks a row in a fifth of the time.
+
+Most packets have one message. While many calls are in flight, a packet has several, all calls or
+replies as a rule: then its row has a shorter one for each of them.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ...protocol.ids import CallId, ForkId, Number, RRefId
-from ...protocol.messages import Ack, Call, Cargo, Create, Delete, Descriptor, Fetch, Reply
+from ...protocol.messages import (
+    Ack,
+    Call,
+    Cargo,
+    Create,
+    Delete,
+    Descriptor,
+    Fetch,
+    Flow,
+    Reply,
+    RoomAsked,
+    RoomGiven,
+)
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
 from ...serialization.shared import Segment
@@ -20,6 +36,7 @@ from ...serialization.shared import Segment
 if TYPE_CHECKING:
     from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
+    from ...protocol.messages import Message
 
     Plain = Call | Reply | Fetch | Create | Ack | Delete
     """The messages that rows have."""
@@ -115,6 +132,48 @@ class ForeignFetchRow(Row, frozen=True, tag=8):
     direct: bool
 
 
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One of several messages."""
+
+
+class CallPart(Part, frozen=True, tag=1):
+    """The fields of a `CallRow`."""
+
+    call: Number
+    data: bytes
+    name: str
+    place: Number | None
+
+
+class ReplyPart(Part, frozen=True, tag=2):
+    """Those of a `ReplyRow`."""
+
+    call: Number
+    data: bytes
+
+
+class AskedPart(Part, frozen=True, tag=3):
+    """Those of a `RoomAsked`."""
+
+    flow: Flow
+
+
+class GivenPart(Part, frozen=True, tag=4):
+    """Those of a `RoomGiven`."""
+
+    flow: Flow
+
+
+class SeveralRow(Row, frozen=True, tag=10):
+    """A packet of several calls by the sender, replies to the receiver's, and questions of room."""
+
+    parts: tuple[CallPart | ReplyPart | AskedPart | GivenPart, ...]
+
+
+PART_BYTES = 1 << 14
+"""The most bytes of a part: as many as a window has are not too many for a row."""
+_others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
+_NO_OTHERS = ((), (), (), False, None, ())
 _encode = msgspec.msgpack.Encoder().encode
 decode = msgspec.msgpack.Decoder(
     CallRow
@@ -126,6 +185,7 @@ decode = msgspec.msgpack.Decoder(
     | LendRow
     | ForeignFetchRow
     | SharedReplyRow
+    | SeveralRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
@@ -173,6 +233,73 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         return None if row is None else _encode(row)
     except UnicodeEncodeError:  # a name may not be valid UTF-8
         return None
+
+
+def encode_all(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
+    """The row of *packet*, which has several messages; None if it needs more than such a row has.
+
+    All messages are plain calls and replies, or about room.
+    """
+    parts: list[Part] = []
+    message: Any
+    for message in packet.messages:
+        kind = type(message)
+        if kind is RoomAsked or kind is RoomGiven:
+            parts.append((AskedPart if kind is RoomAsked else GivenPart)(message.flow))
+            continue
+        if (kind is not Call and kind is not Reply) or message.cargo.descriptors:
+            return None
+        payload = message.cargo.payload
+        if type(payload) is not Payload or len(payload.data) > PART_BYTES:
+            return None
+        place, data, tag, others = None, payload.data, payload.tag, _others(payload)
+        if others != _NO_OTHERS:
+            place = _place(payload) if kind is Call else None
+            if place is None:
+                return None
+        if kind is Call:
+            if type(tag) is not str or len(tag) > PART_BYTES or message.chain:
+                return None
+            if message.call.caller != sender:
+                return None
+            parts.append(CallPart(message.call.number, data, tag, place))
+        else:
+            if tag is not None or message.loans or message.relayed or message.refused:
+                return None
+            if message.moved is not None or message.call.caller != to:
+                return None
+            parts.append(ReplyPart(message.call.number, data))
+    here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
+    try:
+        return _encode(SeveralRow(here, there, first, expects, tuple(parts)))  # type: ignore[arg-type]  # these parts
+    except UnicodeEncodeError:  # a name may not be valid UTF-8
+        return None
+
+
+def _place(payload: Payload) -> int | None:
+    """The place of the function of *payload*, if it has only that beside its bytes and its name."""
+    if _others(payload)[:-1] != _NO_OTHERS[:-1] or len(payload.functions) != 1:
+        return None
+    (function,) = payload.functions
+    return function.place if type(function) is Placed and function.origin is None else None
+
+
+def messages_of(row: SeveralRow, sender: WorkerId, me: WorkerId) -> tuple[Message, ...]:
+    """The messages of *row*, which has come from *sender* to *me*."""
+    messages: list[Message] = []
+    for part in row.parts:
+        if type(part) is CallPart:
+            functions = () if part.place is None else (Placed(part.place),)
+            cargo = Cargo(payload=Payload(part.data, tag=part.name, functions=functions))
+            messages.append(Call(call=CallId(sender, part.call), cargo=cargo))
+        elif type(part) is ReplyPart:
+            cargo = Cargo(payload=Payload(part.data))
+            messages.append(Reply(call=CallId(me, part.call), cargo=cargo))
+        elif type(part) is AskedPart:
+            messages.append(RoomAsked(flow=part.flow))
+        else:
+            messages.append(RoomGiven(flow=part.flow))  # type: ignore[union-attr]  # mypy does not narrow by `type`
+    return tuple(messages)
 
 
 def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:

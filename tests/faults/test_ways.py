@@ -65,19 +65,27 @@ class Log:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     ways: Counter[bool] = Counter()
-    call = Straight.call
+    begun: Counter[bool] = Counter()
+    call, begin = Straight.call, Straight.begin
 
     def counted(*args: Any) -> Any:
         value = call(*args)
         ways[value is not NOT_PLAIN] += 1
         return value
 
+    def counted_too(*args: Any) -> Any:
+        future = begin(*args)
+        begun[future is not None] += 1
+        return future
+
     monkeypatch.setattr(Straight, "call", counted)
+    monkeypatch.setattr(Straight, "begin", counted_too)
     draw = random.Random(seed)
     with faulty("farrefBase", names="BC") as system, ExitStack() as viewers:
         log: RRef[Log] = farref.remote("B", Log)
         pid = farref.rpc_sync("B", os.getpid)
         sent: list[Future[int]] = []
+        flying: list[Future[int]] = []
         plain = 0
         seen = set()
         text: RRef[str] = farref.remote("B", str, ("a text",))
@@ -107,12 +115,18 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
                 assert draw.random() < 0.5 or text.to_here() == "a text"
                 assert draw.random() < 0.8 or int(large.to_here().sum()) == LARGE * (LARGE - 1) // 2
                 assert draw.random() < 0.8 or farref.rpc_sync("B", len, ([farref.RRef(1)],)) == 1
+            for _ in range(draw.choice((0, 1, 40))):
+                flying.append(farref.rpc_async("B", note, (plain,)))
+                plain += 1
             sent.append(log.rpc_async().note(len(sent), pause, by))
             if draw.random() < 0.5:
                 assert sent[-1].result() == len(sent) - 1
         assert [future.result() for future in sent] == list(range(len(sent)))
+        numbers = [future.result() for future in flying]
+        assert numbers == sorted(set(numbers))
         assert log.to_here().numbers == list(range(len(sent)))
-        assert farref.rpc_sync("B", noted) == list(range(plain))
+        assert sorted(farref.rpc_sync("B", noted)) == list(range(plain)), "each ran once"
         assert len(seen) == 6
         assert min(ways[True], ways[False]) > 5, "plain calls went both ways"
+        assert min(begun[True], begun[False]) > 5, "so did those in flight"
         del log, sent, text, large

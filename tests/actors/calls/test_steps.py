@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 TIMES, FEW = 200, 10
+FLYING = 50
+"""The calls that are in flight together."""
 
 
 class Functions:
@@ -77,6 +79,13 @@ def call() -> None:
 
 def create() -> None:
     farref.remote("B", nothing).to_here()
+
+
+def fly() -> None:
+    """Many calls in flight."""
+    futures = [farref.rpc_async("B", nothing) for _ in range(FLYING)]
+    for future in futures:
+        future.result()
 
 
 THEIRS: list[RRef[Any]] = []
@@ -163,6 +172,12 @@ def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> No
     assert counted(operation) <= most
 
 
+@pytest.mark.usefixtures("system")
+def test_functions_of_the_caller_of_many() -> None:
+    """Of each of them; another thread may take the replies."""
+    assert counted(fly) / FLYING <= 34
+
+
 def counted_there(operation: Callable[[], None]) -> float:
     """The functions for each *operation* in the thread of B's that does the work."""
     for _ in range(TIMES):
@@ -180,6 +195,11 @@ def counted_there(operation: Callable[[], None]) -> float:
 @pytest.mark.parametrize(("operation", "most"), [(call, 54), (lend, 75)])
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
     assert 30 < counted_there(operation) <= most
+
+
+@pytest.mark.usefixtures("system")
+def test_functions_of_the_callee_of_many() -> None:
+    assert 20 < counted_there(fly) / FLYING <= 37
 
 
 def test_functions_of_a_first_fetch(size: int) -> None:

@@ -12,9 +12,9 @@ from thespian.actors import ActorExitRequest
 import farref
 from farref import RefActor, System
 from farref.actors.core.links import CROWD, GATHERED, Links
-from farref.protocol.delivery import WINDOW, Packet
+from farref.protocol.delivery import WINDOW, Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import Cancel
+from farref.protocol.messages import FLOWS, Cancel
 
 from ...bases import PROCESSES
 from ...model.state import freeze
@@ -116,7 +116,7 @@ STEPS = st.lists(
 
 @given(STEPS)
 def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any, ...]]) -> None:
-    """`Links.send_now` does as `send` and `packets` do, or nothing."""
+    """`Links.send_now` does as `send` and `packets` do, or nothing; and so does `gather`."""
     now, later = Links(), Links()
     for number, (what, peer, *more) in enumerate(steps):
         at = float(number)
@@ -140,12 +140,23 @@ def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any
         flow, size, times = more
         for each in map(message, range(times)):
             packet = now.send_now(peer, each, flow, size, at)
-            if packet is None:
-                now.send(peer, each, flow, size)
-            packets = [(peer, packet)] if packet is not None else now.packets(at, gather=True)[0]
+            stays = packet is None and now.gather(peer, each, flow, size)
+            packets = [(peer, packet)] if packet is not None else []
+            if packet is None and not stays:
+                packets = now.packets(at, gather=True)[0]
             later.send(peer, each, flow, size)
             assert packets == later.packets(at, gather=True)[0]
             assert of(now) == of(later)
+            check_load(now.channels[peer])
+
+
+def check_load(channel: Channel) -> None:
+    """`lighter` compares each `load`."""
+    loads = [channel.load(flow) for flow in FLOWS]
+    messages, size = max(most for most, _ in loads), max(size for _, size in loads)
+    assert channel.lighter(messages + 1, size + 1)
+    assert not channel.lighter(messages, size + 1)
+    assert not channel.lighter(messages + 1, size)
 
 
 def of(links: Links) -> object:
@@ -161,6 +172,13 @@ def test_most_messages_leave_at_once() -> None:
     assert left(links, gather=True) == 1
     assert links.send_now(B, message(1), "mail", 10, 0.0) == Packet(1, (message(1),), 0)
     assert links.send_now(C, message(2), "mail", 10, 0.0) is None, "nobody keeps C's time so far"
+
+
+def test_most_messages_in_flight_gather() -> None:
+    links = crowded()
+    stays = [links.gather(B, message(number), "mail", 10) for number in range(GATHERED)]
+    assert stays == [True] * (GATHERED - 1) + [False]
+    assert left(links, gather=True) == GATHERED
 
 
 def test_none_is_twice_or_out_of_order() -> None:

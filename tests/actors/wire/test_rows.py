@@ -13,9 +13,22 @@ from msgspec.structs import replace
 from farref.actors.wire import rows
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.messages import Call, Cargo, Descriptor, Fetch, Passing, Reply
+from farref.protocol.messages import (
+    FLOWS,
+    Call,
+    Cargo,
+    Descriptor,
+    Fetch,
+    Message,
+    Moved,
+    Passing,
+    Reply,
+    Report,
+    RoomAsked,
+    RoomGiven,
+)
 from farref.serialization.definitions import Placed
-from farref.serialization.payload import Payload
+from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1 << 62))
@@ -117,6 +130,77 @@ def place_of(buffer: object) -> object:
     return buffer.row()
 
 
+ROOM = st.builds(
+    lambda kind, flow: kind(flow=flow),
+    st.sampled_from((RoomAsked, RoomGiven)),
+    st.sampled_from(FLOWS),
+)
+
+
+@given(st.lists(st.one_of(CALLS, REPLIES, ROOM), min_size=2), NUMBERS, NUMBERS)
+def test_several_messages_are_the_same_at_the_other_end(
+    messages: list[Message], first: int, expects: int
+) -> None:
+    data = rows.encode_all(A, B, Packet(first, tuple(messages), expects))
+    assert data is not None
+    assert data[0] != rows.PARCEL
+    row = rows.decode(data)
+    assert isinstance(row, rows.SeveralRow)
+    assert (row.sender, row.to) == (A.incarnation, B.incarnation)
+    assert (row.first, row.expects) == (first, expects)
+    assert rows.messages_of(row, A, B) == tuple(messages)
+
+
+def plain_call(**more: Any) -> Call:
+    return Call(call=CallId(A, 1), cargo=Cargo(payload=Payload(b"", **{"tag": "f", **more})))
+
+
+def plain_reply(**more: Any) -> Reply:
+    return Reply(**{"call": CallId(B, 1), "cargo": Cargo(payload=Payload(b"")), **more})
+
+
+LOAN = Descriptor(
+    rref=RRefId(A, 1), fork=ForkId(A, 1), owner=A, parent=A, passing=Passing.LOAN, counted=True
+)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        Fetch(call=CallId(A, 1), rref=RRefId(A, 1)),
+        replace(plain_call(), chain=(RRefId(A, 1),)),
+        replace(plain_call(), call=CallId(C, 1)),
+        replace(plain_call(), cargo=Cargo(payload=Payload(b"", tag="f"), descriptors=(LOAN,))),
+        plain_call(tag=None),
+        plain_call(tag="\ud800"),
+        plain_call(tag="f" * (rows.PART_BYTES + 1)),
+        plain_call(buffers=(b"",)),
+        plain_call(inert=(1,)),
+        plain_call(peers=(1,)),
+        plain_call(frozen=True),
+        plain_call(origin=Origin("here")),
+        plain_call(functions=(Placed(1, A, 1, b"its definition"),)),
+        plain_call(functions=(Placed(1), Placed(2))),
+        plain_call(functions=(Placed(1),), origin=Origin("here")),
+        replace(plain_call(), cargo=Cargo(payload=Payload(bytes(rows.PART_BYTES + 1), tag="f"))),
+        replace(plain_call(), cargo=Cargo()),
+        plain_reply(call=CallId(C, 1)),
+        plain_reply(loans=(Report(rref=RRefId(A, 1), fork=ForkId(A, 1), owner=A, held=True),)),
+        plain_reply(relayed=True),
+        plain_reply(refused=True),
+        plain_reply(moved=Moved(fork=LOAN, path=())),
+        plain_reply(cargo=Cargo(payload=Payload(b"", functions=(Placed(1),)))),
+        plain_reply(cargo=Cargo(payload=Payload(b"", tag="f"))),
+        plain_reply(cargo=Cargo(payload=Payload(b""), descriptors=(LOAN,))),
+        plain_reply(cargo=Cargo(payload="an error")),
+    ],
+)
+def test_with_one_that_is_not_plain_several_need_more_than_a_row(message: Message) -> None:
+    plain = plain_call(), plain_reply()
+    assert rows.encode_all(A, B, Packet(0, plain, 0)) is not None
+    assert rows.encode_all(A, B, Packet(0, (*plain, message), 0)) is None
+
+
 def test_a_name_that_is_no_text_needs_more_than_a_row() -> None:
     call = Call(call=CallId(A, 1), cargo=Cargo(payload=Payload(b"", tag="\ud800")))
     assert rows.encode(A, B, Packet(0, (call,), 0)) is None
@@ -127,6 +211,11 @@ def test_anything_else_is_refused(data: bytes) -> None:
     try:
         row = rows.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError):
+        return
+    if isinstance(row, rows.SeveralRow):
+        assert {type(each) for each in rows.messages_of(row, A, B)} <= {
+            *(Call, Reply, RoomAsked, RoomGiven)
+        }
         return
     assert type(rows.message_of(row, A, B)) in {Call, Reply, Fetch}
 
@@ -143,6 +232,11 @@ def test_anything_else_is_refused(data: bytes) -> None:
         [7, 1, 2, 0, 0, 1, b"", [[1, 1, "name", 5]]],
         [7, 1, 2, 0, 0, 1, b"", [b"bytes"]],
         [9, 1, 2, 0, 0, 1, b""],
+        [10, 1, 2, 0, 0, [[1, 1, b"", "f"]]],
+        [10, 1, 2, 0, 0, [[2, -1, b""]]],
+        [10, 1, 2, 0, 0, [[2, 1, b"", "one field more"]]],
+        [10, 1, 2, 0, 0, [[3, "no flow"]]],
+        [10, 1, 2, 0, 0, [[5, "mail"]]],
     ],
 )
 def test_a_row_with_a_wrong_field_is_refused(row: list[object]) -> None:
