@@ -4,8 +4,9 @@ Most calls name an importable function, and have numbers and texts for arguments
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
 base, it receives the answer itself, so no future is needed. A thread of the program's may lead, and
 so may the aide, while it runs a function. Such a wait is noted, for the search for rings (`Waits`).
-A creation waits for nothing; with it leaves the end of a handle, if one has just ended: mostly that
-of an earlier creation. Everything else goes the general way (`Calls`), also the rest of a wait in
+A call in flight (`rpc_async`) has a future, which its plain reply completes. A creation waits for
+nothing; with it leaves the end of a handle, if one has just ended: mostly that of an earlier
+creation. Everything else goes the general way (`Calls`), also the rest of a wait in
 which the thread may no longer lead, and each request of code on which an object waits (its chain).
 """
 

@@ -132,11 +132,11 @@ class ForeignFetchRow(Row, frozen=True, tag=8):
     direct: bool
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+class PartRow(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
     """One of several messages."""
 
 
-class CallPart(Part, frozen=True, tag=1):
+class CallPart(PartRow, frozen=True, tag=1):
     """The fields of a `CallRow`."""
 
     call: Number
@@ -145,20 +145,20 @@ class CallPart(Part, frozen=True, tag=1):
     place: Number | None
 
 
-class ReplyPart(Part, frozen=True, tag=2):
+class ReplyPart(PartRow, frozen=True, tag=2):
     """Those of a `ReplyRow`."""
 
     call: Number
     data: bytes
 
 
-class AskedPart(Part, frozen=True, tag=3):
+class AskedPart(PartRow, frozen=True, tag=3):
     """Those of a `RoomAsked`."""
 
     flow: Flow
 
 
-class GivenPart(Part, frozen=True, tag=4):
+class GivenPart(PartRow, frozen=True, tag=4):
     """Those of a `RoomGiven`."""
 
     flow: Flow
@@ -240,7 +240,7 @@ def encode_all(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
 
     All messages are plain calls and replies, or about room.
     """
-    parts: list[Part] = []
+    parts: list[PartRow] = []
     message: Any
     for message in packet.messages:
         kind = type(message)
