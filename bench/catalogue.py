@@ -32,6 +32,8 @@ class Benchmark:
     point: Literal["", "bytes", "references", "links", "workers", "calls", "nodes"] = ""
     amount: int | None = None
     """Repetitions in a round, if time does not decide them."""
+    times: int = 1
+    """How often a round does this amount."""
     most: int = 100_000
     bulk: int = 0
     """Limit in bytes for the fetches of a round, each of a new value (0: no limit)."""
@@ -112,7 +114,8 @@ BENCHMARKS = (
         work="in_flight",
         unit="per second",
         amount=1_000,
-        what="The program sends 1,000 calls to B before it waits for the first answer.",
+        times=5,
+        what="The program sends 1,000 calls to B before it waits for the first answer, five times.",
     ),
     Benchmark(
         name="one-way",

@@ -225,9 +225,8 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
             name = session.spec.name
             amount = amounts[name]
             before = session.switches() if benchmark.switches else {}
-            figure = _attempt(
-                row, session, stage, partial(session.do, benchmark.work, amount, point)
-            )
+            figure = _attempt(row, session, stage, partial(_work, session, row, amount))
+            amount *= benchmark.times
             if figure is not None:
                 each = amount / figure if row.more_is_better else figure / amount
                 row.figures.setdefault(name, []).append(each)
@@ -239,6 +238,12 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         row.figures.pop(name, None)
         row.switches.pop(name, None)
     return row
+
+
+def _work(session: Session, row: Row, amount: int) -> float:
+    """The figure of a round: that of all its times."""
+    do = partial(session.do, row.benchmark.work, amount, row.point)
+    return sum(do() for _ in range(row.benchmark.times))
 
 
 def _attempt(row: Row, session: Session, stage: Stage, work: Callable[[], float]) -> float | None:
