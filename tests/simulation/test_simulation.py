@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,13 +176,21 @@ FOUND = [
 """Faults that the simulation has found: each as a mutant, and a plan that shows it."""
 
 
+FORGETS = in_context("forgets the name that it knows", "lend_on", "b.name or a.name", "b.name")
+OF_OLD = {300799, 770, 307949, 309149}
+"""The seeds of plans that were found while this, too, was a fault. Without it they take another
+course, on which their own fault does not show."""
+
+
 @pytest.mark.parametrize(("mutant", "drawn"), FOUND, ids=str)
 def test_a_plan_shows_the_fault_that_the_simulation_found(mutant: Mutant, drawn: Any) -> None:
     seed, acts, weather, sharing, rings = drawn
     plan = draw(seed, acts, weather=weather, sharing=sharing, rings=rings)
     assert simulate(plan).wrong is None
-    with mutated(mutant):
-        assert simulate(plan).wrong is not None
+    with mutated(FORGETS) if seed in OF_OLD else nullcontext():
+        assert simulate(plan).wrong is None
+        with mutated(mutant):
+            assert simulate(plan).wrong is not None
 
 
 def test_a_plan_takes_the_same_course_every_time() -> None:
