@@ -340,16 +340,15 @@ class Calls(Internal):
         answer, payload = self.waiting.get(reply.call), reply.cargo.payload
         if answer is None or type(payload) is not Payload:
             return False
-        straight = type(answer) is Answer
-        if not straight and (payload.buffers or len(payload.data) >= NOTED):
+        if not isinstance(answer, Answer) and (payload.buffers or len(payload.data) >= NOTED):
             return False
         if not plain.replied(self._core.context.state, sender, reply):
             return False
         del self.waiting[reply.call]
-        if straight:
-            answer.came(payload)  # type: ignore[union-attr]  # mypy does not narrow by `type`
+        if isinstance(answer, Answer):
+            answer.came(payload)
         else:
-            later.append(partial(answer.finish, cargo=reply.cargo))  # type: ignore[union-attr]
+            later.append(partial(answer.finish, cargo=reply.cargo))
         return True
 
     def _taken(self, call: CallId) -> Future[Any] | None:

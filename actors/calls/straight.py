@@ -5,9 +5,9 @@ a small value. The calling thread waits for the answer at once. While it leads t
 base, it receives the answer itself, so no future is needed. A thread of the program's may lead, and
 so may the aide, while it runs a function. Such a wait is noted, for the search for rings (`Waits`).
 A call in flight (`rpc_async`) has a future, which its plain reply completes. A creation waits for
-nothing; with it leaves the end of a handle, if one has just ended: mostly that of an earlier
-creation. Everything else goes the general way (`Calls`), also the rest of a wait in
-which the thread may no longer lead, and each request of code on which an object waits (its chain).
+nothing. If a handle has just ended, mostly that of an earlier creation, its end leaves with it.
+Everything else goes the general way (`Calls`), also the rest of a wait in which the thread may no
+longer lead, and each request of code on which an object waits (its chain).
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ class Straight(Internal):
                 message, sent = made
                 answer.call = message.call
                 calls.waiting[message.call] = answer
-            if sent:
-                self._lines.post(there, line, *sent)
+            self._lines.post(there, line, *sent)
             self._receive(answer, here, seconds)
         finally:
             undisturbed.release()
@@ -170,8 +169,7 @@ class Straight(Internal):
                 message, sent = made
                 future.call = message.call
                 calls.waiting[message.call] = future
-            if sent:  # or else it gathers
-                self._lines.post(there, line, *sent)
+            self._lines.post(there, line, *sent)
         return future
 
     def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -193,8 +191,7 @@ class Straight(Internal):
             if made is None:
                 return None
             message, sent = made
-            if sent:
-                self._lines.post(there, line, *sent)
+            self._lines.post(there, line, *sent)
             self._calls.owners[there] = info
             return core.handles([message.rref])[0]
 
@@ -231,8 +228,7 @@ class Straight(Internal):
                     answer.call = call = message.call
                     calls.waiting[call] = answer
                     sent = self._lines.send(there, message, None, 0)
-                if sent:
-                    self._lines.post(there, line, sent)
+                self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
             finally:
                 undisturbed.release()
@@ -347,8 +343,8 @@ class Straight(Internal):
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
-        now = self._lines.send(there, message, "requests", len(data))
-        return message, [*sent, now] if now else sent
+        sent.append(self._lines.send(there, message, "requests", len(data)))
+        return message, sent
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""

@@ -80,9 +80,9 @@ class Lines(Internal):
         return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
 
     def send(self, to: WorkerId, message: Plain, flow: Flow | None, size: int) -> Packet | Outgoing:
-        """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`, if any.
+        """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
-        Under the lock.
+        That is nothing if the message gathers. Under the lock.
         """
         delivery, links = self._delivery, self._links
         tally, state, kind = delivery.tally, self._core.context.state, type(message)
@@ -116,7 +116,8 @@ class Lines(Internal):
             self._lines.pop(to, None)  # it may be closed
         for each in sent:
             packets = [(to, each)] if type(each) is Packet else each
-            self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
+            if packets:
+                self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
 
     # ---- in; in the mailbox thread
 

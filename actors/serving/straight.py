@@ -100,8 +100,7 @@ class StraightServer(Internal):
             return False
         self._server.served += 1
         sent = self._lines.send(sender, ack, None, 0)
-        if sent:
-            later.append(partial(self._lines.post, sender, line, sent))
+        later.append(partial(self._lines.post, sender, line, sent))
         core.brief.submit(core.pool, payload.tag, self._make, create, payload.tag, later=later)
         return True
 
@@ -291,6 +290,5 @@ class StraightServer(Internal):
             if message is None:
                 return False
             sent = lines.send(caller, message, "results", size)
-        if sent:  # or else it gathers
-            lines.post(caller, line, sent)
+        lines.post(caller, line, sent)
         return True

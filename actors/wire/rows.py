@@ -288,24 +288,19 @@ def messages_of(row: SeveralRow, sender: WorkerId, me: WorkerId) -> tuple[Messag
     """The messages of *row*, which has come from *sender* to *me*."""
     messages: list[Message] = []
     for part in row.parts:
-        if type(part) is CallPart:
-            functions = () if part.place is None else (Placed(part.place),)
-            cargo = Cargo(payload=Payload(part.data, tag=part.name, functions=functions))
-            messages.append(Call(call=CallId(sender, part.call), cargo=cargo))
-        elif type(part) is ReplyPart:
-            cargo = Cargo(payload=Payload(part.data))
-            messages.append(Reply(call=CallId(me, part.call), cargo=cargo))
-        elif type(part) is AskedPart:
+        if isinstance(part, AskedPart):
             messages.append(RoomAsked(flow=part.flow))
+        elif isinstance(part, GivenPart):
+            messages.append(RoomGiven(flow=part.flow))
         else:
-            messages.append(RoomGiven(flow=part.flow))  # type: ignore[union-attr]  # mypy does not narrow by `type`
+            messages.append(message_of(part, sender, me))
     return tuple(messages)
 
 
 def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
-    """The message of *row*, which has come from *sender* to *me*."""
+    """The message of *row*, or of a part of one, which has come from *sender* to *me*."""
     kind = type(row)
-    if kind is ReplyRow:
+    if kind is ReplyRow or kind is ReplyPart:
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
     if kind is SharedReplyRow:
         buffers = tuple([Segment.said(*each) for each in row.buffers])
@@ -325,7 +320,7 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     if kind is LendRow:
         return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
     cargo = Cargo(payload=payload)
-    if kind is CallRow:
+    if kind is CallRow or kind is CallPart:
         return Call(call=call, cargo=cargo)
     rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
     return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
