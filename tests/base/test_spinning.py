@@ -90,27 +90,17 @@ def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch
     assert 10 < looks.spins / 20 < 40, "one for each longest pause, and a few at first"
 
 
-def test_a_spin_that_paid_makes_the_next_pause_short(
-    looks: Looks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lucky = spinning(looks, monkeypatch, CONTENDED / 2)
-    lucky._pause = LONGEST_PAUSE
-    looks.found = {1}
-    lucky.wait(TIMEOUT)
-    assert looks.timeouts == [0, 0]
-    assert lucky._pause == 0
-
-
-def test_an_event_that_was_there_says_nothing_about_spinning(
-    looks: Looks, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("spins_before", "pays"), [(0, False), (1, True)])
+def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch, spins_before: int, pays: bool
 ) -> None:
     """In a crowded process an event is always there: its spins are in vain all the same."""
     crowded = spinning(looks, monkeypatch, CONTENDED / 2)
     crowded._pause = LONGEST_PAUSE
-    looks.found = {0}
+    looks.found = {spins_before}
     crowded.wait(TIMEOUT)
-    assert looks.timeouts == [0]
-    assert crowded._pause == LONGEST_PAUSE
+    assert looks.timeouts == [0] * (spins_before + 1)
+    assert crowded._pause == (0 if pays else LONGEST_PAUSE), "the next one is short again"
 
 
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:

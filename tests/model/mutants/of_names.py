@@ -4,6 +4,8 @@ from farref.protocol import plain
 
 from .mutant import Mutant, in_context
 
+FORGETS = in_context("forgets the name that it knows", "lend_on", "b.name or a.name", "b.name")
+
 NAMES = {
     "aliases/a_cancelled_call": (
         in_context(
@@ -42,7 +44,7 @@ NAMES = {
         ),
     ),
     "aliases/an_argument_is_an_alias": (
-        in_context("forgets the name that it knows", "lend_on", "b.name or a.name", "b.name"),
+        FORGETS,
         in_context("forgets the name that came", "lend_on", "b.name or a.name", "a.name"),
     ),
     "aliases/circles": (
