@@ -22,8 +22,9 @@ import msgspec
 
 from ...protocol import plain, plain_loan
 from ...protocol.columns import MANY
+from ...protocol.effects import Confirmed
 from ...protocol.lending import LendingUser
-from ...protocol.messages import Ack, Cargo, Reply
+from ...protocol.messages import Ack, Call, Cargo, Reply
 from ...serialization.holes import holed
 from ...serialization.payload import Payload
 from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is_by_name
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
 
     from ...protocol.delivery import Packet
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Call, Create
+    from ...protocol.messages import Create
     from ...protocol.state import Tables
     from ...serialization.definitions import Definition
     from ...serialization.pickling import Reference
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from ..core.current import Frame
     from ..core.lines import Lines
     from ..core.links import Outgoing
+    from ..recording.tracing import Tracer
     from .calls import Calls
     from .futures import Future
     from .waits import Waits
@@ -227,6 +229,8 @@ class Straight(Internal):
                         return NOT_PLAIN
                     answer.call = call = message.call
                     calls.waiting[call] = answer
+                    if core.tracer is not None:
+                        core.tracer.asked(message, "fetch", rref, (), True, True, True)
                     sent = self._lines.send(there, message, None, 0)
                 self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
@@ -339,12 +343,24 @@ class Straight(Internal):
             message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more
             return None
+        if self._core.tracer is not None:
+            self._record(self._core.tracer, there, message, rrefs)
         if rrefs:
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
         sent.append(self._lines.send(there, message, "requests", len(data)))
         return message, sent
+
+    def _record(
+        self, tracer: Tracer, there: WorkerId, message: Call | Create, lent: tuple[RRefId, ...]
+    ) -> None:
+        for rref in lent:
+            tracer.did("lend", rref, there, True)
+        if isinstance(message, Call):
+            tracer.asked(message, "call", there, message.cargo.descriptors, ())
+        else:
+            tracer.asked(message, "create", there, (), None)
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
@@ -367,7 +383,7 @@ class Straight(Internal):
     def _gone(self, there: WorkerId) -> Packet | Outgoing | None:
         """Under the lock: the end of a handle, if all that it needs is a message to *there*."""
         core = self._core
-        if core.closed or core.tracer is not None:
+        if core.closed:
             return None
         rref = core.discards.only
         user = core.context.users.get(rref) if rref is not None else None
@@ -377,13 +393,20 @@ class Straight(Internal):
         if message is None:
             return None
         core.discards.settle_only()
+        if core.tracer is not None:
+            core.tracer.did("drop", (rref,))
         return self._lines.send(there, message, None, 0)
 
     def _acked(self, sender: WorkerId, message: Ack, _: Later) -> bool:
-        return plain.acked(self._core.context.state, sender, message)
+        core = self._core
+        if not plain.acked(core.context.state, sender, message):
+            return False
+        if core.tracer is not None:
+            core.tracer.brought(Confirmed(message.rref))
+        return True
 
     def _ready(self) -> bool:
         """Under the lock: whether a plain move may be made. Notes the time."""
         core = self._core
         core.context.state.now = time.monotonic()
-        return not (core.closed or core.discards.ended or core.tracer is not None)
+        return not (core.closed or core.discards.ended)

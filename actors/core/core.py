@@ -308,10 +308,10 @@ class Core(Internal):
         except Exception as error:  # for example no thread to be had: the next messages take effect
             self._failed(f"{type(message).__name__} of {sender}", error)
 
-    def take_plain(self, sender: WorkerId, message: Message, later: Later) -> None:
+    def take_plain(self, sender: WorkerId, message: Message, later: Later, number: int) -> None:
         """`receive` for a message without a payload, or with one of only bytes and a text.
 
-        It may have buffers in shared memory, which are open. While nobody records. Under the lock.
+        It may have buffers in shared memory, which are open. Under the lock.
         """
         kind = type(message)
         try:
@@ -322,12 +322,14 @@ class Core(Internal):
             observer = self.observers.get(kind)
             if observer is not None:
                 observer(message)
+            if self.tracer is not None:
+                self.tracer.received(sender, message, number, effects)
         except Exception as error:  # malformed in any way: the next messages take effect
             self.refuse(f"{kind.__name__} of {sender}", error, sender)
             return
         if effects:
             try:
-                self.carry_out(effects, later)
+                self.carry_out(effects, later, noted=True)
             except Exception as error:  # for example no thread to be had
                 self._failed(f"{kind.__name__} of {sender}", error)
 

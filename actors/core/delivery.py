@@ -69,7 +69,7 @@ if TYPE_CHECKING:
     from .links import Outgoing
     from .registry import Registry
 
-    HandOver = Callable[[WorkerId, Sequence[Message], Later], None]
+    HandOver = Callable[[WorkerId, Sequence[Message], int, Later], None]
 
 log = logging.getLogger(__name__)
 
@@ -359,8 +359,8 @@ class Delivery(Internal):
                 messages, number = self.links.receive(who, packet, now, full)
                 tally.messages_received += len(messages)
                 new = packet.first == number and len(messages) == len(packet.messages)
-                if plainly is not None and new and core.tracer is None:
-                    plainly(who, messages, later)
+                if plainly is not None and new:
+                    plainly(who, messages, number, later)
                     messages = []
                 for message in messages:
                     if type(message) not in OF_DELIVERY:

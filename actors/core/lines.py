@@ -4,8 +4,8 @@ Most packets have one message, and most of these are plain (`protocol.plain`). A
 as a row of numbers (`rows`) over the open connection to its peer. A message that comes alone, and
 is the next one of its sender, takes effect at once. Everything else goes the general way (`links`,
 `delivery`), on the same channels with the same numbers. So the two ways may change between any two
-messages. They do while somebody records, while a test makes faults, while messages wait, and while
-a connection is made.
+messages. They do while a test makes faults, while messages wait, and while a connection is made.
+A trace shows the same rows of both.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Lines(Internal):
     def to(self, worker: WorkerId) -> Connection | None:
         """The straight way to *worker*; None if messages have to go the general one now."""
         core, line, faulty = self._core, self._lines.get(worker), self._delivery.faulty
-        if core.tracer is not None or core.closed or (faulty is not None and faulty.active):
+        if core.closed or (faulty is not None and faulty.active):
             return None
         if line is not None:
             return line
@@ -82,10 +82,11 @@ class Lines(Internal):
     def send(self, to: WorkerId, message: Plain, flow: Flow | None, size: int) -> Packet | Outgoing:
         """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
-        That is nothing if the message gathers. Under the lock.
+        That is nothing if the message gathers. The tracer, if there is one, has stored the step
+        then. Under the lock.
         """
-        delivery, links = self._delivery, self._links
-        tally, state, kind = delivery.tally, self._core.context.state, type(message)
+        core, delivery, links = self._core, self._delivery, self._links
+        tally, state, kind = delivery.tally, core.context.state, type(message)
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
         channel = links.channels.get(to)
@@ -93,13 +94,18 @@ class Lines(Internal):
             packet = links.send_now(to, message, flow, size, state.now)
             if packet is not None:
                 tally.packets_sent += 1
-                self._core.mints.mark((state.forks, state.calls), state.now)
+                core.mints.mark((state.forks, state.calls), state.now)
+                if core.tracer is not None:
+                    core.tracer.sent(to, message, packet.first)
+                    core.tracer.flush()
                 return packet
-        if size > GATHERED_BYTES:
-            links.send(to, message, flow, size, prompt=True)
+        if core.tracer is not None or size > GATHERED_BYTES:
+            number = links.send(to, message, flow, size, prompt=size > GATHERED_BYTES)
+            if number is not None:
+                core.left(to, message, number)
         elif links.gather(to, message, flow, size):
-            if not self._core.woken:
-                self._core.wake()  # the mailbox thread sends it
+            if not core.woken:
+                core.wake()  # the mailbox thread sends it
             return []
         return delivery.packets(gather=True)
 
@@ -182,7 +188,6 @@ class Lines(Internal):
                 if (
                     to != core.me
                     or core.closed
-                    or core.tracer is not None
                     or core.discards.ended
                     or who not in core.peers.resolved
                     or type(message) in OF_DELIVERY
@@ -200,12 +205,17 @@ class Lines(Internal):
                     message = delivery.unshelve(who, message)
                 if shared:
                     message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
+                tracer = core.tracer
+                if tracer is not None:
+                    tracer.arrived(who, message, first)
                 taker = self.takers.get(type(message))
                 if taker is None or not taker(who, message, later):  # no taker raises anything
-                    core.take_plain(who, message, later)
+                    if tracer is not None:
+                        tracer.taken_back()
+                    core.take_plain(who, message, later, first)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     delivery.room.notify_all()
-                if links.dirty or links.owing:
+                if links.dirty or links.owing or tracer is not None:
                     packets = delivery.packets()
         finally:
             if packets:
@@ -214,10 +224,12 @@ class Lines(Internal):
                 core.conclude(later)
         return True
 
-    def _hand_over(self, who: WorkerId, messages: Sequence[Message], later: Later) -> None:
-        """Let the plain *messages* of *who*, which have come together, take effect."""
-        core = self._core
-        for message in messages:
+    def _hand_over(
+        self, who: WorkerId, messages: Sequence[Message], first: int, later: Later
+    ) -> None:
+        """Let the plain *messages* of *who*, from number *first* on, take effect."""
+        core, tracer = self._core, self._core.tracer
+        for number, message in enumerate(messages, first):
             if type(message) in OF_DELIVERY:
                 continue
             if message.cargo.payload.functions:  # type: ignore[union-attr]  # a call
@@ -226,8 +238,12 @@ class Lines(Internal):
                 except ProtocolError as error:  # the next messages take effect
                     core.refuse(f"{type(message).__name__} of {who}", error, who)
                     continue
+            if tracer is not None:
+                tracer.arrived(who, message, number)
             if not self.takers[type(message)](who, message, later):
-                core.take_plain(who, message, later)
+                if tracer is not None:
+                    tracer.taken_back()
+                core.take_plain(who, message, later, number)
 
     def _peer(self, incarnation: int) -> WorkerId | None:
         """The living peer with this incarnation, learned just now; None if there is none."""

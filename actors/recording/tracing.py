@@ -95,7 +95,10 @@ class Tracer:
         if sink not in self.sinks:
             self.sinks = (*self.sinks, sink)
         row = ("join", self._clock(), self._me, FORMAT, sharing, tables)
-        self._store(sink, encode(row) + b"\n")
+        try:
+            sink.store(encode(row) + b"\n")
+        except OSError as error:
+            self._fail(sink, error)
 
     def remove(self, sink: Sink) -> None:
         """Stop recording to *sink*."""
@@ -117,7 +120,10 @@ class Tracer:
         lines = encode_lines(self._rows)
         self._rows.clear()
         for sink in self.sinks:
-            self._store(sink, lines)
+            try:
+                sink.store(lines)
+            except OSError as error:
+                self._fail(sink, error)
 
     # ---- the steps
 
@@ -159,11 +165,7 @@ class Tracer:
             number = self._count("receive", sender)
         if type(message) in _LOADED:
             message = _labelled(message)
-        then = None
-        for effect in effects:
-            if isinstance(effect, Confirmed | Free):
-                kind = "free" if isinstance(effect, Free) else "confirmed"
-                then = [*(then or ()), (kind, effect.rref)]
+        then = _then(effects)
         self._write(("receive", self._clock(), self._me, sender, number + 1, message, then))
 
     def did(self, what: str, *arguments: Any) -> None:
@@ -180,7 +182,7 @@ class Tracer:
         if self._by is not None:
             self._settle()
         if whole and len(effects) == 1 and isinstance(effect := effects[0], Send):
-            self._by = effect.message, what, arguments
+            self._by = effect.message, what, arguments  # as `asked`
         else:
             self._write((what, self._clock(), self._me, *arguments))
 
@@ -198,6 +200,32 @@ class Tracer:
             self._write(("lose", self._clock(), self._me, effect.rref, effect.why.name.lower()))
         elif isinstance(effect, Fail):
             self._write(("fail", self._clock(), self._me, effect.call, effect.worker))
+
+    # ---- plain messages, which go straight: see `lines`
+
+    def asked(self, message: Message, what: str, *arguments: Any) -> None:
+        """Record the input *what* to the machines, which has made *message* and nothing else."""
+        if self._by is not None:
+            self._settle()
+        self._by = message, what, arguments
+
+    def arrived(self, sender: WorkerId, message: Message, number: int) -> None:
+        """*message*, which is plain, takes effect now, as far as it is not `taken_back`."""
+        if self._by is not None:
+            self._settle()
+        if type(message) in _LOADED:
+            message = _labelled(message)
+        self._rows.append(("receive", self._clock(), self._me, sender, number + 1, message, None))
+
+    def brought(self, *effects: Effect) -> None:
+        """The message that has just `arrived` has these *effects*."""
+        self._rows[-1] = (*self._rows[-1][:-1], _then(effects))
+
+    def taken_back(self) -> None:
+        """The message that has just `arrived` has had no effect: it is not plain."""
+        self._rows.pop()
+
+    # ---- deaths
 
     def died(self, worker: WorkerId, unacknowledged: Iterable[Message] = ()) -> None:
         """The death of *worker* became known here; it may not have got these messages."""
@@ -229,12 +257,20 @@ class Tracer:
         self._rows.append(row)
         self.flush()
 
-    def _store(self, sink: Sink, lines: bytes) -> None:
-        try:
-            sink.store(lines)
-        except OSError as error:
-            log.error("the recording of %s ends: %s", self._me, error)
-            self.remove(sink)
+    def _fail(self, sink: Sink, error: OSError) -> None:
+        """*sink* has no room for lines."""
+        log.error("the recording of %s ends: %s", self._me, error)
+        self.remove(sink)
+
+
+def _then(effects: Iterable[Effect]) -> list[tuple[str, RRefId]] | None:
+    """The immediate consequences among *effects*, for a row."""
+    then = None
+    for effect in effects:
+        if isinstance(effect, Confirmed | Free):
+            kind = "free" if isinstance(effect, Free) else "confirmed"
+            then = [*(then or ()), (kind, effect.rref)]
+    return then
 
 
 def _labelled(message: Any) -> Any:

@@ -4,7 +4,7 @@ A plain call (`protocol.plain`) runs in the thread that would run it anyway, and
 is plain, too. So is a fetch of a small value that no request occupies. A plain creation is
 acknowledged at once. When its value is there, the same thread answers the fetch that has come
 meanwhile. The `Server` does everything else: a function that returns a coroutine, a future or a
-reference; an error; a large result; and each request while somebody records.
+reference; an error; and a large result.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
 from ...protocol import plain, plain_loan
+from ...protocol.effects import Free
 from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.holes import filled
@@ -82,8 +83,11 @@ class StraightServer(Internal):
             return False
         if call.cargo.descriptors:
             loans = call.cargo.descriptors
-            if plain_loan.lent(core.context.state, sender, call.call, loans) is None:
+            effects = plain_loan.lent(core.context.state, sender, call.call, loans)
+            if effects is None:
                 return False
+            if core.tracer is not None:
+                core.tracer.brought(*effects)
         elif not plain.called(core.context.state, sender, call.call):
             return False
         self._server.take_up(call.call)
@@ -105,8 +109,11 @@ class StraightServer(Internal):
         return True
 
     def _take_delete(self, sender: WorkerId, delete: Delete, later: Later) -> bool:
-        if not plain.deleted(self._core.context.state, sender, delete):
+        core = self._core
+        if not plain.deleted(core.context.state, sender, delete):
             return False
+        if core.tracer is not None:
+            core.tracer.brought(Free(delete.rref))
         self._objects.free(delete.rref, later)
         return True
 
@@ -211,6 +218,8 @@ class StraightServer(Internal):
         message = plain_loan.returned(state, cargo, call, gone)
         if message is not None:
             discards.settle_few(ended)
+            if gone and self._core.tracer is not None:
+                self._core.tracer.did("drop", tuple(gone))
         return message
 
     def _kept(self, rref: RRefId, box: Box) -> Sequence[Run] | None:
@@ -222,9 +231,13 @@ class StraightServer(Internal):
             core.check_process()
         with core.lock:
             core.context.state.now = time.monotonic()
-            if core.closed or core.tracer is not None or core.discards.ended:
+            if core.closed or core.discards.ended:
                 return None
-            return self._objects.keep(rref, box.content)
+            runs = self._objects.keep(rref, box.content)
+            if runs is not None and core.tracer is not None:
+                core.tracer.did("resolve", rref)
+                core.tracer.flush()
+            return runs
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
@@ -289,6 +302,12 @@ class StraightServer(Internal):
             message = move(state, Cargo(payload=payload), *about)
             if message is None:
                 return False
+            tracer = core.tracer
+            if tracer is not None:
+                tracer.asked(message, "reply", message.call, ())
             sent = lines.send(caller, message, "results", size)
+            if tracer is not None and move is plain.answer:
+                tracer.did("done", about[1], about[0])
+                tracer.flush()
         lines.post(caller, line, sent)
         return True
