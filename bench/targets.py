@@ -15,7 +15,7 @@ from .peers import OURS, PEERS
 if TYPE_CHECKING:
     from .rounds import Row
 
-NO_SPIN, OF_MAIN = "no-spin", "main"
+NO_SPIN, OF_MAIN, TRACED = "no-spin", "main", "traced"
 TORCH = ("torch", "torch-tensor")
 """PyTorch with arrays, and with its faster tensors: the better of both counts."""
 
@@ -77,6 +77,7 @@ _ONE_CALL = (
     ),
     Target(bound=1, beside=("least",)),
     Target(bound=0.35, ours=NO_SPIN, beside=("torch",)),
+    Target(bound=1.1, ours=TRACED, beside=(OURS,)),
 )
 _REFERENCE = (Target(bound=0.4, beside=("torch",)), Target(bound=0.35, beside=("xoscar",)))
 _SMALL, _LARGE = (KB, 100 * KB), (10 * MB, GB)

@@ -82,10 +82,14 @@ _SPECS = (
         works=("call", "chained", "stepwise", "alias_again"),
         asked=True,
     ),
-    *(
-        replace(_OURS, name=name, title=f"farref, {name}", options={name: True}, asked=True)
-        for name in VARIANTS
+    replace(
+        _OURS,
+        name="traced",
+        title="farref, traced",
+        options={"traced": True},
+        works=("call", "share", "create_drop"),
     ),
+    replace(_OURS, name="sites", title="farref, sites", options={"sites": True}, asked=True),
     _RAW,
     replace(
         _RAW,

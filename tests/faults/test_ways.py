@@ -1,7 +1,8 @@
 """The way of messages changes between any two of them: none is lost, repeated or overtaken.
 
-The short way has nobody who watches, no faults, no messages that wait before it, a peer that reads
-at once and a function that is brief. Each of these begins and ends here at random moments.
+The short way has no faults, no messages that wait before it, a peer that reads at once and a
+function that is brief. Each of these begins and ends here at random moments. So does a viewer,
+who gets a trace of both ways.
 """
 
 from __future__ import annotations
