@@ -388,18 +388,21 @@ class RunLoop:
             or inbox.ring
             or outbox.dirty
             or outbox.finished
-            or outbox.unsettled
             or offered
             or self._signals
-            or self._listener.waits
-            or self._ack_due
-            or self._stopped
-            or self._aborting
-            or lead.claims
-            or undisturbed.put_off
         ):
             if until():
                 return True
+            if (
+                outbox.unsettled
+                or self._listener.waits
+                or self._ack_due
+                or self._stopped
+                or self._aborting
+                or lead.claims
+                or undisturbed.put_off
+            ):
+                return False
             now = perf_counter()
             due = heap[0][0] if heap else math.inf
             if end is not None and end < due:

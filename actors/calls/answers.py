@@ -12,36 +12,44 @@ from typing import TYPE_CHECKING, Any
 from ..core import notices
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import weakref
 
-    from ...protocol.ids import CallId
+    from ...protocol.ids import CallId, RRefId
     from ...serialization.payload import Payload
     from ..core.current import CurrentRun
     from ..core.notices import What
+    from .calls import Calls
     from .futures import Future, Leads
 
 
 class Answer:
     """The awaited answer. Filled under the endpoint's lock."""
 
-    __slots__ = ("_lead", "_make", "_what", "call", "future", "over", "payload", "run")
+    __slots__ = (
+        *("_asker", "_calls", "_end", "_lead", "_rref", "_timeout", "_what"),
+        *("call", "future", "over", "payload", "run"),
+    )
 
     call: CallId
     """The request."""
 
     def __init__(
         self,
+        calls: Calls,
         lead: Leads,
         run: CurrentRun | None,
         what: What,
-        make: Callable[[What], Future[Any]],
+        *,
+        timeout: float,
+        end: float,
+        rref: RRefId | None = None,
+        asker: weakref.ref[Any] | None = None,
     ) -> None:
-        """*make* makes the future that it may become; *lead* is that of the waiting thread."""
+        """*lead* is that of the waiting thread; the rest is for the future that it may become."""
         self.run = run
         """The request that the thread runs, if it runs one."""
-        self._lead = lead
-        self._what = what
-        self._make = make
+        self._calls, self._lead, self._what = calls, lead, what
+        self._timeout, self._end, self._rref, self._asker = timeout, end, rref, asker
         self.over = False
         """Nothing more is to be waited for here."""
         self.payload: Payload | None = None
@@ -63,7 +71,9 @@ class Answer:
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
         if self.future is None:
-            self.future = self._make(self._what)
+            future: Future[Any] = self._calls.future_of(self._what, self._timeout, rref=self._rref)
+            future.deadline, future.asker = self._end, self._asker
+            self.future = future
         self.over = True
         self._lead.look()
         return self.future

@@ -41,10 +41,8 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.notices import What
     from ..values.packing import Pack, Packer
     from ..wire.messages import WorkerInfo
-    from .futures import Keeper
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -309,19 +307,6 @@ class Calls(Internal):
         return len(self.waiting) + len(self._asks)
 
     # ---- for the requests that went straight (`straight`)
-
-    def future_until(
-        self,
-        timeout: float,
-        end: float,
-        rref: RRefId | None,
-        asker: weakref.ref[Keeper] | None,
-        what: What,
-    ) -> Future[Any]:
-        """The future of a request that was made before: waits end at *end*."""
-        future: Future[Any] = self.future_of(what, timeout, rref=rref)
-        future.deadline, future.asker = end, asker
-        return future
 
     def general(self, answer: Answer) -> Future[Any]:
         """The future for the rest of the wait for *answer*."""

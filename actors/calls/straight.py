@@ -116,12 +116,8 @@ class Straight(Internal):
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
-        answer = Answer(
-            self._loop.lead_of,
-            here.run if here is not None else None,
-            ("the reply of {} to {}()", info, name),
-            partial(calls.future_until, seconds, end, None, None),
-        )
+        what, run = ("the reply of {} to {}()", info, name), here.run if here is not None else None
+        answer = Answer(calls, self._loop.lead_of, run, what, timeout=seconds, end=end)
         undisturbed.hold(self._loop.poller)
         try:
             with core.lock:
@@ -210,11 +206,9 @@ class Straight(Internal):
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         end = time.monotonic() + seconds
+        what, run = ("the value of {}", rref), here.run if here is not None else None
         answer = Answer(
-            self._loop.lead_of,
-            here.run if here is not None else None,
-            ("the value of {}", rref),
-            partial(calls.future_until, seconds, end, rref, asker),
+            calls, self._loop.lead_of, run, what, timeout=seconds, end=end, rref=rref, asker=asker
         )
         call: CallId | None = None
         future: Future[Any] | None = None

@@ -8,8 +8,8 @@ traffic that it records. A viewer of a running system gets the rows by message i
 
 **What it costs.** Off: nothing. There is no tracer, and the shell calls the machines themselves
 (see `recorded`). On: the thread that makes a step encodes and stores its rows when the step is
-complete, under the endpoint's lock and before any effect of the step is visible. So a killed process
-never loses a step that had visible effects. docs/trace.md has the times.
+complete, under the endpoint's lock and before any effect of the step is visible. So a killed
+process never loses a step that had visible effects. docs/trace.md has the times.
 """
 
 from __future__ import annotations

@@ -170,6 +170,7 @@ class SeveralRow(Row, frozen=True, tag=10):
     parts: tuple[CallPart | ReplyPart | AskedPart | GivenPart, ...]
 
 
+_WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
 PART_BYTES = 1 << 14
 """The most bytes of a part: as many as a window has are not too many for a row."""
 _others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
@@ -196,7 +197,20 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
     here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
     kind = type(message)
     row: Row | None = None
-    if kind is Reply:
+    if kind is Call or kind is Create:
+        payload, call = message.cargo.payload, message.call.number
+        data, name = payload.data, payload.tag
+        place = payload.functions[0].place if payload.functions else None
+        if kind is Call:
+            loans = message.cargo.descriptors
+            if not loans:
+                row = CallRow(here, there, first, expects, call, data, name, place)
+            elif not payload.peers:  # they have addresses
+                row = LendRow(here, there, first, expects, call, data, name, place, loans)
+        else:
+            about = message.rref.number, message.fork.number, message.settled
+            row = CreateRow(here, there, first, expects, call, data, name, place, *about)
+    elif kind is Reply:
         payload, call = message.cargo.payload, message.call.number
         if payload.buffers:
             buffers = tuple([each.row() for each in payload.buffers])
@@ -212,23 +226,10 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
             row = ForeignFetchRow(here, there, first, expects, call, rref, direct)
     elif kind is Ack:
         row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
-    elif kind is Delete:
+    else:
         fork = message.forks[0]
         if message.rref.creator == sender == fork.parent and len(message.forks) == 1:
             row = DeleteRow(here, there, first, expects, message.rref.number, fork.number)
-    else:
-        payload, call = message.cargo.payload, message.call.number
-        data, name = payload.data, payload.tag
-        place = payload.functions[0].place if payload.functions else None
-        if kind is Call:
-            loans = message.cargo.descriptors
-            if not loans:
-                row = CallRow(here, there, first, expects, call, data, name, place)
-            elif not payload.peers:  # they have addresses
-                row = LendRow(here, there, first, expects, call, data, name, place, loans)
-        else:
-            about = message.rref.number, message.fork.number, message.settled
-            row = CreateRow(here, there, first, expects, call, data, name, place, *about)
     try:
         return None if row is None else _encode(row)
     except UnicodeEncodeError:  # a name may not be valid UTF-8
@@ -302,6 +303,17 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     kind = type(row)
     if kind is ReplyRow or kind is ReplyPart:
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
+    if kind in _WITH_FUNCTION:
+        call = CallId(sender, row.call)
+        functions = () if row.place is None else (Placed(row.place),)
+        payload = Payload(row.data, tag=row.name, functions=functions)
+        if kind is LendRow:
+            return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
+        cargo = Cargo(payload=payload)
+        if kind is CallRow or kind is CallPart:
+            return Call(call=call, cargo=cargo)
+        rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
+        return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
     if kind is SharedReplyRow:
         buffers = tuple([Segment.said(*each) for each in row.buffers])
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
@@ -312,15 +324,4 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
         return Fetch(call=CallId(sender, row.call), rref=row.rref, direct=row.direct)
     if kind is AckRow:
         return Ack(rref=RRefId(me, row.number), fork=ForkId(me, row.fork))
-    if kind is DeleteRow:
-        return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
-    call = CallId(sender, row.call)
-    functions = () if row.place is None else (Placed(row.place),)
-    payload = Payload(row.data, tag=row.name, functions=functions)
-    if kind is LendRow:
-        return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
-    cargo = Cargo(payload=payload)
-    if kind is CallRow or kind is CallPart:
-        return Call(call=call, cargo=cargo)
-    rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
-    return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
+    return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
