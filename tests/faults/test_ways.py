@@ -22,12 +22,16 @@ from farref import System
 from farref.actors.api.viewing import Watching
 from farref.actors.calls.straight import NOT_PLAIN, Straight
 from farref.testing import Faults, set_faults
+from farref.trace.merge import merge
+from farref.trace.records import load
+from farref.trace.replay import Player
 
 from ..stopping import stopped
 from .conftest import PLANS, faulty
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
+    from pathlib import Path
 
     from farref import RRef
 
@@ -64,7 +68,9 @@ class Log:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_message_is_lost_or_overtaken(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     ways: Counter[bool] = Counter()
     begun: Counter[bool] = Counter()
     call, begin = Straight.call, Straight.begin
@@ -82,7 +88,8 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Straight, "call", counted)
     monkeypatch.setattr(Straight, "begin", counted_too)
     draw = random.Random(seed)
-    with faulty("farrefBase", names="BC") as system, ExitStack() as viewers:
+    trace = str(tmp_path) if seed % 2 else None
+    with faulty("farrefBase", names="BC", trace=trace) as system, ExitStack() as viewers:
         log: RRef[Log] = farref.remote("B", Log)
         pid = farref.rpc_sync("B", os.getpid)
         sent: list[Future[int]] = []
@@ -131,3 +138,9 @@ def test_no_message_is_lost_or_overtaken(seed: int, monkeypatch: pytest.MonkeyPa
         assert min(ways[True], ways[False]) > 5, "plain calls went both ways"
         assert min(begun[True], begun[False]) > 5, "so did those in flight"
         del log, sent, text, large
+    player = Player()
+    for record in merge(load(tmp_path)) if trace else ():
+        player.take(record)
+    assert player.broken == {}, "the trace has each step of both ways"
+    names = {lane.partition("@")[0] for lane in player.contexts}
+    assert names >= ({"B", "C", "program"} if trace else set())
