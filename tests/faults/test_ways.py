@@ -115,7 +115,7 @@ def test_no_message_is_lost_or_overtaken(
                 case "a viewer":
                     watching = viewers.enter_context(Watching(System.attach(system.name)))
                     watching.lines(0)
-                    enter_program(system.endpoint.core)  # the viewer's calls have no order with ours
+                    enter_program(system.endpoint.core)  # so our calls keep one sender
                     recorded += farref.rpc_sync("B", is_recorded)
                 case "none left":
                     viewers.close()
@@ -132,6 +132,9 @@ def test_no_message_is_lost_or_overtaken(
                 assert draw.random() < 0.5 or text.to_here() == "a text"
                 assert draw.random() < 0.8 or int(large.to_here().sum()) == LARGE * (LARGE - 1) // 2
                 assert draw.random() < 0.8 or farref.rpc_sync("B", len, ([farref.RRef(1)],)) == 1
+            if draw.random() < 0.5:
+                farref.remote("B", note, (plain,))  # its reference ends at once
+                plain += 1
             for _ in range(draw.choice((0, 1, 40))):
                 flying.append(farref.rpc_async("B", note, (plain,)))
                 plain += 1
