@@ -227,7 +227,7 @@ class Straight(Internal):
                         return NOT_PLAIN
                     answer.call = call = message.call
                     calls.waiting[call] = answer
-                    sent = self._lines.send(there, message, None, 0)
+                    sent = self._lines.send(there, message, "requests", 0)
                 self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
             finally:
