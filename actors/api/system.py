@@ -378,7 +378,8 @@ class System:
 
         Args:
             name: unique in this system.
-            threads: functions that it runs at once, not counting those that wait in a call.
+            threads: functions that it runs at once, not counting those that wait in a call. With 1,
+                functions that one sender calls begin in the order sent.
             on: the host: its address, or capabilities that it must have. Of several the one with
                 the fewest endpoints is chosen. Waits until it has joined. None: this program's.
 

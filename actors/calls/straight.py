@@ -225,7 +225,7 @@ class Straight(Internal):
                     calls.waiting[call] = answer
                     if core.tracer is not None:
                         core.tracer.asked(message, "fetch", rref, (), True, True, True)
-                    sent = self._lines.send(there, message, None, 0)
+                    sent = self._lines.send(there, message, "requests", 0)
                 self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
             finally:

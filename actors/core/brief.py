@@ -13,8 +13,8 @@ threads are woken and take turns. So a kind that has been `NEARLY` brief there s
 row is offered again, on trial. A kind that fails its trial needs twice as many such runs before its
 next trial.
 
-Jobs begin in the order in which they came: nothing is offered while a pool has a queue, and offered
-jobs go before others.
+A pool's jobs are taken in the order in which they came: nothing is offered while the pool has a
+queue, and offered jobs go before others. With one thread they begin in this order, too.
 """
 
 from __future__ import annotations

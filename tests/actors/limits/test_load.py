@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, RRef
+from farref import RefActor, RRef, System
 from farref.actors.calls import calls
+from farref.protocol.delivery import WINDOW
 
-from ..helpers import until
-
-if TYPE_CHECKING:
-    from farref import System
+from ...stopping import stopped
+from ..helpers import PATIENCE, until
 
 
 def test_a_thousand_calls_in_flight(system: System) -> None:
@@ -95,3 +96,18 @@ def test_who_sends_too_much_waits_and_nothing_is_lost(
         most = max(most, system.endpoint.delivery.load(info.id, "mail")[0])
     assert most <= 101
     assert until(system, lambda: system.ask(actor, "count") == 1000)
+
+
+@pytest.mark.processes
+def test_a_fetch_comes_after_the_calls_that_wait_for_room() -> None:
+    with System("farrefBase", timeout=PATIENCE) as system, ThreadPoolExecutor(1) as thread:
+        system.worker("B")
+        numbers = farref.remote("B", list)
+        assert numbers.to_here() == []
+        many = WINDOW + 100
+        with stopped(farref.rpc_sync("B", os.getpid)):
+            appended = [numbers.rpc_async().append(number) for number in range(many)]
+            found = thread.submit(numbers.to_here)
+            assert until(system, lambda: system.endpoint.calls.in_flight == many + 1)
+        assert found.result(PATIENCE) == list(range(many))
+        assert not any(each.result() for each in appended)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import random
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -305,6 +308,95 @@ def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
     pool.submit(over.set)
     assert over.wait(10)
     assert done == [1, 2]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_thread_begins_jobs_in_order_on_every_way(
+    brief: Brief, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An aide does the offered ones, a thread of the pool the rest; some lend their place."""
+    monkeypatch.setattr(brief_module, "AT_ONCE", 3)
+    draw, pool, began = random.Random(seed), Pool(1, "test"), list[int]()
+    brief.looks = lambda: draw.random() < 0.95
+    for _ in range(2):
+        brief.took("long", 2 * BRIEF)
+    over = threading.Event()
+
+    def job(number: int, way: str) -> None:
+        if way == "opens slowly":
+            time.sleep(0.0003)
+        began.append(number)
+        if way == "waits":
+            with pool.waiting():
+                time.sleep(0.0003)
+        elif way == "slow":
+            time.sleep(0.0003)
+
+    def aide() -> None:
+        while not over.is_set():
+            brief.do()
+            time.sleep(0.0001)
+
+    threading.Thread(target=aide).start()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    later = Later()
+    try:
+        for number in range(2000):
+            way = draw.choices(["brief", "opens slowly", "slow", "waits"], (17, 1, 1, 1))[0]
+            kind = draw.choices(["brief", "long"], (19, 1))[0]
+            brief.submit(pool, kind, job, number, way, later=later)
+            while later and draw.random() < 0.9:  # or a thread is woken late
+                later.pop()()
+            if draw.random() < 0.05:
+                brief.disperse()
+            if draw.random() < 0.2:
+                time.sleep(0.0005)
+        while later:
+            later.pop()()
+        brief.disperse()
+        pool.submit(over.set)
+        assert over.wait(30)
+    finally:
+        sys.setswitchinterval(interval)
+        over.set()
+    assert began == list(range(2000))
+
+
+def test_a_job_that_comes_while_an_earlier_one_goes_to_the_pool_begins_after_it(
+    brief: Brief,
+) -> None:
+    began: list[int] = []
+    threads: list[threading.Thread] = []
+
+    class LatePool(Pool):
+        def submit(self, job: Callable[..., object], *args: object) -> bool:
+            """Let another thread bring the next job first, if it can."""
+            if not threads:
+                comes = partial(brief.submit, self, "long", began.append, 2, later=[])
+                threads.append(threading.Thread(target=comes))
+                threads[0].start()
+                threads[0].join(0.1)
+            return super().submit(job, *args)
+
+    pool = LatePool(1, "test")
+    for _ in range(2):
+        brief.took("long", 2 * BRIEF)
+    assert pool.enter()  # the only place
+    brief.submit(pool, "brief", began.append, 1, later=[])
+    brief.do()
+    threads[0].join()
+    pool.run_here(began.append, 0)
+    over = threading.Event()
+    pool.submit(over.set)
+    assert over.wait(10)
+    assert began == [0, 1, 2]
+
+
+def test_a_job_that_is_offered_does_not_pass_those_that_wait() -> None:
+    pool = Pool(1, "test")
+    pool.add(print)
+    assert not pool.enter()
 
 
 def test_nothing_is_offered_where_nobody_looks(brief: Brief) -> None:
