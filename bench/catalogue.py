@@ -100,7 +100,7 @@ _VALUES = Benchmark(
     point="bytes",
     most=200,
     bulk=GB // 2,
-    what="The program fetches arrays of B's, each for the first time. The first may need new pages.",
+    what="The program fetches arrays of B's, each for the first time; the first needs new pages.",
 )
 BENCHMARKS = (
     Benchmark(
