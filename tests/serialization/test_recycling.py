@@ -310,7 +310,6 @@ def test_what_is_larger_than_all_that_is_kept_is_kept_alone(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(recycling, "MOST_BYTES", SIZE)
-    monkeypatch.setattr(shared, "MOST_BYTES", SIZE)
     packed(filled(1))
     assert kept() == 1
     (descriptor,) = shared._written
@@ -323,16 +322,14 @@ def test_what_is_larger_than_all_that_is_kept_is_kept_alone(
     assert descriptor not in shared._written
 
 
-@pytest.mark.parametrize(("most", "share"), [(1 << 30, 4), (SIZE, 16)], ids=["some", "alone"])
-def test_nothing_is_kept_where_memory_is_short(
-    monkeypatch: pytest.MonkeyPatch, most: int, share: int
-) -> None:
+@pytest.mark.parametrize("most", [1 << 30, SIZE], ids=["some", "alone"])
+def test_nothing_is_kept_where_memory_is_short(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(shared, "LOOKED_AT", SIZE)
-    monkeypatch.setattr(shared, "MOST_BYTES", most)
-    monkeypatch.setattr(shared, "available", lambda: share * SIZE)
+    monkeypatch.setattr(recycling, "MOST_BYTES", most)
+    monkeypatch.setattr(shared, "available", lambda: 4 * SIZE)
     packed(filled(1))  # which is a little larger
     assert kept() == 0
-    monkeypatch.setattr(shared, "available", lambda: share * (SIZE + 1000))
+    monkeypatch.setattr(shared, "available", lambda: 4 * (SIZE + 1000))
     packed(filled(1))
     assert kept() == 1
 
