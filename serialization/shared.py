@@ -47,10 +47,9 @@ import _thread
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import resource
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..features import has
 from ..protocol.errors import (
@@ -62,6 +61,9 @@ from ..protocol.errors import (
 )
 from .memory import available
 from .recycling import Recycler
+
+if TYPE_CHECKING:
+    from .mapping import Memory
 
 THRESHOLD = 128 << 10
 """Buffers of so many bytes or more are shared. To copy smaller ones costs less than to map them."""
@@ -94,7 +96,7 @@ _ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
 _FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
 _open: dict[int, str] = {}
 """This process's descriptors of segments, with the segments' names."""
-_written: dict[int, mmap.mmap] = {}
+_written: dict[int, Memory] = {}
 """Writable mappings of the segments that may be written to again, by descriptor."""
 unread: set[int] = set()
 """Descriptors of segments in messages that are not unpickled yet (an alias relays some)."""
@@ -426,7 +428,7 @@ def _with_descriptors(opening: Any) -> int:
     return descriptor
 
 
-def _again(descriptor: int, size: int) -> mmap.mmap | None:
+def _again(descriptor: int, size: int) -> Memory | None:
     """A mapping to write to the sealed segment again; None if the segment will not be kept."""
     if size >= LOOKED_AT and size > available() // KEPT_SHARE:
         return None

@@ -317,7 +317,8 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
         def last_copiers(ref: RRef[Any]) -> list[str]:
             for _ in range(3):
                 ref.to_here()
-            return farref.rpc_sync("B", last_of_copiers, (3,))
+            found: list[str] = farref.rpc_sync("B", last_of_copiers, (3,))
+            return found
 
         assert until(system, lambda: last_copiers(large) == 3 * ["farref aide"])
         assert until(system, lambda: "farref aide" not in last_copiers(small))
