@@ -27,8 +27,8 @@ LEAST, LEAST_OF_BRIEF = 0.6, 4.0
 round begins with cold caches, and a few calls would measure little else."""
 
 
-IMPORTS = 3.0
-"""Seconds that a first repetition may take only because it imports modules."""
+SLOW = 3.0
+"""A first repetition of so many seconds did not only import modules: a round has no second one."""
 FEW = 3
 LONG = 10.0
 """A round of this many seconds is long."""
@@ -276,7 +276,7 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
             return tenth  # slow peers do less of it
     if benchmark.brief or fixed is None:  # imports, and ships the function: no measure
         first = session.do(benchmark.work, 1, point)
-        if first >= IMPORTS and not benchmark.brief:
+        if first >= SLOW and not benchmark.brief:
             return 1
     amount, began = fixed or 1, time.monotonic()
     while True:
@@ -284,6 +284,7 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
         spent = time.monotonic() - began  # preparation off the clock takes time, too
         if fixed is None:
             wanted = int(amount * plan.seconds / max(took, 1e-9))
+            wanted = max(wanted, benchmark.least)
             amount = max(1, min(wanted, amount * 10, benchmark.most_at(point)))
         if took >= plan.seconds / 2 or spent >= plan.warm:
             return amount

@@ -69,11 +69,13 @@ class Verdict:
         return {**aim, "measured": self.ratio, "met": self.met}
 
 
+_ROUND_TRIP = ((0.35, TORCH), (1, ("rpyc",)), (2.5, ("manager",)), (0.3, ("xoscar",)))
+"""The bounds of one round trip beside each peer: of a call, and of a fetch of a small array."""
 _ONE_CALL = (
     *(
-        Target(bound=bound, ours=ours, beside=(peer,))
+        Target(bound=bound, ours=ours, beside=beside)
         for ours in (OURS, OF_MAIN)
-        for bound, peer in ((0.35, "torch"), (1, "rpyc"), (2.5, "manager"), (0.3, "xoscar"))
+        for bound, beside in _ROUND_TRIP
     ),
     Target(bound=1, beside=("least",)),
     Target(bound=0.35, ours=NO_SPIN, beside=("torch",)),
@@ -98,6 +100,7 @@ TARGETS: dict[str, tuple[Target, ...]] = {
     ),
     "values": (
         Target(bound=0.5, points=_SMALL),
+        *(Target(bound=bound, beside=beside, points=(KB,)) for bound, beside in _ROUND_TRIP),
         Target(bound=0.5, beside=TORCH, points=_LARGE),
     ),
     "frozen": (_MAPPED_BY_RAY, Target(bound=1 / 20, beside=TORCH, points=_MAPPED)),

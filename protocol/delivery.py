@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from . import room as rooms
 from .errors import ProtocolError
 from .messages import FLOWS, Flow, Message, RoomAsked, RoomGiven
 from .room import Room
@@ -102,7 +101,7 @@ class Channel:
         self.acknowledge_at: float | None = None
         """The time when an acknowledgement leaves alone."""
         self._ahead: dict[int, Message] = {}
-        self._rooms: dict[Flow, Room] = {flow: Room() for flow in FLOWS}
+        self._rooms: dict[Flow, Room] = {flow: Room(flow) for flow in FLOWS}
         """The peer's room, for each flow."""
         self._released: list[tuple[Message, int]] = []
         """Messages that waited for room and have now got their numbers; for `released`."""
@@ -162,14 +161,14 @@ class Channel:
         """
         if flow is not None:
             room = self._rooms[flow]
-            if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:  # so if any waits
+            if room.messages >= WINDOW or room.bytes >= room.most:  # so if any waits
                 room.wait(message, size)
                 return None
             room.messages += 1
             room.bytes += size
             number = self._next + len(self.unsent)
             self.unsent.append(message)
-            half = 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES
+            half = 2 * room.messages >= WINDOW or 2 * room.bytes >= room.most
             if half and room.asked is None:
                 self._ask(flow, room)
             return number
@@ -187,7 +186,7 @@ class Channel:
         if flow is not None:
             room = self._rooms[flow]
             messages, full = room.messages + 1, room.bytes + size
-            if 2 * messages >= WINDOW or 2 * full >= rooms.ROOM_BYTES:  # `send` asks for more
+            if 2 * messages >= WINDOW or 2 * full >= room.most:  # `send` asks for more
                 return None
             room.messages, room.bytes = messages, full
         number, handed = self._next, self.handed
@@ -233,9 +232,9 @@ class Channel:
         """The peer has room: as many waiting messages leave as it has room for."""
         room = self._rooms[flow]
         room.given()
-        while room.waiting and room.messages < WINDOW and room.bytes < rooms.ROOM_BYTES:
+        while room.waiting and room.messages < WINDOW and room.bytes < room.most:
             self._release(room)
-        if 2 * room.messages >= WINDOW or 2 * room.bytes >= rooms.ROOM_BYTES:
+        if 2 * room.messages >= WINDOW or 2 * room.bytes >= room.most:
             self._ask(flow, room)
 
     def packet(self, now: float, again: Collection[Message] | None = None) -> Packet | None:

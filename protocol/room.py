@@ -31,7 +31,7 @@ endpoints that flood each other cannot hold up each other's answers (G6).
 Invariants (explored with the rest of `delivery`):
 
 * at most `WINDOW` messages have left since room was given, and the bytes of all but the last of
-  them are fewer than `ROOM_BYTES`: so a message larger than that passes, too;
+  them are fewer than `Room.most`: so a message larger than that passes, too;
 * if a message waits, a question is on its way, or the receiver owes an answer.
 """
 
@@ -41,18 +41,22 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .messages import Message
+    from .messages import Flow, Message
 
 ROOM_BYTES = 16 << 20
 """The bytes of one flow that may leave for one peer before it gives new room."""
+FOR_RESULTS = 4
+"""So many times as many for results: a receiver always takes them, and each question costs it as
+much as a result."""
 
 
 class Room:
     """The sender's knowledge of one flow to one peer."""
 
-    __slots__ = ("asked", "bytes", "messages", "waiting", "waiting_bytes")
+    __slots__ = ("asked", "bytes", "messages", "most", "waiting", "waiting_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, flow: Flow) -> None:
+        self.most = ROOM_BYTES * (FOR_RESULTS if flow == "results" else 1)
         self.messages = 0
         """Messages that have left, and for which no room has been given again."""
         self.bytes = 0

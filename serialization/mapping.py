@@ -12,6 +12,7 @@ import mmap
 import os
 
 _FIXED = 0x10  # MAP_FIXED: `mmap` has no name for it
+_POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14
 _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -19,6 +20,14 @@ _libc.mmap.argtypes = (
     *(ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int),
     *(ctypes.c_int, ctypes.c_int, ctypes.c_long),
 )
+_libc.madvise.argtypes = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int
+
+
+class Memory(mmap.mmap):
+    """Mapped memory."""
+
+    populated = False
+    """Whether `copy_into` has asked for all of its pages."""
 
 
 def mapped(descriptor: int, size: int, *, writable: bool) -> memoryview:
@@ -35,28 +44,33 @@ def mapped(descriptor: int, size: int, *, writable: bool) -> memoryview:
     return view if writable else view.toreadonly()
 
 
-def mapped_to_write(descriptor: int, size: int) -> mmap.mmap:
+def mapped_to_write(descriptor: int, size: int) -> Memory:
     """Map the bytes so that writes go to the file. Raises the errors of `mapped`."""
     return _placed(descriptor, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
 
 
-def copy_into(memory: mmap.mmap, view: memoryview) -> None:
+def copy_into(memory: Memory, view: memoryview) -> None:
     """Copy the contiguous bytes of *view* to the start of *memory*.
 
-    Lets other threads run meanwhile.
+    Lets other threads run meanwhile. The file has its pages already. When the first copy asks for
+    them all at once, the kernel gives this process sixteen at a time, and otherwise each by itself.
     """
     if view.nbytes > len(memory):
         raise AssertionError(f"{view.nbytes} bytes do not fit into {len(memory)}")
     target, source = ctypes.c_char.from_buffer(memory), _Buffer()
+    address = ctypes.addressof(target)
+    if not memory.populated:
+        memory.populated = True
+        _libc.madvise(address, len(memory), _POPULATE_READ)  # an older kernel refuses
     _get_buffer(view, ctypes.byref(source), 0)
     try:
-        ctypes.memmove(ctypes.addressof(target), source.buf, view.nbytes)
+        ctypes.memmove(address, source.buf, view.nbytes)
     finally:
         _release_buffer(ctypes.byref(source))
 
 
-def _placed(descriptor: int, size: int, access: int, kind: int) -> mmap.mmap:
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE)
+def _placed(descriptor: int, size: int, access: int, kind: int) -> Memory:
+    memory = Memory(-1, size, flags=mmap.MAP_PRIVATE)
     address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     if _libc.mmap(address, size, access, kind | _FIXED, descriptor, 0) == _FAILED:
         number = ctypes.get_errno()

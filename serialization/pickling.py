@@ -422,17 +422,17 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 
     Raises `SharedMemoryFullError`.
     """
-    if not any(view.nbytes >= shared.THRESHOLD for view in views) or not near():
+    if max([view.nbytes for view in views], default=0) < shared.THRESHOLD or not near():
         return tuple(map(_copied, views))
     shared.check_room_for(views)
-    return tuple(
-        (
-            view.nbytes >= shared.THRESHOLD
-            and Segment.of(view, writable=not view.readonly, passing=True)
-        )
-        or _copied(view)
-        for view in views
-    )
+    return tuple([_shared(view) or _copied(view) for view in views])
+
+
+def _shared(view: memoryview) -> Segment | None:
+    """A copy of *view* in shared memory; None if it is small, or no segment can be made."""
+    if view.nbytes < shared.THRESHOLD:
+        return None
+    return Segment.of(view, writable=not view.readonly, passing=True)
 
 
 def _copied(view: memoryview) -> bytes | bytearray:

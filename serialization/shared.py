@@ -47,10 +47,9 @@ import _thread
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 import resource
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..features import has
 from ..protocol.errors import (
@@ -61,14 +60,17 @@ from ..protocol.errors import (
     SharedMemoryFullError,
 )
 from .memory import available
-from .recycling import MOST_BYTES, Recycler
+from .recycling import Recycler
+
+if TYPE_CHECKING:
+    from .mapping import Memory
 
 THRESHOLD = 128 << 10
 """Buffers of so many bytes or more are shared. To copy smaller ones costs less than to map them."""
 LOOKED_AT = 16 << 20
 """For so many bytes in one message or more, the free memory is checked first."""
-KEPT_SHARE, KEPT_SHARE_ALONE = 4, 16
-"""A segment is kept only if so many times its size is free; the latter beyond `MOST_BYTES`."""
+KEPT_SHARE = 4
+"""A segment is kept only if so many times its size is free."""
 MOST_PASSING = 512
 """Segments of messages that this process has open; further buffers go in the message."""
 MOST_UNREAD = 256
@@ -81,6 +83,7 @@ SLOW_TO_FREE = 4 << 20
 
 Row = tuple[int, int, str, int, bool]
 """A segment's process, descriptor, name, size, and whether its reader may write to a copy."""
+_ROW = int, int, str, int, bool
 SEALS = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
     if hasattr(fcntl, "F_SEAL_SEAL")
@@ -93,7 +96,7 @@ _ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
 _FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
 _open: dict[int, str] = {}
 """This process's descriptors of segments, with the segments' names."""
-_written: dict[int, mmap.mmap] = {}
+_written: dict[int, Memory] = {}
 """Writable mappings of the segments that may be written to again, by descriptor."""
 unread: set[int] = set()
 """Descriptors of segments in messages that are not unpickled yet (an alias relays some)."""
@@ -158,7 +161,7 @@ class Segment:
         self = cls((os.getpid(), descriptor), name, view.nbytes, writable=writable)
         self._hold(descriptor)
         if kept is not None:
-            self._rewrite(view)
+            self._rewrite(view, label)
             return self
         try:
             _write(descriptor, view)
@@ -173,9 +176,9 @@ class Segment:
             _written[descriptor] = memory
         return self
 
-    def _rewrite(self, view: memoryview) -> None:
+    def _rewrite(self, view: memoryview, label: bytes) -> None:
         """Write to a reused segment, which is locked and has its pages already."""
-        memory, label = _written[self._descriptor], _label(self.name, self.size)
+        memory = _written[self._descriptor]
         try:
             memory[-len(label) :] = label  # first: an old name with new bytes would be wrong
             from .mapping import copy_into  # noqa: PLC0415 - few programs share memory
@@ -186,12 +189,12 @@ class Segment:
 
     def told(self) -> Segment:
         """A copy for a message: each message opens the segment for itself."""
-        source = self._source if self._descriptor < 0 else (os.getpid(), self._descriptor)
-        return Segment(source, self.name, self.size, writable=self.writable)
+        return Segment.said(*self.row())
 
     def row(self) -> Row:
         """Its fields in a message, as plain data; `Segment.said` is the inverse."""
-        process, number = self.told()._source
+        own = self._descriptor >= 0
+        process, number = (os.getpid(), self._descriptor) if own else self._source
         return process, number, self.name, self.size, self.writable
 
     @classmethod
@@ -224,10 +227,10 @@ class Segment:
         """
         if self._descriptor >= 0 or self._trouble is not None or self._content is not None:
             return
-        numbers = all(type(number) is int and number >= 0 for number in (*self._source, self.size))
-        if not numbers or type(self.name) is not str or type(self.writable) is not bool:
-            raise ProtocolError("a segment with malformed fields")
         process, number = self._source
+        kinds = type(process), type(number), type(self.name), type(self.size), type(self.writable)
+        if kinds != _ROW or min(process, number, self.size) < 0:
+            raise ProtocolError("a segment with malformed fields")
         path = f"/proc/{process}/fd/{number}"
         try:
             self._hold(_with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
@@ -274,8 +277,8 @@ class Segment:
             content, self._content = self._content, None
             early.discard(id(self))
             return content
-        is_mapped = False
-        if not self.foreign:  # a mapping of our own segment cannot be named in a message
+        is_mapped, foreign = False, self.foreign
+        if not foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
             from .mapping import mapped  # noqa: PLC0415 - as above
@@ -289,7 +292,7 @@ class Segment:
             recycler.empty()  # the kept segments have mappings too
             return memoryview(self.content())
         finally:
-            if self.foreign:
+            if foreign:
                 self.close(is_mapped=is_mapped)
 
     def content(self) -> bytes | bytearray:
@@ -425,10 +428,9 @@ def _with_descriptors(opening: Any) -> int:
     return descriptor
 
 
-def _again(descriptor: int, size: int) -> mmap.mmap | None:
+def _again(descriptor: int, size: int) -> Memory | None:
     """A mapping to write to the sealed segment again; None if the segment will not be kept."""
-    share = KEPT_SHARE if size <= MOST_BYTES else KEPT_SHARE_ALONE
-    if size >= LOOKED_AT and size > available() // share:
+    if size >= LOOKED_AT and size > available() // KEPT_SHARE:
         return None
     try:
         from .mapping import mapped_to_write  # noqa: PLC0415 - as above

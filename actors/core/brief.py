@@ -5,8 +5,9 @@ is *offered*: on our own base an aide does it between two messages (see `base.ai
 threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
 it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
 met a pause that was not its own: of the garbage collector, or of the whole process. While a job
-waits straight (`calls.straight`), its thread receives, so nothing is held up. So such a wait counts
-only if the job takes longer than `NEARLY` with it.
+waits straight (`calls.straight`), its thread receives, so nothing is held up. While a job copies
+into shared memory, it leaves the interpreter to the other threads. So these times count only if the
+job takes longer than `NEARLY` with them.
 
 The kind can come back, as both may have met one. In the pool every job takes somewhat longer, as
 threads are woken and take turns. So a kind that has been `NEARLY` brief there several times in a
@@ -89,7 +90,7 @@ class Brief:
     def took(self, kind: Hashable, seconds: float, waited: float = 0.0) -> None:
         """A job of *kind* took *seconds*; expect the same of the next one. In any thread.
 
-        *waited*: the part of them in which its thread has received messages.
+        *waited*: the part of them in which its thread has received messages, or has only copied.
         """
         trial = self._long.get(kind)
         if seconds <= BRIEF or (waited and seconds <= NEARLY and seconds - waited <= BRIEF):

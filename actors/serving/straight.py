@@ -249,7 +249,9 @@ class StraightServer(Internal):
             server.finish(request, Box(value))
         elif not self._copied(payload, request):
             server.finish(request, Box(Pack(large=True, plain=Cargo(payload=payload))))
-        self._core.brief.took(kind, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        copying = seconds if payload is not None and payload.buffers else 0.0
+        self._core.brief.took(kind, seconds, copying)
 
     def _copied(self, payload: Payload, request: Fetch) -> bool:
         """Answer by *payload*, a copy of the value; false if that needs more than a plain move."""

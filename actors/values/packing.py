@@ -143,12 +143,11 @@ class Packer(Internal):
 
         Asks nobody. Raises `SharedMemoryFullError`.
         """
-        if any(each.nbytes < shared.THRESHOLD for each in views):
-            return None
-        if not self._registry.surely_near(to):
+        small = min([each.nbytes for each in views]) < shared.THRESHOLD
+        if small or not self._registry.surely_near(to):
             return None
         buffers = placed(views, lambda: True)
-        return buffers if all(type(each) is Segment for each in buffers) else None
+        return buffers if {*map(type, buffers)} == {Segment} else None
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.

@@ -121,7 +121,7 @@ _SPECS = (
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),
     Spec("manager", "Manager", "objects", "Manager", ("numpy",), "Python"),
-    Spec("rpyc", "RPyC", "objects", "RPyC", ("rpyc",), "rpyc"),
+    Spec("rpyc", "RPyC", "objects", "RPyC", ("rpyc", "numpy"), "rpyc"),
     Spec("dask", "Dask actors", "objects", "Dask", ("distributed", "numpy"), "distributed"),
 )
 PEERS = {spec.name: spec for spec in _SPECS}

@@ -296,6 +296,20 @@ def test_of_pytorch_the_better_counts_and_only_large_frozen_arrays_are_judged() 
     assert verdicts(small) == []
 
 
+def test_a_small_array_is_judged_as_a_call_and_beside_the_best_peer() -> None:
+    figures = {"farref": [2.0], "torch": [8.0], "torch-tensor": [5.0], "xoscar": [8.0]}
+    figures |= {"rpyc": [4.0], "manager": [1.0]}
+    small, larger = (Row(BY_NAME["values"], n, dict(figures)) for n in (10**3, 10**5))
+    assert [(v.compared, v.aim, v.said) for v in verdicts(small)] == [
+        ("farref : Manager", "at most 0.5", "not met"),
+        ("farref : PyTorch, tensor", "at most 0.35", "not met"),
+        ("farref : RPyC", "at most 1", "met"),
+        ("farref : Manager", "at most 2.5", "met"),
+        ("farref : Xoscar", "at most 0.3", "met"),
+    ]
+    assert [v.aim for v in verdicts(larger)] == ["at most 0.5"]
+
+
 def test_every_target_is_of_a_benchmark_and_its_peers() -> None:
     assert TARGETS.keys() <= BY_NAME.keys()
     for name, aims in TARGETS.items():
@@ -352,6 +366,21 @@ def test_a_first_repetition_is_no_measure_of_how_many_fit_into_a_round() -> None
     assert _warm_up(slow, row, Plan()) == 200
     slow.first = 5.0  # no import takes that long
     assert _warm_up(slow, row, Plan()) == 1
+
+
+def test_a_round_has_several_fetches_of_a_large_array_unless_one_takes_seconds() -> None:
+    """The first writes new pages: a round of one would tell nothing about the next ones."""
+
+    class Steady:
+        def __init__(self, each: float) -> None:
+            self.each = each
+
+        def do(self, _work: str, amount: int, _point: int) -> float:
+            return amount * self.each
+
+    row: Any = Row(BY_NAME["values"], 10**9)
+    amounts = [_warm_up(Steady(each), row, Plan()) for each in (0.1, 0.5, 5.0)]  # type: ignore[arg-type]  # it does the same
+    assert amounts == [3, 3, 1]
 
 
 def test_ratios_are_of_the_same_round() -> None:
@@ -446,3 +475,12 @@ def test_the_manager_of_multiprocessing_is_a_peer() -> None:
         assert session.do("call", 2, 0) > 0
         with pytest.raises(PeerRefused, match="no such operation"):
             session.do("share", 1, 0)
+
+
+def test_rpyc_copies_arrays_that_its_server_holds() -> None:
+    pytest.importorskip("rpyc")
+    with Session(PEERS["rpyc"], 2) as session:
+        assert session.do("value", 3, 1_000) > 0
+        assert session.do("value_read", 1, 100_000) > 0
+        with pytest.raises(PeerRefused, match="compresses"):
+            session.do("value", 1, 10**9)

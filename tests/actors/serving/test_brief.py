@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,10 @@ from farref import RRef, System
 from farref.actors.core import brief as brief_module
 from farref.actors.core.brief import BRIEF, NEARLY, PROOFS, Brief
 from farref.actors.core.pool import Pool
+from farref.actors.serving.straight import StraightServer
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
+from farref.serialization.shared import THRESHOLD
 
 from ..helpers import hold, until
 
@@ -295,6 +298,41 @@ def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
         # Of its proofs these were three, and the two before them may have been.
         assert next_ones(PROOFS - 5) == (PROOFS - 5) * ["farref B"]
         assert until(system, lambda: "farref aide" in next_ones())
+
+
+def test_the_thread_that_receives_also_copies_into_shared_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Other threads run meanwhile. The rest of a copy holds them up, so it counts as a function."""
+    monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # as if every run met a pause
+    monkeypatch.setattr(brief_module, "NEARLY", 10.0)
+    answer = StraightServer._copied
+
+    def noted(*args: Any) -> bool:
+        copiers.append(thread_name())
+        return answer(*args)
+
+    monkeypatch.setattr(StraightServer, "_copied", noted)  # also of B, which is forked
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        large, small = (farref.remote("B", np.zeros, (size,)) for size in (THRESHOLD, 1))
+
+        def last_copiers(ref: RRef[Any]) -> list[str]:
+            for _ in range(3):
+                ref.to_here()
+            found: list[str] = farref.rpc_sync("B", last_of_copiers, (3,))
+            return found
+
+        assert until(system, lambda: last_copiers(large) == 3 * ["farref aide"])
+        assert until(system, lambda: "farref aide" not in last_copiers(small))
+
+
+copiers: list[str] = []
+"""The threads of this process that have answered a fetch by a copy."""
+
+
+def last_of_copiers(number: int) -> list[str]:
+    return copiers[-number:]
 
 
 def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:

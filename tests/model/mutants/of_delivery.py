@@ -172,10 +172,10 @@ DELIVERY = {
         _channel(
             "sends without room",
             "send",
-            "if room.messages >= WINDOW or room.bytes >= rooms.ROOM_BYTES:",
+            "if room.messages >= WINDOW or room.bytes >= room.most:",
             "if False:",
         ),
-        _channel("sends all at once", "_given", "room.bytes < rooms.ROOM_BYTES:\n", "True:\n"),
+        _channel("sends all at once", "_given", "room.bytes < room.most:\n", "True:\n"),
         _channel("is never full", "_asked", "if flow not in full():", "if True:"),
         Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
     ),
@@ -208,7 +208,7 @@ DELIVERY = {
         _channel(
             "asks for no room at once",
             "send_now",
-            "if 2 * messages >= WINDOW or 2 * full >= rooms.ROOM_BYTES:",
+            "if 2 * messages >= WINDOW or 2 * full >= room.most:",
             "if False:",
         ),
     ),
