@@ -225,7 +225,7 @@ class Straight(Internal):
                     calls.waiting[call] = answer
                     if core.tracer is not None:
                         core.tracer.asked(message, "fetch", rref, (), True, True, True)
-                    sent = self._lines.send(there, message, "requests", 0)
+                    sent = self._lines.send(there, message, 0)
                 self._lines.post(there, line, sent)
                 self._receive(answer, here, seconds)
             finally:
@@ -343,7 +343,7 @@ class Straight(Internal):
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
-        sent.append(self._lines.send(there, message, "requests", len(data)))
+        sent.append(self._lines.send(there, message, len(data)))
         return message, sent
 
     def _record(
@@ -389,7 +389,7 @@ class Straight(Internal):
         core.discards.settle_only()
         if core.tracer is not None:
             core.tracer.did("drop", (rref,))
-        return self._lines.send(there, message, None, 0)
+        return self._lines.send(there, message, 0)
 
     def _acked(self, sender: WorkerId, message: Ack, _: Later) -> bool:
         core = self._core

@@ -17,7 +17,7 @@ import msgspec
 
 from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
-from ...protocol.messages import OF_DELIVERY
+from ...protocol.messages import FLOW_OF, OF_DELIVERY
 from ...protocol.room import ROOM_BYTES
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ...protocol.ids import WorkerId
-    from ...protocol.messages import Flow, Message
+    from ...protocol.messages import Message
     from ..wire.parcels import Data
     from ..wire.rows import Plain
     from .brief import Later
@@ -79,7 +79,7 @@ class Lines(Internal):
         channel = self._links.channels.get(to)
         return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
 
-    def send(self, to: WorkerId, message: Plain, flow: Flow | None, size: int) -> Packet | Outgoing:
+    def send(self, to: WorkerId, message: Plain, size: int) -> Packet | Outgoing:
         """`Delivery.send` for a plain *message* of *size* bytes; returns what to `post`.
 
         That is nothing if the message gathers. The tracer, if there is one, has stored the step
@@ -87,6 +87,7 @@ class Lines(Internal):
         """
         core, delivery, links = self._core, self._delivery, self._links
         tally, state, kind = delivery.tally, core.context.state, type(message)
+        flow = FLOW_OF.get(kind)
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
         channel = links.channels.get(to)

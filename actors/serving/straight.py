@@ -103,7 +103,7 @@ class StraightServer(Internal):
         if ack is None:
             return False
         self._server.served += 1
-        sent = self._lines.send(sender, ack, None, 0)
+        sent = self._lines.send(sender, ack, 0)
         later.append(partial(self._lines.post, sender, line, sent))
         core.brief.submit(core.pool, payload.tag, self._make, create, payload.tag, later=later)
         return True
@@ -307,7 +307,7 @@ class StraightServer(Internal):
             tracer = core.tracer
             if tracer is not None:
                 tracer.asked(message, "reply", message.call, ())
-            sent = lines.send(caller, message, "results", size)
+            sent = lines.send(caller, message, size)
             if tracer is not None and move is plain.answer:
                 tracer.did("done", about[1], about[0])
                 tracer.flush()
