@@ -13,12 +13,12 @@ from ..core import notices
 
 if TYPE_CHECKING:
     import weakref
+    from collections.abc import Callable
 
     from ...protocol.ids import CallId, RRefId
     from ...serialization.payload import Payload
     from ..core.current import CurrentRun
     from ..core.notices import What
-    from .calls import Calls
     from .futures import Future, Leads
 
 
@@ -26,7 +26,7 @@ class Answer:
     """The awaited answer. Filled under the endpoint's lock."""
 
     __slots__ = (
-        *("_asker", "_calls", "_end", "_lead", "_rref", "_timeout", "_what"),
+        *("_asker", "_end", "_future_of", "_lead", "_rref", "_timeout", "_what"),
         *("call", "future", "over", "payload", "run"),
     )
 
@@ -35,7 +35,7 @@ class Answer:
 
     def __init__(
         self,
-        calls: Calls,
+        future_of: Callable[..., Future[Any]],
         lead: Leads,
         run: CurrentRun | None,
         what: What,
@@ -45,10 +45,10 @@ class Answer:
         rref: RRefId | None = None,
         asker: weakref.ref[Any] | None = None,
     ) -> None:
-        """*lead* is that of the waiting thread; the rest is for the future that it may become."""
+        """*lead* is that of the waiting thread. The rest is for the future that it may become."""
         self.run = run
         """The request that the thread runs, if it runs one."""
-        self._calls, self._lead, self._what = calls, lead, what
+        self._future_of, self._lead, self._what = future_of, lead, what
         self._timeout, self._end, self._rref, self._asker = timeout, end, rref, asker
         self.over = False
         """Nothing more is to be waited for here."""
@@ -71,7 +71,7 @@ class Answer:
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
         if self.future is None:
-            future: Future[Any] = self._calls.future_of(self._what, self._timeout, rref=self._rref)
+            future = self._future_of(self._what, self._timeout, rref=self._rref)
             future.deadline, future.asker = self._end, self._asker
             self.future = future
         self.over = True

@@ -53,7 +53,6 @@ if TYPE_CHECKING:
     from ..core.current import Frame
     from ..core.lines import Lines
     from ..core.links import Outgoing
-    from ..recording.tracing import Tracer
     from .calls import Calls
     from .futures import Future
     from .waits import Waits
@@ -117,7 +116,7 @@ class Straight(Internal):
             seconds = check_timeout(timeout, seconds)
         end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
         what, run = ("the reply of {} to {}()", info, name), here.run if here is not None else None
-        answer = Answer(calls, self._loop.lead_of, run, what, timeout=seconds, end=end)
+        answer = Answer(calls.future_of, self._loop.lead_of, run, what, timeout=seconds, end=end)
         undisturbed.hold(self._loop.poller)
         try:
             with core.lock:
@@ -208,7 +207,14 @@ class Straight(Internal):
         end = time.monotonic() + seconds
         what, run = ("the value of {}", rref), here.run if here is not None else None
         answer = Answer(
-            calls, self._loop.lead_of, run, what, timeout=seconds, end=end, rref=rref, asker=asker
+            calls.future_of,
+            self._loop.lead_of,
+            run,
+            what,
+            timeout=seconds,
+            end=end,
+            rref=rref,
+            asker=asker,
         )
         call: CallId | None = None
         future: Future[Any] | None = None
@@ -337,24 +343,20 @@ class Straight(Internal):
             message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more
             return None
-        if self._core.tracer is not None:
-            self._record(self._core.tracer, there, message, rrefs)
+        tracer = self._core.tracer
+        if tracer is not None:
+            for rref in rrefs:
+                tracer.did("lend", rref, there, True)
+            if isinstance(message, Call):
+                tracer.asked(message, "call", there, message.cargo.descriptors, ())
+            else:
+                tracer.asked(message, "create", there, (), None)
         if rrefs:
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
         sent.append(self._lines.send(there, message, len(data)))
         return message, sent
-
-    def _record(
-        self, tracer: Tracer, there: WorkerId, message: Call | Create, lent: tuple[RRefId, ...]
-    ) -> None:
-        for rref in lent:
-            tracer.did("lend", rref, there, True)
-        if isinstance(message, Call):
-            tracer.asked(message, "call", there, message.cargo.descriptors, ())
-        else:
-            tracer.asked(message, "create", there, (), None)
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
