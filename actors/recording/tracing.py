@@ -179,12 +179,10 @@ class Tracer:
 
         An input needs no row if its only effect is one message that shows all of it (*whole*).
         """
-        if self._by is not None:
-            self._settle()
         if whole and len(effects) == 1 and isinstance(effect := effects[0], Send):
-            self._by = effect.message, what, arguments  # as `asked`
+            self.asked(effect.message, what, *arguments)
         else:
-            self._write((what, self._clock(), self._me, *arguments))
+            self.did(what, *arguments)
 
     def effect(self, effect: Effect) -> None:
         """A step that is no message. Only `EFFECTS` are steps; the caller may leave out others."""

@@ -67,7 +67,7 @@ def failing() -> None:
 
 
 def work() -> list[RRef[Any]]:
-    """Plain messages of each kind, and others between them; returns what is still held."""
+    """Send plain messages of each kind, and others between them. Returns the held references."""
     mine: RRef[list[int]] = farref.RRef([1])
     large: RRef[Any] = farref.remote("B", np.arange, (LARGE,))
     for _ in range(2):  # a function goes the general way once
