@@ -40,7 +40,7 @@ def nothing(*_: object) -> None:
 
 def note_sizes(patch: pytest.MonkeyPatch) -> None:
     """Note the bytes of each message but those of searches, here and in processes forked here."""
-    ways = links.Links.send, links.Links.send_now
+    ways = links.Links.send, links.Links.gather, links.Links.send_now
 
     def note(message: Any) -> None:
         kind = type(message).__name__
@@ -51,13 +51,18 @@ def note_sizes(patch: pytest.MonkeyPatch) -> None:
         note(message)
         return ways[0](self, to, message, *args, **how)
 
+    def gather(self: Any, to: Any, message: Any, *args: Any) -> bool:
+        note(message)
+        return ways[1](self, to, message, *args)
+
     def send_now(self: Any, to: Any, message: Any, *args: Any) -> Packet | None:
-        packet = ways[1](self, to, message, *args)
-        if packet is not None:  # else it leaves by `send`
+        packet = ways[2](self, to, message, *args)
+        if packet is not None:  # else it leaves by one of the others
             note(message)
         return packet
 
     patch.setattr(links.Links, "send", send)
+    patch.setattr(links.Links, "gather", gather)
     patch.setattr(links.Links, "send_now", send_now)
 
 
