@@ -1,7 +1,9 @@
-"""A process that starts when somebody first dials it.
+"""A process that starts when somebody dials it.
 
 Its parent has bound its sockets, and watches them. A peer that dials waits in the kernel until the
-process accepts.
+process accepts. The parent keeps its copies of the sockets while the process runs. If the process
+is killed, the parent watches again. So the next process has the same address, and a peer that
+dials in between waits for it.
 """
 
 from __future__ import annotations
@@ -17,43 +19,59 @@ from .poller import READABLE, Poller
 
 
 class Dormant:
-    """The sockets of such a process, in its parent."""
+    """The sockets of such a process, in its parent, which watches them until the process starts."""
 
     def __init__(self, sockets: Sockets, poller: Poller, start: Callable[[], None]) -> None:
         self.pid = os.getpid()
         self._sockets = sockets
         self._poller = poller
         self._start = start
-        poller.add(sockets.local.fileno(), READABLE, self)
+        self._watches = False
         endpoints.register(self)
+        self.watch()
+
+    def watch(self) -> None:
+        """The process does not run: start it when somebody dials."""
+        self._watches = True
+        self._poller.add(self._sockets.local.fileno(), READABLE, self)
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
         """Somebody has dialled: start the process."""
-        self._let_go()
+        self._rest()
+        endpoints.forget(self)  # the process must not close the sockets
         try:
             self._start()
         except OSError as error:
             thesplog("%s does not start: %s", self._sockets.address, error, level=40, primary=True)
             self._sockets.discard()
+        else:
+            endpoints.register(self)
 
     def settle(self) -> None:
-        """Start the process if somebody has dialled by now; otherwise it never starts."""
+        """The last chance: start the process if somebody has dialled by now. Watch no more."""
+        if not self._watches:
+            self.abandon()  # the process runs: the sockets are its own now
+            endpoints.forget(self)
+            return
         dialled = select.poll()
         dialled.register(self._sockets.local, READABLE)
         if dialled.poll(0):
             self.on_event(READABLE)
+            self.settle()
         else:
             self.close()
 
     def close(self) -> None:
         """Nobody needs the process."""
-        self._let_go()
+        if self._watches:
+            self._rest()
+        endpoints.forget(self)
         self._sockets.discard()
 
     def abandon(self) -> None:
         """In another child: close the parent's sockets."""
         self._sockets.close()
 
-    def _let_go(self) -> None:
+    def _rest(self) -> None:
+        self._watches = False
         self._poller.remove(self._sockets.local.fileno())
-        endpoints.forget(self)

@@ -22,8 +22,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from ._thespian import (
     ActorAddress,
     ActorManager,
@@ -50,13 +48,6 @@ from .outgoing import OutConnection
 from .transport import Transport
 
 
-class Starting(msgspec.Struct, frozen=True):
-    """The functions that processes of a system start with; see :mod:`.processes`."""
-
-    actor: Callable[..., None]
-    logger: Callable[[Admin], None]
-
-
 def forget_child(manager: Any, address: ActorAddress) -> None:
     """The child of *manager* at *address* has exited.
 
@@ -75,7 +66,8 @@ class Replicator(MultiProcReplicator):
 
     _childExited = forget_child  # noqa: N815 (Thespian's)
     transport: Transport
-    starting: Starting  # set by the maker: those functions make managers themselves
+    actor_main: Callable[..., None]
+    """The function that an actor's process runs; its maker sets it, as it makes managers itself."""
 
     def __init__(self, *arguments: Any) -> None:
         # Messages whose address, or an address in them, is not known yet, by their target.
@@ -212,7 +204,7 @@ class Replicator(MultiProcReplicator):
         endpoint = self.transport.prepEndpoint(childAddr, self.capabilities)
         try:
             process = self.mpcontext.Process(
-                target=self.starting.actor,
+                target=self.actor_main,
                 args=(
                     named,
                     globalName,
@@ -272,22 +264,24 @@ class Admin(Replicator, ThespianAdmin):
 
     def logger_started(self, process: ChildInfo) -> None:
         """The logger is *process*."""
-        self.asLogProc, self._dormant = process, None
+        self.asLogProc = process
 
     def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
         """The logger runs. Its address is known since `log_to`."""
         return True
 
     def childDied(self) -> bool:
-        """A child process ended, maybe the logger: another one takes its place."""
-        logger = self.asLogProc
-        if logger is not None and not logger.childProc.is_alive() and not hasattr(self, "_exiting"):
-            self.starting.logger(self)
+        """A child process ended, maybe the logger: the next record starts it anew."""
+        logger, dormant = self.asLogProc, self._dormant
+        if logger is not None and not logger.childProc.is_alive() and dormant is not None:
+            self.asLogProc = None
+            dormant.watch()
         return super().childDied()
 
     def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None:
         if self._dormant is not None:
             self._dormant.settle()
+            self._dormant = None
         if self.asLogProc is None:  # there is no logger to tell
             self._reset_logging()
             self.asLogger = None

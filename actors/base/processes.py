@@ -37,7 +37,7 @@ from ._thespian import (
 )
 from .endpoints import Berth, abandon_inherited
 from .logs import adopt_loggers
-from .managers import Admin, Manager, Starting
+from .managers import Admin, Manager
 from .transport import Transport
 
 
@@ -70,7 +70,7 @@ def start_admin(
     transport = Transport(endpoint)
     try:
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
-        admin.starting = STARTING
+        admin.actor_main = start_actor
         admin.addrOfStarter = starter
         for number in child_exit_signals:
             signal.signal(number, admin.signalChildDied)
@@ -84,7 +84,10 @@ def start_admin(
 
 
 def prepare_logger(admin: Admin) -> None:
-    """Have a process write the system's log. It starts with the first record."""
+    """Have a process write the system's log. It starts with the first record.
+
+    If it is killed, the next record starts it anew, at the same address.
+    """
     transport = admin.transport
     # Not through the address manager: the logger is no child like others.
     address = ActorAddress(ActorLocalAddress(transport.myAddress, -1, None))
@@ -98,7 +101,6 @@ def prepare_logger(admin: Admin) -> None:
             daemon=True,
         )
         process.start()
-        transport.connectEndpoint(endpoint)
         admin.logger_started(ChildInfo(address, "logger", process, endpoint.addrInst))
 
     admin.log_to(ActorAddress(endpoint.sockets.address), transport.when_dialled(endpoint, start))
@@ -176,7 +178,7 @@ def start_actor(
             context,
             log_defs,
         )
-        manager.starting = STARTING
+        manager.actor_main = start_actor
         manager.asLogger = logger
 
         def orphaned(_status: object, _intent: object) -> None:
@@ -208,6 +210,3 @@ def _catch_signals(name: str, manager: Manager) -> None:
             signal.signal(number, leave if number in exit_signals else note)
         except (OSError, ValueError, RuntimeError):
             continue  # reserved on this system
-
-
-STARTING = Starting(start_actor, prepare_logger)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import errno
+import logging
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+from thespian.actors import Actor, ActorAddress, ActorSystemMessage
 
 from farref.actors.base import addresses, places
 from farref.actors.base.dormant import Dormant
 from farref.actors.base.listener import Sockets
 from farref.actors.base.poller import Poller
 
-from .kit import PATIENCE, Echo, running
+from .kit import PATIENCE, Echo, eventually, running
 
 
 @pytest.fixture
@@ -55,6 +58,31 @@ def test_it_starts_once(sockets: Sockets, poller: Poller) -> None:
     assert sockets.local.fileno() >= 0  # they are the process's
 
 
+def test_its_successor_has_the_same_address(sockets: Sockets, poller: Poller) -> None:
+    starts = Starts()
+    dormant = Dormant(sockets, poller, starts)
+    with dialled(sockets) as peer:
+        poller.wait(PATIENCE)
+        sockets.local.accept()[0].close()
+        assert peer.recv(1) == b""
+    assert starts == ["started"]
+    with dialled(sockets):
+        poller.wait(0.0)
+        assert starts == ["started"], "the process accepts it"
+        dormant.watch()  # the process has ended
+        poller.wait(PATIENCE)
+    assert starts == ["started", "started"]
+
+
+def test_at_the_end_a_running_process_keeps_its_sockets(sockets: Sockets, poller: Poller) -> None:
+    dormant = Dormant(sockets, poller, Starts())
+    with dialled(sockets):
+        poller.wait(PATIENCE)
+    dormant.settle()
+    assert sockets.local.fileno() == -1
+    assert Path(sockets.address.path).exists()
+
+
 @pytest.mark.parametrize("dials", [True, False])
 def test_at_the_end_it_starts_only_if_somebody_has_dialled(
     sockets: Sockets, poller: Poller, dials: bool
@@ -80,12 +108,27 @@ def test_if_it_cannot_start_its_peers_are_told(sockets: Sockets, poller: Poller)
     assert not Path(sockets.address.path).exists()
 
 
+class Logging(Actor):
+    """Writes a record for each message, and answers it."""
+
+    def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
+        if not isinstance(message, ActorSystemMessage):
+            logging.getLogger("a test").warning(message)
+            self.send(sender, message)
+
+
 @pytest.mark.processes
-def test_no_other_child_of_the_admin_listens_for_it() -> None:
+@pytest.mark.parametrize("runs", [False, True])
+def test_no_other_child_of_the_admin_listens_for_it(*, runs: bool) -> None:
     with running() as system:
+        if runs:
+            system.ask(system.createActor(Logging), "the logger starts", PATIENCE)
         actor = psutil.Process(system.ask(system.createActor(Echo), "pid", PATIENCE))
         admin = actor.parent()
         assert admin is not None
+        if runs:
+            eventually(lambda: "farref: logger" in {each.name() for each in admin.children()})
+            actor = psutil.Process(system.ask(system.createActor(Echo), "pid", PATIENCE))
         listening = {each.laddr for each in admin.net_connections("unix")} - {""}
         assert len(listening) == 2  # its own, and the logger's
         assert not listening & {each.laddr for each in actor.net_connections("unix")}

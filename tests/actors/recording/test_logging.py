@@ -132,6 +132,57 @@ def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         System()
 
 
+KILLING = """
+import logging, os, sys, time
+import psutil
+import farref
+def say(text):
+    logging.getLogger("app").warning(text)
+def logger(session):
+    for process in psutil.process_iter(["name"]):
+        if process.info["name"] == "farref: logger" and os.getsid(process.pid) == session:
+            return process
+with farref.System() as system:
+    for name in "BC":
+        system.worker(name)
+    farref.rpc_sync("B", say, ("first",))
+    farref.rpc_sync("C", say, ("first",))
+    while logger(system._stay.session) is None:
+        time.sleep(0.01)
+    killed = logger(system._stay.session)
+    killed.kill()
+    for name in "BCD":
+        if name == "D":
+            system.worker(name)
+        seen = False
+        while not seen:  # the kill may take some with it
+            farref.rpc_sync(name, say, (f"again, of {name}",))
+            time.sleep(0.05)
+            seen = f"again, of {name}" in open(sys.argv[1]).read()
+        farref.rpc_sync(name, say, (f"last, of {name}",))
+    print(logger(system._stay.session).pid != killed.pid)
+"""
+
+
+@pytest.mark.timeout(60)
+def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
+    """At the same address: actors that run by then log on."""
+    program, errors = tmp_path / "program.py", tmp_path / "errors"
+    program.write_text(KILLING)
+    with errors.open("w") as file:
+        done = subprocess.run(
+            [sys.executable, str(program), str(errors)],
+            stdout=subprocess.PIPE,
+            stderr=file,
+            text=True,
+            check=True,
+            timeout=50,
+        )
+    assert done.stdout == "True\n"
+    said = re.findall(r"^WARNING app: (last, of \w)$", errors.read_text(), re.MULTILINE)
+    assert sorted(said) == [f"last, of {name}" for name in "BCD"]
+
+
 def test_every_logger_is_below_farref() -> None:
     named = re.compile(r"getLogger\((.*?)\)")
     found = [
