@@ -63,9 +63,20 @@ class Benchmark:
         bulk = self.bulk // max(1, point) if self.bulk else self.most
         return max(self.least, min(self.most, bulk))
 
+    def point_name(self, point: int) -> str:
+        """The name of *point* in a table: '1 KB', '1,000'; empty if there is only one way."""
+        if not self.point:
+            return ""
+        return size(point) if self.point == "bytes" else f"{point:,}"
+
     def named(self, point: int) -> str:
         """The title of one row."""
-        return self.title.format(size(point) if self.point == "bytes" else f"{point:,}")
+        return self.title.format(self.point_name(point))
+
+
+def typed(name: str) -> str:
+    """The name of a point as a command has it: '1 KB' -> '1KB', '1,000' -> '1000'."""
+    return name.replace(" ", "").replace(",", "").upper()
 
 
 def size(number: int) -> str:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .catalogue import BY_NAME, Benchmark
+from .catalogue import BY_NAME, Benchmark, typed
 from .peers import OURS, PEERS, RAW, Spec
 from .session import PeerFailed, PeerRefused, Session, between
 
@@ -47,10 +47,18 @@ class Plan:
     """After these seconds a row has no further round, if it has `FEW`, or they are `LONG`."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
+    named: tuple[str, ...] = ()
+    """Names of points, as `catalogue.typed` has them. They narrow the benchmarks that have one."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
         """The points at which *benchmark* is measured."""
-        return benchmark.quick if self.quick else benchmark.points
+        all_of = self.offered(benchmark)
+        return tuple(p for p, name in all_of.items() if name in self.named) or tuple(all_of)
+
+    def offered(self, benchmark: Benchmark) -> dict[int, str]:
+        """The points of *benchmark* in such a run, with their typed names; some have none."""
+        points = benchmark.quick if self.quick else benchmark.points
+        return {point: typed(benchmark.point_name(point)) for point in points}
 
     def within(self, seconds: float, peers: int, benchmark: Benchmark) -> Plan:
         """The same, but hurried, so that *benchmark* with *peers* peers takes about *seconds*."""

@@ -19,7 +19,7 @@ import pytest
 from rich.console import Console
 
 from bench import growth, page, plots, report
-from bench.__main__ import main
+from bench.__main__ import _parser, main
 from bench.catalogue import BENCHMARKS, BY_NAME, size
 from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
@@ -99,6 +99,19 @@ def test_a_core_can_be_kept_busy_meanwhile(capsys: pytest.CaptureFixture[str]) -
     with one_core_busy():
         assert len(set(psutil.Process().children()) - others) == 1
     assert set(psutil.Process().children()) <= others
+
+
+@pytest.mark.processes
+def test_a_run_measures_the_named_points_alone_and_leaves_no_benchmark_out(tmp_path: Path) -> None:
+    """Ten is a point of `held`, and neither of `values` nor of `call`."""
+    kept = tmp_path / "figures.json"
+    quick = ["--quick", "--peers", "farref", "--json", str(kept)]
+    assert main(["held", "values", "call", "--points", "10", *quick]) == 0
+    results = json.loads(kept.read_text())["results"]
+    found = [(each["benchmark"], each["point"]) for each in results]
+    assert found == [("call", 0), ("values", 1_000), ("held", 10)]
+    assert all(each["peers"]["farref"]["median"] > 0 for each in results)
+    assert marked() == []
 
 
 @pytest.mark.processes
@@ -233,6 +246,50 @@ def test_mistakes_are_told_before_anything_is_measured(arguments: list[str]) -> 
     assert exit_.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "values references --points 1KB,2KB",
+            "no point '2KB' in these benchmarks: there are "
+            "1KB, 100KB, 1MB, 10MB, 100MB, 1GB (values); 1000, 100000 (references)",
+        ),
+        ("references --points 1KB", "no point '1KB' in these benchmarks: there are 1000, 100000"),
+        ("references --points 100,000", "no point '100' in these benchmarks"),
+        ("values --points 1000", "no point '1000' in these benchmarks: there are 1KB"),
+        ("values --points 1KB,", "no point '' in these benchmarks: there are 1KB"),
+        ("call --points 1KB", "no point '1KB' in these benchmarks: there is none"),
+        (
+            "values --quick --points 100KB",
+            "no point '100KB' in a quick run of these: there are 1KB",
+        ),
+        ("--points 3KB", "1000, 100000 (references); 10 (alias-chain); 1KB, 100KB, 1MB"),
+    ],
+)
+def test_a_point_that_no_chosen_benchmark_has_is_a_mistake_and_those_that_there_are_are_told(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments.split())
+    assert exit_.value.code == 2
+    told = capsys.readouterr().err
+    assert f"error: argument --points: {said}" in told or f"; {said}" in told
+
+
+def test_points_are_named_as_the_tables_show_them() -> None:
+    chosen = ["values", "held", "references", "call", "--points"]
+    plan = Plan(named=_parser().parse_args([*chosen, "1 kb,100KB,1000"]).points)
+    found = {name: plan.points(BY_NAME[name]) for name in chosen[:-1]}
+    assert found == {
+        "values": (1_000, 100_000),
+        "held": (1_000,),
+        "references": (1_000,),
+        "call": (0,),
+    }
+    of_bytes = replace(plan, named=("1KB",))
+    assert of_bytes.points(BY_NAME["references"]) == (1_000, 100_000)  # 1,000 are not 1 KB
+
+
 def test_what_is_not_installed_is_skipped_with_a_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +303,10 @@ def test_the_list_names_every_benchmark_and_peer(capsys: pytest.CaptureFixture[s
     assert main(["--list"]) == 0
     said = capsys.readouterr().out
     assert [name for name in (*BY_NAME, *PEERS) if name not in said] == []
+    words = " ".join(said.split())  # without the breaks of its lines
+    assert "needs new pages. Points: 1KB, 100KB, 1MB, 10MB, 100MB, 1GB. values-read" in words
+    assert "Points: 1000, 100000. create-drop" in words
+    assert words.count("Points:") == sum(benchmark.point != "" for benchmark in BENCHMARKS)
 
 
 # ---- figures
