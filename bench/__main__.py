@@ -161,7 +161,7 @@ def _run(
             if end is not None:
                 share = (end - time.monotonic()) / (len(todo) - len(rows))
                 peers = sum(spec.does(benchmark.work) for spec in specs)
-                hurried = plan.within(share, peers, benchmark)
+                hurried = plan.within(share, peers, benchmark, point)
             rows.append(measure(benchmark, point, hurried, stage))
             keep(rows)
     order = list(BY_NAME)

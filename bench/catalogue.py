@@ -58,6 +58,10 @@ class Benchmark:
         """Whether its work is a call or a reference, which takes no time that a size decides."""
         return self.group in ("calls", "references") and not self.point
 
+    def brief_at(self, point: int) -> bool:
+        """Whether its work is brief, or a fetch of so few bytes that the round trip decides."""
+        return self.brief or (self.point == "bytes" and point < MB)
+
     def most_at(self, point: int) -> int:
         """The most repetitions in a round."""
         bulk = self.bulk // max(1, point) if self.bulk else self.most

@@ -60,9 +60,10 @@ class Plan:
         points = benchmark.quick if self.quick else benchmark.points
         return {point: typed(benchmark.point_name(point)) for point in points}
 
-    def within(self, seconds: float, peers: int, benchmark: Benchmark) -> Plan:
-        """The same, but hurried, so that *benchmark* with *peers* peers takes about *seconds*."""
-        each = max(seconds / max(1, peers), LEAST_OF_BRIEF if benchmark.brief else LEAST)
+    def within(self, seconds: float, peers: int, benchmark: Benchmark, point: int) -> Plan:
+        """The same, but hurried: *benchmark* at *point* with *peers* peers takes some *seconds*."""
+        least = LEAST_OF_BRIEF if benchmark.brief_at(point) else LEAST
+        each = max(seconds / max(1, peers), least)
         return replace(
             self,
             seconds=min(self.seconds, each / 2 / self.rounds),

@@ -393,12 +393,14 @@ def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_hurried_plan_takes_less_of_everything() -> None:
-    plan = Plan().within(14.0, 7, BY_NAME["values"])
+    plan = Plan().within(14.0, 7, BY_NAME["values"], 10**6)
     assert (plan.warm, plan.patience) == (0.5, 14.0)
     assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
-    assert Plan().within(1_000.0, 7, BY_NAME["values"]) == Plan()
-    assert Plan().within(-5.0, 7, BY_NAME["values"]).patience > 1.0
-    assert Plan().within(-5.0, 7, BY_NAME["call"]).seconds > 0.2  # a few hundred calls
+    assert Plan().within(1_000.0, 7, BY_NAME["values"], 10**6) == Plan()
+    assert Plan().within(-5.0, 7, BY_NAME["values"], 10**6).patience > 1.0
+    small = Plan().within(-5.0, 10, BY_NAME["values"], 10**5)
+    assert small == Plan().within(-5.0, 10, BY_NAME["call"], 0)  # it is judged as a call is
+    assert Plan().within(-5.0, 7, BY_NAME["call"], 0).seconds > 0.2  # a few hundred calls
 
 
 def test_a_row_of_fewer_rounds_says_so() -> None:
