@@ -6,6 +6,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -309,6 +310,24 @@ def test_the_list_names_every_benchmark_and_peer(capsys: pytest.CaptureFixture[s
     assert words.count("Points:") == sum(benchmark.point != "" for benchmark in BENCHMARKS)
 
 
+@pytest.mark.skipif(shutil.which("make") is None, reason="it needs make")
+def test_the_busy_run_of_make_has_the_small_arrays_that_have_aims(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MAKEFLAGS", raising=False)  # a make that runs this test has its own
+    make = ["make", "-n", "-C", str(page.DOCS.parent), "bench-plots"]
+    said = subprocess.run(make, capture_output=True, text=True, check=True).stdout
+    commands = said.replace("\\\n", " ").splitlines()
+    (busy,) = [line for line in commands if "--busy" in line]
+    options = _parser().parse_args(busy.partition("-m bench ")[2].split())
+    assert options.json.name == page.PAGES["aims.md"]["busy"][0]
+    plan = Plan(named=options.points)
+    measured = {name: plan.points(BY_NAME[name]) for name in options.names}
+    small = {p for aim in TARGETS["values"] for p in aim.points if p < 10**6}
+    assert set(measured.pop("values")) == small == {1_000, 100_000}
+    assert all(points == BY_NAME[name].points for name, points in measured.items())
+
+
 # ---- figures
 
 
@@ -317,6 +336,25 @@ def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyP
     page.main()
     with pytest.raises(SystemExit, match="has no block"):
         page.written("aims.md", "nothing")
+
+
+def test_the_page_has_the_aims_of_small_arrays_beside_a_busy_core() -> None:
+    peers = ("farref", "torch", "torch-tensor", "ray", "xoscar", "manager", "rpyc", "dask")
+    figures = {name: [1.0 + at, 1.0 + at] for at, name in enumerate(peers)}
+    rows = [Row(BY_NAME["values"], n, dict(figures)) for n in (10**3, 10**5)]
+    where = {**machine(), "one core busy": True}
+    specs = [PEERS[name] for name in ("farref", "manager")]
+    said = page.targets(report.as_json(rows, Plan(), where, specs))
+    assert "another program keeps one core busy" in said
+    lines = [[cell.strip() for cell in line.split("|")[1:4]] for line in said.splitlines()]
+    assert [line for line in lines if line[0:1] and "array" in line[0]] == [
+        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
+        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.35"],
+        ["1 KB array, fetched", "farref : RPyC", "at most 1"],
+        ["1 KB array, fetched", "farref : Manager", "at most 2.5"],
+        ["1 KB array, fetched", "farref : Xoscar", "at most 0.3"],
+        ["100 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
+    ]
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
