@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from . import plots, report
-from .catalogue import BENCHMARKS, BY_NAME, Benchmark
+from .catalogue import BENCHMARKS, BY_NAME, Benchmark, typed
 from .machine import machine, one_core_busy
 from .peers import OURS, PEERS, Spec
 from .rounds import Plan, Row, Stage, measure
@@ -34,9 +35,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print the tables, and return the exit code."""
     parser, console = _parser(), Console()
     options = parser.parse_args(arguments)
+    plan = Plan(rounds=options.rounds, named=options.points)
+    if options.quick:
+        plan = replace(plan, rounds=min(options.rounds, 2), seconds=0.01, quick=True)
     if options.list:
-        _list(console)
+        _list(console, plan)
         return 0
+    chosen = [BY_NAME[name] for name in dict.fromkeys(options.names)] or list(BENCHMARKS)
+    if mistake := _mistake(chosen, plan):
+        parser.error(mistake)
     for path in (options.json, options.plots):  # now, not after half an hour
         if path is not None and not path.parent.is_dir():
             parser.error(f"there is no folder {path.parent}")
@@ -46,16 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     specs = [PEERS[name] for name in options.peers]
     absent = {spec.title: why for spec in specs if (why := spec.missing())}
     present = [spec for spec in specs if spec.title not in absent]
-    plan = Plan(rounds=options.rounds)
-    if options.quick:
-        plan = Plan(rounds=min(options.rounds, 2), seconds=0.01, quick=True)
     where = {**machine(), "one core busy": options.busy}
 
     def keep(rows: list[Row]) -> None:  # after each: an interrupted run keeps its rows
         if options.json is not None:
             report.save(report.as_json(rows, plan, where, present), options.json)
 
-    chosen = [BY_NAME[name] for name in dict.fromkeys(options.names)] or list(BENCHMARKS)
     with one_core_busy() if options.busy else contextlib.nullcontext():
         rows = _run(chosen, present, plan, keep, options.minutes)
     keep(rows)
@@ -92,13 +95,21 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME,...",
         help=f"compare with these of {', '.join(PEERS)}; the default is {', '.join(DEFAULT_PEERS)}",
     )
+    add(
+        "--points",
+        type=_points,
+        default=(),
+        metavar="POINT,...",
+        help="a benchmark with any of these points, such as 1KB or 1000, is measured at no others, "
+        "and the rest keep all of theirs; --list shows them",
+    )
     add("--rounds", type=int, default=7, help="the number of turns of each peer")
     add("--minutes", type=float, help="the time for all benchmarks, roughly")
     add("--quick", action="store_true", help="a quick look: two rounds, little work, small sizes")
     add("--busy", action="store_true", help="another program keeps one core busy meanwhile")
     add("--json", type=Path, metavar="FILE", help="write all figures to FILE")
     add("--plots", type=Path, metavar="FOLDER", help="draw PNGs (needs matplotlib)")
-    add("--list", action="store_true", help="list the benchmarks and peers")
+    add("--list", action="store_true", help="list the benchmarks with their points, and the peers")
     return parser
 
 
@@ -107,6 +118,28 @@ def _peers(given: str) -> list[str]:
     if unknown := [name for name in names if name not in PEERS]:
         raise argparse.ArgumentTypeError(f"there is no peer {unknown[0]!r}: {', '.join(PEERS)}")
     return [name for name in PEERS if name in names]
+
+
+def _points(given: str) -> tuple[str, ...]:
+    return tuple(map(typed, given.split(",")))
+
+
+def _mistake(chosen: list[Benchmark], plan: Plan) -> str | None:
+    """What is wrong with the points that *plan* names: a point that none of *chosen* has."""
+    known = {benchmark.name: _names(benchmark, plan) for benchmark in chosen}
+    there = {name for names in known.values() for name in names}
+    unknown = [name for name in plan.named if name not in there]
+    if not unknown:
+        return None
+    listed = [f"{', '.join(names)} ({name})" for name, names in known.items() if names]
+    run = "a quick run of these" if plan.quick else "these benchmarks"
+    there_are = f"there are {'; '.join(listed)}" if listed else "there is none"
+    return f"argument --points: no point {unknown[0]!r} in {run}: {there_are}"
+
+
+def _names(benchmark: Benchmark, plan: Plan) -> list[str]:
+    """The names of its points; a benchmark that has one way only has none."""
+    return [name for name in plan.offered(benchmark).values() if name]
 
 
 def _run(
@@ -128,7 +161,7 @@ def _run(
             if end is not None:
                 share = (end - time.monotonic()) / (len(todo) - len(rows))
                 peers = sum(spec.does(benchmark.work) for spec in specs)
-                hurried = plan.within(share, peers, benchmark)
+                hurried = plan.within(share, peers, benchmark, point)
             rows.append(measure(benchmark, point, hurried, stage))
             keep(rows)
     order = list(BY_NAME)
@@ -140,12 +173,15 @@ def _failed(row: Row) -> bool:
     return row.without.get(OURS, "").startswith(("failed", "did not start"))
 
 
-def _list(console: Console) -> None:
+def _list(console: Console, plan: Plan) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
     table.add_column(no_wrap=True, style="bold")
     table.add_column()
     for benchmark in BENCHMARKS:
-        table.add_row(benchmark.name, benchmark.what)
+        names = ", ".join(_names(benchmark, plan))
+        table.add_row(
+            benchmark.name, f"{benchmark.what} Points: {names}." if names else benchmark.what
+        )
     table.add_row()
     for spec in PEERS.values():
         table.add_row(spec.name, f"{spec.title}: {spec.missing() or spec.version()}")

@@ -58,14 +58,29 @@ class Benchmark:
         """Whether its work is a call or a reference, which takes no time that a size decides."""
         return self.group in ("calls", "references") and not self.point
 
+    def brief_at(self, point: int) -> bool:
+        """Whether its work is brief, or a fetch of so few bytes that the round trip decides."""
+        return self.brief or (self.point == "bytes" and point < MB)
+
     def most_at(self, point: int) -> int:
         """The most repetitions in a round."""
         bulk = self.bulk // max(1, point) if self.bulk else self.most
         return max(self.least, min(self.most, bulk))
 
+    def point_name(self, point: int) -> str:
+        """The name of *point* in a table: '1 KB', '1,000'; empty if there is only one way."""
+        if not self.point:
+            return ""
+        return size(point) if self.point == "bytes" else f"{point:,}"
+
     def named(self, point: int) -> str:
         """The title of one row."""
-        return self.title.format(size(point) if self.point == "bytes" else f"{point:,}")
+        return self.title.format(self.point_name(point))
+
+
+def typed(name: str) -> str:
+    """The name of a point as a command has it: '1 KB' -> '1KB', '1,000' -> '1000'."""
+    return name.replace(" ", "").replace(",", "").upper()
 
 
 def size(number: int) -> str:

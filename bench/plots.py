@@ -6,7 +6,6 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from .catalogue import size
 from .peers import OURS, PEERS
 from .report import shown
 
@@ -142,7 +141,7 @@ def label_axes(axes: Any, rows: Sequence[Row]) -> None:
     benchmark = rows[0].benchmark
     axes.set(xscale="log", yscale="log")
     points = [row.point for row in rows]
-    names = [size(p) if benchmark.point == "bytes" else f"{p:,}" for p in points]
+    names = [benchmark.point_name(point) for point in points]
     axes.set_xticks([max(p, 0.5) for p in points], names, fontsize=7)
     axes.minorticks_off()
     axes.yaxis.set_major_formatter(lambda value, _: shown(value, benchmark.unit))

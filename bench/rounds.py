@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .catalogue import BY_NAME, Benchmark
+from .catalogue import BY_NAME, Benchmark, typed
 from .peers import OURS, PEERS, RAW, Spec
 from .session import PeerFailed, PeerRefused, Session, between
 
@@ -47,14 +47,23 @@ class Plan:
     """After these seconds a row has no further round, if it has `FEW`, or they are `LONG`."""
     quick: bool = False
     """Few repetitions of everything, at the points of a quick run."""
+    named: tuple[str, ...] = ()
+    """Names of points, as `catalogue.typed` has them. They narrow the benchmarks that have one."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
         """The points at which *benchmark* is measured."""
-        return benchmark.quick if self.quick else benchmark.points
+        all_of = self.offered(benchmark)
+        return tuple(p for p, name in all_of.items() if name in self.named) or tuple(all_of)
 
-    def within(self, seconds: float, peers: int, benchmark: Benchmark) -> Plan:
-        """The same, but hurried, so that *benchmark* with *peers* peers takes about *seconds*."""
-        each = max(seconds / max(1, peers), LEAST_OF_BRIEF if benchmark.brief else LEAST)
+    def offered(self, benchmark: Benchmark) -> dict[int, str]:
+        """The points of *benchmark* in such a run, with their typed names; some have none."""
+        points = benchmark.quick if self.quick else benchmark.points
+        return {point: typed(benchmark.point_name(point)) for point in points}
+
+    def within(self, seconds: float, peers: int, benchmark: Benchmark, point: int) -> Plan:
+        """The same, but hurried: *benchmark* at *point* with *peers* peers takes some *seconds*."""
+        least = LEAST_OF_BRIEF if benchmark.brief_at(point) else LEAST
+        each = max(seconds / max(1, peers), least)
         return replace(
             self,
             seconds=min(self.seconds, each / 2 / self.rounds),

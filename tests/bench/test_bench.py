@@ -6,6 +6,7 @@ import io
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -19,7 +20,7 @@ import pytest
 from rich.console import Console
 
 from bench import growth, page, plots, report
-from bench.__main__ import main
+from bench.__main__ import _parser, main
 from bench.catalogue import BENCHMARKS, BY_NAME, size
 from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
@@ -99,6 +100,19 @@ def test_a_core_can_be_kept_busy_meanwhile(capsys: pytest.CaptureFixture[str]) -
     with one_core_busy():
         assert len(set(psutil.Process().children()) - others) == 1
     assert set(psutil.Process().children()) <= others
+
+
+@pytest.mark.processes
+def test_a_run_measures_the_named_points_alone_and_leaves_no_benchmark_out(tmp_path: Path) -> None:
+    """Ten is a point of `held`, and neither of `values` nor of `call`."""
+    kept = tmp_path / "figures.json"
+    quick = ["--quick", "--peers", "farref", "--json", str(kept)]
+    assert main(["held", "values", "call", "--points", "10", *quick]) == 0
+    results = json.loads(kept.read_text())["results"]
+    found = [(each["benchmark"], each["point"]) for each in results]
+    assert found == [("call", 0), ("values", 1_000), ("held", 10)]
+    assert all(each["peers"]["farref"]["median"] > 0 for each in results)
+    assert marked() == []
 
 
 @pytest.mark.processes
@@ -233,6 +247,50 @@ def test_mistakes_are_told_before_anything_is_measured(arguments: list[str]) -> 
     assert exit_.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            "values references --points 1KB,2KB",
+            "no point '2KB' in these benchmarks: there are "
+            "1KB, 100KB, 1MB, 10MB, 100MB, 1GB (values); 1000, 100000 (references)",
+        ),
+        ("references --points 1KB", "no point '1KB' in these benchmarks: there are 1000, 100000"),
+        ("references --points 100,000", "no point '100' in these benchmarks"),
+        ("values --points 1000", "no point '1000' in these benchmarks: there are 1KB"),
+        ("values --points 1KB,", "no point '' in these benchmarks: there are 1KB"),
+        ("call --points 1KB", "no point '1KB' in these benchmarks: there is none"),
+        (
+            "values --quick --points 100KB",
+            "no point '100KB' in a quick run of these: there are 1KB",
+        ),
+        ("--points 3KB", "1000, 100000 (references); 10 (alias-chain); 1KB, 100KB, 1MB"),
+    ],
+)
+def test_a_point_that_no_chosen_benchmark_has_is_a_mistake_and_those_that_there_are_are_told(
+    arguments: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(arguments.split())
+    assert exit_.value.code == 2
+    told = capsys.readouterr().err
+    assert f"error: argument --points: {said}" in told or f"; {said}" in told
+
+
+def test_points_are_named_as_the_tables_show_them() -> None:
+    chosen = ["values", "held", "references", "call", "--points"]
+    plan = Plan(named=_parser().parse_args([*chosen, "1 kb,100KB,1000"]).points)
+    found = {name: plan.points(BY_NAME[name]) for name in chosen[:-1]}
+    assert found == {
+        "values": (1_000, 100_000),
+        "held": (1_000,),
+        "references": (1_000,),
+        "call": (0,),
+    }
+    of_bytes = replace(plan, named=("1KB",))
+    assert of_bytes.points(BY_NAME["references"]) == (1_000, 100_000)  # 1,000 are not 1 KB
+
+
 def test_what_is_not_installed_is_skipped_with_a_word(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -246,6 +304,28 @@ def test_the_list_names_every_benchmark_and_peer(capsys: pytest.CaptureFixture[s
     assert main(["--list"]) == 0
     said = capsys.readouterr().out
     assert [name for name in (*BY_NAME, *PEERS) if name not in said] == []
+    words = " ".join(said.split())  # without the breaks of its lines
+    assert "needs new pages. Points: 1KB, 100KB, 1MB, 10MB, 100MB, 1GB. values-read" in words
+    assert "Points: 1000, 100000. create-drop" in words
+    assert words.count("Points:") == sum(benchmark.point != "" for benchmark in BENCHMARKS)
+
+
+@pytest.mark.skipif(shutil.which("make") is None, reason="it needs make")
+def test_the_busy_run_of_make_has_the_small_arrays_that_have_aims(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("MAKEFLAGS", raising=False)  # a make that runs this test has its own
+    make = ["make", "-n", "-C", str(page.DOCS.parent), "bench-plots"]
+    said = subprocess.run(make, capture_output=True, text=True, check=True).stdout
+    commands = said.replace("\\\n", " ").splitlines()
+    (busy,) = [line for line in commands if "--busy" in line]
+    options = _parser().parse_args(busy.partition("-m bench ")[2].split())
+    assert options.json.name == page.PAGES["aims.md"]["busy"][0]
+    plan = Plan(named=options.points)
+    measured = {name: plan.points(BY_NAME[name]) for name in options.names}
+    small = {p for aim in TARGETS["values"] for p in aim.points if p < 10**6}
+    assert set(measured.pop("values")) == small == {1_000, 100_000}
+    assert all(points == BY_NAME[name].points for name, points in measured.items())
 
 
 # ---- figures
@@ -256,6 +336,25 @@ def test_the_page_has_the_figures_that_were_measured(monkeypatch: pytest.MonkeyP
     page.main()
     with pytest.raises(SystemExit, match="has no block"):
         page.written("aims.md", "nothing")
+
+
+def test_the_page_has_the_aims_of_small_arrays_beside_a_busy_core() -> None:
+    peers = ("farref", "torch", "torch-tensor", "ray", "xoscar", "manager", "rpyc", "dask")
+    figures = {name: [1.0 + at, 1.0 + at] for at, name in enumerate(peers)}
+    rows = [Row(BY_NAME["values"], n, dict(figures)) for n in (10**3, 10**5)]
+    where = {**machine(), "one core busy": True}
+    specs = [PEERS[name] for name in ("farref", "manager")]
+    said = page.targets(report.as_json(rows, Plan(), where, specs))
+    assert "another program keeps one core busy" in said
+    lines = [[cell.strip() for cell in line.split("|")[1:4]] for line in said.splitlines()]
+    assert [line for line in lines if line[0:1] and "array" in line[0]] == [
+        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
+        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.35"],
+        ["1 KB array, fetched", "farref : RPyC", "at most 1"],
+        ["1 KB array, fetched", "farref : Manager", "at most 2.5"],
+        ["1 KB array, fetched", "farref : Xoscar", "at most 0.3"],
+        ["100 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
+    ]
 
 
 def test_what_grew_is_a_table_of_the_page() -> None:
@@ -332,12 +431,14 @@ def test_figures_are_kept_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_hurried_plan_takes_less_of_everything() -> None:
-    plan = Plan().within(14.0, 7, BY_NAME["values"])
+    plan = Plan().within(14.0, 7, BY_NAME["values"], 10**6)
     assert (plan.warm, plan.patience) == (0.5, 14.0)
     assert plan.seconds * plan.rounds * 7 == pytest.approx(7.0)
-    assert Plan().within(1_000.0, 7, BY_NAME["values"]) == Plan()
-    assert Plan().within(-5.0, 7, BY_NAME["values"]).patience > 1.0
-    assert Plan().within(-5.0, 7, BY_NAME["call"]).seconds > 0.2  # a few hundred calls
+    assert Plan().within(1_000.0, 7, BY_NAME["values"], 10**6) == Plan()
+    assert Plan().within(-5.0, 7, BY_NAME["values"], 10**6).patience > 1.0
+    small = Plan().within(-5.0, 10, BY_NAME["values"], 10**5)
+    assert small == Plan().within(-5.0, 10, BY_NAME["call"], 0)  # it is judged as a call is
+    assert Plan().within(-5.0, 7, BY_NAME["call"], 0).seconds > 0.2  # a few hundred calls
 
 
 def test_a_row_of_fewer_rounds_says_so() -> None:
