@@ -122,10 +122,15 @@ class Channel:
 
         It counts messages that the peer has not acknowledged, and those that wait for its room.
         """
-        room, waiting = self._rooms[flow], 0
+        waiting = 0
         for each in self._rooms.values():
             waiting += len(each.waiting)
-        return self.backlog + waiting, room.bytes + room.waiting_bytes
+        return self.backlog + waiting, self.bytes_of(flow)
+
+    def bytes_of(self, flow: Flow) -> int:
+        """The bytes of *flow* in the `load`."""
+        room = self._rooms[flow]
+        return room.bytes + room.waiting_bytes
 
     def lighter(self, messages: int, size: int) -> bool:
         """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""

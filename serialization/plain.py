@@ -1,4 +1,4 @@
-"""Plain values: pickle alone gives the same bytes as cloudpickle, in a tenth of the time.
+"""Plain values: pickle alone gives the same values as cloudpickle, in a tenth of the time.
 
 A plain value has few parts. It consists only of numbers, texts, NumPy's arrays of numbers, plain
 containers, and functions and classes that cloudpickle pickles by their import names. It contains no
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import pickle
 import sys
+from functools import cache
 from types import BuiltinFunctionType, FunctionType, ModuleType, NoneType
 from typing import Any
 
@@ -78,9 +79,18 @@ def dumps_arguments(args: tuple[Any, ...], holes: list[Any] | None = None) -> by
 
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
-    if type(value) in ATOMS:
+    kind: Any = type(value)
+    if kind in ATOMS:
         return pickle.dumps(value, 5), []
-    parts, arrays, room = [value], False, min(IN_BAND, shared.THRESHOLD - 1)
+    room = min(IN_BAND, shared.THRESHOLD - 1)
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and kind is numpy.ndarray:
+        array: Any = value
+        if not _is_numeric(array.dtype):
+            return None
+        if array.flags.c_contiguous:
+            return _dumps_alone(array, beside=array.nbytes > room)
+    parts, arrays = [value], False
     for _ in range(MOST_PARTS):
         if not parts:
             break
@@ -99,7 +109,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
             if len(part) > room:
                 return None
         elif kind not in NAMED:
-            if kind.__module__ != "numpy" or not _is_numeric(part, kind):
+            if kind.__module__ != "numpy" or not _is_of_numbers(part, kind):
                 return None
             arrays = True
         elif kind is BuiltinFunctionType and type(part.__self__) is not ModuleType:
@@ -141,15 +151,39 @@ def size_class(value: object) -> int:
     return 0
 
 
-def _is_numeric(part: Any, kind: type) -> bool:
+@cache
+def _alone() -> type:
+    """`arrays.Alone`. Its module loads NumPy, which most programs need not have."""
+    from .arrays import Alone  # noqa: PLC0415 - when NumPy is there
+
+    return Alone
+
+
+def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:
+    """*array*, which has no gaps, pickled, with its buffer in the pickle, or *beside* it."""
+    if not beside:
+        return pickle.dumps(_alone()(array), 5), []
+    buffers: list[pickle.PickleBuffer] = []
+    data = pickle.dumps(_alone()(array), 5, buffer_callback=buffers.append)
+    return data, [each.raw() for each in buffers]
+
+
+def _is_of_numbers(part: Any, kind: type) -> bool:
     """Whether it is an array of numbers, small or without gaps, or a number, of NumPy's own."""
     numpy = sys.modules.get("numpy")
     if numpy is None or not (kind is numpy.ndarray or issubclass(kind, numpy.generic)):
         return False
-    dtype = part.dtype  # a built-in one has no fields, no metadata and the machine's byte order
-    if dtype.isbuiltin != 1 or dtype.kind not in "biufc":
+    if not _is_numeric(part.dtype):
         return False
     return bool(part.nbytes <= SHORT or part.flags.c_contiguous or part.flags.f_contiguous)
+
+
+def _is_numeric(dtype: Any) -> bool:
+    """Whether *dtype* is a built-in one of numbers.
+
+    It has no fields, no metadata and the machine's byte order.
+    """
+    return bool(dtype.isbuiltin == 1 and dtype.kind in "biufc")
 
 
 def share_main(on: bool) -> None:

@@ -466,7 +466,8 @@ class Server:
 
     def wait_for_room(self, caller: WorkerId) -> None:
         """Wait before a large result leaves: *caller* may not have taken the earlier ones yet."""
-        if self._delivery.load(caller, "results")[1] >= calls.MAX_BACKLOG_BYTES:
+        channel = self._delivery.channels.get(caller)
+        if channel is not None and channel.bytes_of("results") >= calls.MAX_BACKLOG_BYTES:
             self._calls.wait_for_room(caller, "results")
 
     def _make(self, request: Request, box: Box) -> bool:

@@ -7,7 +7,6 @@ later change that makes an operation dearer is seen here, on any machine.
 
 from __future__ import annotations
 
-import pickle
 import resource
 import statistics
 import sys
@@ -21,6 +20,7 @@ import farref
 from farref import RRef, System
 from farref.actors.core import brief
 from farref.actors.wire import parcels, rows
+from farref.serialization.plain import dumps_plain
 from farref.serialization.shared import THRESHOLD
 from farref.testing import assert_nothing_held, until
 
@@ -203,12 +203,16 @@ def test_functions_of_the_callee_of_many() -> None:
 
 
 def test_functions_of_a_first_fetch(size: int) -> None:
-    """An array travels as other small values do; shared memory takes as many functions again."""
-    assert counted(OF_ARRAYS[size]) <= (40 if size < THRESHOLD else 76)
+    """An array travels as other small values do. Shared memory takes 23 functions more.
+
+    A frame that is read in two parts takes 7 more; a large one may always be.
+    """
+    most = {1_000: 39, 100_000: 46, 200_000: 64}
+    assert counted(OF_ARRAYS[size]) <= most[size]
 
 
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
-    assert 30 < counted_there(OF_ARRAYS[size]) <= (58 if size < THRESHOLD else 130)
+    assert 30 < counted_there(OF_ARRAYS[size]) <= (57 if size < THRESHOLD else 101)
 
 
 def switches() -> int:
@@ -289,10 +293,10 @@ def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
     """One request and one reply, which has the array's pickle and no other bytes of the user's."""
     before = system.counters()["B"].payload_bytes
     check_messages(system, OF_ARRAYS[size], MESSAGES[fetch])
-    buffers: list[pickle.PickleBuffer] = []
-    beside = buffers.append if size >= THRESHOLD else None
-    data = pickle.dumps(array(size), 5, buffer_callback=beside)
-    expected = len(data) + sum(each.raw().nbytes for each in buffers)
+    made = dumps_plain(array(size))
+    assert made is not None
+    expected = len(made[0]) + sum(view.nbytes for view in made[1])
+    assert size < expected < size + 100
     assert system.counters()["B"].payload_bytes - before == TIMES * expected
 
 
