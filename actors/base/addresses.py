@@ -89,9 +89,10 @@ def admin_address(settings: SystemSettings) -> Address:
 
 
 def mint(settings: SystemSettings, prefix: str) -> Address:
-    """A new random address."""
+    """A new random address. Without TCP it has no host and no port, but the place of its socket."""
     key = f"{prefix}-{os.urandom(KEY_BYTES).hex()}"
-    return Address(key, str(settings.directory / key), settings.host, settings.port)
+    host, port = (settings.host, settings.port) if settings.tcp else ("", 0)
+    return Address(key, str(settings.directory / key), host, port)
 
 
 def minted_for(settings: SystemSettings, key: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from thespian.actors import ActorExitRequest, ActorSystem
+from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
 
 from .kit import (
     KEY,
@@ -90,6 +91,27 @@ def test_dead_letters_across_hosts(hosts: tuple[ActorSystem, ActorSystem]) -> No
         assert here.ask(sender, (victim, 20, ""), PATIENCE) == "sent"
         expected = [(n, "") for n in range(20)]
         eventually(lambda: here.ask(handler, "report", PATIENCE) == expected)
+
+
+def test_systems_of_one_machine_need_no_tcp() -> None:
+    """Their ports only name them. An address says where its Unix socket is, and no port."""
+    port_a, port_b = free_port("127.0.0.1"), free_port("127.0.0.1")
+    leader = f"localhost:{port_a}"
+    with (
+        running(port=port_a, convention=leader) as a,
+        running(port=port_b, convention=leader, capabilities={"B": True}) as b,
+    ):
+        echo = b.createActor(Echo)
+        assert a.ask(echo, "next door", PATIENCE) == "next door"
+        made: list[ActorAddress] = []
+
+        def joined() -> bool:
+            with contextlib.suppress(Exception):
+                made.append(a.createActor(OnHostB))
+            return bool(made)
+
+        eventually(joined)
+        assert a.ask(made[0], "over there", PATIENCE) == "over there"
 
 
 def test_hosts_with_different_keys_do_not_meet() -> None:
