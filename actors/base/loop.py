@@ -248,12 +248,13 @@ class RunLoop:
         lead = self.lead_of
         if self._handler is None or lead.leader == get_ident() or forks.pid != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
-        try:
-            sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
-        except ValueError:
-            pass
-        else:
-            return False  # the stack has no room: a `RecursionError` would end the process
+        if not yields:  # the aide is at the beginning of its stack
+            try:
+                sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
+            except ValueError:
+                pass
+            else:
+                return False  # the stack has no room: a `RecursionError` would end the process
         end = None if seconds is None else perf_counter() + seconds
         held = not (held or yields) and undisturbed.hold(self.poller)
         try:  # at once: a signal handler may raise anywhere

@@ -110,11 +110,14 @@ class Brief:
 
     def do(self) -> None:
         """Do some offered jobs in the calling thread, as far as the pools let it."""
+        offered = self.offered
         for _ in range(AT_ONCE):
+            if not offered:
+                return
             with self._order:
-                if not self.offered:  # all are done, or others have them
+                if not offered:  # others have them
                     return
-                pool, job, args = self.offered.popleft()
+                pool, job, args = offered.popleft()
                 here = pool.enter()
                 if not here:
                     pool.submit(job, *args)

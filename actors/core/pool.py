@@ -96,9 +96,10 @@ class Pool:
 
         The thread counts as the pool's while the job runs.
         """
-        self.mine.inside = True
-        self._run(job, args)
-        self.mine.inside = False
+        mine = self.mine
+        mine.inside = True
+        self._run(mine, job, args)
+        mine.inside = False
         with self._lock:
             self._places += 1
             if self.jobs and not self._closed:
@@ -159,7 +160,8 @@ class Pool:
             self._ready.notify()
 
     def _work(self) -> None:
-        self.mine.inside = True
+        mine = self.mine
+        mine.inside = True
         while True:
             with self._lock:
                 ready = self._ready.wait_for(
@@ -170,14 +172,14 @@ class Pool:
                     return
                 job, args = self.jobs.popleft()
                 self._places -= 1
-            self._run(job, args)
+            self._run(mine, job, args)
             del job, args  # while waiting for the next job, keep nothing of the last
             with self._lock:
                 self._places += 1
                 self._idle += 1
 
-    def _run(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
-        self.mine.waited = 0.0
+    def _run(self, mine: _Mine, job: Callable[..., object], args: tuple[Any, ...]) -> None:
+        mine.waited = 0.0
         try:
             job(*args)
         except BaseException as error:

@@ -166,7 +166,7 @@ def counted(operation: Callable[[], None]) -> float:
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 41), (fetch, 40), (create, 106), (lend, 52)]
+    ("operation", "most"), [(call, 39), (fetch, 38), (create, 103), (lend, 50)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation) <= most
@@ -192,7 +192,7 @@ def counted_there(operation: Callable[[], None]) -> float:
 
 
 @pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize(("operation", "most"), [(call, 54), (lend, 75)])
+@pytest.mark.parametrize(("operation", "most"), [(call, 53), (lend, 68)])
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
     assert 30 < counted_there(operation) <= most
 
