@@ -10,6 +10,7 @@ reference; an error; and a large result.
 from __future__ import annotations
 
 import os
+import threading
 import time
 from concurrent.futures import Future as AnyFuture
 from functools import partial
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
 
 NOT_KEPT = frozenset({Failure, Made, Resolving, CoroutineType})
 """Results that are no values, besides references and futures."""
+LEAVING = 0.1
+"""Seconds to wait for the thread that posts a large answer; it may run a user's finalizer."""
 
 
 class StraightServer(Internal):
@@ -67,6 +70,9 @@ class StraightServer(Internal):
         self._objects = objects
         self._packer = packer
         self._server = server
+        self._leaving = threading.Lock()
+        """Held while a large answer is posted, until its thread has let go of it. Its reader may
+        ask for the next one meanwhile, which is to be written to the same memory."""
         lines.takers |= {
             Call: self._take_call,
             Fetch: self._take_fetch,
@@ -140,11 +146,11 @@ class StraightServer(Internal):
         """Run the function, and answer."""
         started, server = time.perf_counter(), self._server
         box, core = self._called(request, (), kind), self._core
-        payload, lent = None, bool(request.cargo.descriptors)
+        answer, lent = None, bool(request.cargo.descriptors)
         if not server.turns.begun:
-            payload = self._packed(box.content, request.call.caller)
+            answer = self._packed(box.content, request.call.caller)
         move = self._returned if lent else plain.reply
-        if payload is None or not self._answer(payload, move, request.call, settles=lent):
+        if answer is None or not self._answer(answer, move, request.call, settles=lent):
             server.go_on(request, (), box)
         if lent:
             core.discards.settle_elsewhere()
@@ -165,8 +171,8 @@ class StraightServer(Internal):
     def _fetch_at_once(self, fetch: Fetch) -> None:
         """Answer *fetch* in this thread, if it costs little."""
         self._server.served += 1
-        payload = self._packed(self._server.wanted(fetch)) if fetch.copy else None
-        if payload is None or not self._copied(payload, fetch):
+        answer = self._packed(self._server.wanted(fetch)) if fetch.copy else None
+        if answer is None or not self._copied(answer, fetch):
             later: Later = []
             kind = Fetch, size_class(self._server.wanted(fetch))
             self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
@@ -242,25 +248,25 @@ class StraightServer(Internal):
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
         started, server = time.perf_counter(), self._server
-        value, payload = server.wanted(request), None
+        value, answer = server.wanted(request), None
         if request.copy:
-            payload = self._packed(value, request.call.caller)
-        if payload is None:
+            answer = self._packed(value, request.call.caller)
+        large = answer is not None and bool(answer[0].buffers)
+        if answer is None:
             server.finish(request, Box(value))
-        elif not self._copied(payload, request):
-            server.finish(request, Box(Pack(large=True, plain=Cargo(payload=payload))))
+        elif not self._copied(answer, request):
+            server.finish(request, Box(Pack(large=True, plain=Cargo(payload=answer.pop()))))
         seconds = time.perf_counter() - started
-        copying = seconds if payload is not None and payload.buffers else 0.0
-        self._core.brief.took(kind, seconds, copying)
+        self._core.brief.took(kind, seconds, seconds if large else 0.0)
 
-    def _copied(self, payload: Payload, request: Fetch) -> bool:
-        """Answer by *payload*, a copy of the value; false if that needs more than a plain move."""
-        return self._answer(payload, plain.answer, request.call, request.rref)
+    def _copied(self, answer: list[Payload], request: Fetch) -> bool:
+        """Answer by a copy of the value; false if that needs more than a plain move."""
+        return self._answer(answer, plain.answer, request.call, request.rref)
 
-    def _packed(self, value: object, to: WorkerId | None = None) -> Payload | None:
-        """*value*, pickled, if it is plain and small, but for buffers in memory shared with *to*.
+    def _packed(self, value: object, to: WorkerId | None = None) -> list[Payload] | None:
+        """The `Payload` of *value*, if it is plain and small, but for buffers shared with *to*.
 
-        None if it is not.
+        None if it is not. It comes in a list, which `_answer` empties: so no caller keeps it.
         """
         try:
             plainly = dumps_plain(value)
@@ -268,25 +274,28 @@ class StraightServer(Internal):
                 return None
             data, views = plainly
             if not views:
-                return Payload(data)
+                return [Payload(data)]
             if to is None or self._lines.to(to) is None:
                 return None
+            if self._leaving.acquire(timeout=LEAVING):
+                self._leaving.release()
             buffers = self._packer.shared(views, to)
         except BaseException:  # its class is the user's; the general way reports it
             return None
-        return None if buffers is None else Payload(data, buffers)
+        return None if buffers is None else [Payload(data, buffers)]
 
     def _answer(
         self,
-        payload: Payload,
+        answer: list[Payload],
         move: Callable[..., Reply | None],
         *about: Any,
         settles: bool = False,
     ) -> bool:
-        """Answer a request by *payload* and a plain *move*; false if that needs more.
+        """Answer a request by the payload in *answer* and a plain *move*; false if that needs more.
 
-        *settles*: the move settles the handles that have ended.
+        Takes a large one out of the list. *settles*: the move settles the handles that have ended.
         """
+        payload = answer[0]
         core, lines, caller = self._core, self._lines, about[0].caller
         line = lines.to(caller)
         if line is None:
@@ -311,5 +320,15 @@ class StraightServer(Internal):
             if tracer is not None and move is plain.answer:
                 tracer.did("done", about[1], about[0])
                 tracer.flush()
-        lines.post(caller, line, sent)
+        if not payload.buffers:  # nearly always
+            lines.post(caller, line, sent)
+            return True
+        answer.clear()
+        held = self._leaving.acquire(timeout=LEAVING)
+        try:
+            lines.post(caller, line, sent)
+            del payload, message, sent
+        finally:
+            if held:
+                self._leaving.release()
         return True

@@ -28,6 +28,7 @@ from farref import (
     WorkerDiedError,
 )
 from farref.actors.api import rpc as api
+from farref.actors.base.outgoing import OutConnection
 from farref.actors.core.current import frame
 from farref.protocol.messages import Reply
 from farref.serialization import mapping, recycling, shared
@@ -614,6 +615,37 @@ def test_a_relayed_request(processes: System) -> None:
     assert total_of(copy) == 0
     del ref, copy
     assert_freed(processes, "B", "C")
+
+
+def linger() -> None:
+    """From now on a thread of this process that has sent something pauses.
+
+    As on a busy machine, where the reader runs first.
+    """
+    write = OutConnection.write_now
+
+    def write_now(self: OutConnection, *frames: bytes) -> bool:
+        done = write(self, *frames)
+        time.sleep(0.02)
+        return done
+
+    OutConnection.write_now = write_now  # type: ignore[method-assign]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
+def test_the_next_value_is_written_to_the_last_ones_memory(
+    processes: System, by_call: bool
+) -> None:
+    """Also if the thread that has sent the last one has not finished: new pages take long."""
+    del processes
+    ref = farref.remote("B", sevens)
+    farref.rpc_sync("B", linger)
+    for _ in range(5):
+        value = farref.rpc_sync("B", sevens) if by_call else ref.to_here()
+        assert total(value) == 7 * SIZE
+        del value
+    assert look(pid_of("B"))[0] == 1
 
 
 @pytest.mark.processes
