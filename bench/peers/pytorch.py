@@ -64,12 +64,13 @@ class PyTorch(RpcPeer):
         self.folder.cleanup()
 
     def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:
-        """The same one each time: PyTorch keeps no copy of it. It has no frozen values."""
+        """New ones, so that each is fetched for the first time. PyTorch has no frozen values."""
         if frozen and size > PICKLED_BYTES and not self.tensors:
             raise NotOffered("it copies, as without freezing, and that took too long")
-        ref = self.remote(B, tensor if self.tensors else array, size)
-        self.ask(B, wait_for, ref)
-        return [ref] * number
+        refs = [self.remote(B, tensor if self.tensors else array, size) for _ in range(number)]
+        for ref in refs:
+            self.ask(B, wait_for, ref)
+        return refs
 
 
 # ---- functions for the workers
