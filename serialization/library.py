@@ -168,14 +168,17 @@ class Library:
         """
         gone: list[Any] = []
         with self._lock:
-            for space in self._spaces.values():
+            # Python's collector may run anywhere here, and a finalizer change these tables.
+            for space in list(self._spaces.values()):
                 gone += space.tidy()
-            for place, (_, ingredients) in list(self._known.items()):
-                if not ingredients.holds():
+            for place in list(self._known):  # no tuples of items: making them calls the collector
+                known = self._known.get(place)
+                if known is not None and not known[1].holds():
                     gone.append(self._known.pop(place, None))
-            for code, ingredients in list(self._by_code.items()):
-                if not ingredients.holds():
-                    gone.append(self._by_code.pop(code))
+            for code in list(self._by_code):
+                ingredients = self._by_code.get(code)
+                if ingredients is not None and not ingredients.holds():
+                    gone.append(self._by_code.pop(code, None))
         return gone
 
 

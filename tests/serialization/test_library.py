@@ -234,3 +234,26 @@ def test_a_function_that_could_not_be_pickled_can_be_mended(
         library.define(names["f"])
     names["cache"].clear()
     assert library.define(names["f"]) is not None
+
+
+@pytest.mark.parametrize("after", range(1, 150, 7))
+def test_the_collector_may_run_while_it_tidies(
+    library: Library, names: dict[str, Any], after: int
+) -> None:
+    """*after* so many new objects. It finds functions, and their entries end then."""
+    made = []
+    for number in range(100):
+        function = names["make"](number)
+        function.myself = function
+        made.append(function)
+        assert library.define(function) is not None
+    thresholds = gc.get_threshold()
+    gc.collect(0)
+    gc.set_threshold(after, 0, 1000)
+    try:
+        del function, made
+        library.tidy()
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.collect()
+    assert not library._known
