@@ -241,17 +241,16 @@ def test_the_collector_may_run_while_it_tidies(
     library: Library, names: dict[str, Any], after: int
 ) -> None:
     """*after* so many new objects. It finds functions, and their entries end then."""
-    made = []
-    for number in range(100):
-        function = names["make"](number)
-        function.myself = function
-        made.append(function)
-        assert library.define(function) is not None
+    made = [names["make"](number) for number in range(100)]
+    for each in made:
+        each.myself = each
+        assert library.define(each) is not None
     thresholds = gc.get_threshold()
     gc.collect(0)
     gc.set_threshold(after, 0, 1000)
     try:
-        del function, made
+        each = None
+        made.clear()
         library.tidy()
     finally:
         gc.set_threshold(*thresholds)
