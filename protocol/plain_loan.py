@@ -164,7 +164,7 @@ def returned(
     state: Tables, cargo: Cargo, call: CallId, gone: Sequence[RRefId] = ()
 ) -> Reply | None:
     """Handles of *gone* are gone; answer *call* by *cargo*, and give its loans back."""
-    if state.held or not given_back(state, call, gone):
+    if not given_back(state, call, gone):
         return None
     return Reply(call=call, cargo=cargo)
 
@@ -172,7 +172,7 @@ def returned(
 def given_back(state: Tables, call: CallId, gone: Sequence[RRefId] = ()) -> bool:
     """Handles of *gone* are gone; whether the loans of *call*, which has run, end without words."""
     loans = state.serving.get(call)
-    if not loans or call.caller == state.me:
+    if not loans:
         return False
     if state.dead.firsts and call.caller in state.dead:
         return False
@@ -188,25 +188,21 @@ def given_back(state: Tables, call: CallId, gone: Sequence[RRefId] = ()) -> bool
             others -= less
         user = users.get(rref)
         if user is None:
-            owner = owners.get(rref)
-            if owner is None or owner.handles < less or not (owner.handles > less or owner.forks):
+            owner = owners[rref]  # the message of the call holds it
+            if owner.handles < less or not (owner.handles > less or owner.forks):
                 return False
             mine.append((owner, less))
             continue
-        if user.handles < less or (less and rref in state.names):
+        if user.handles < less:  # maybe it is an alias: its handles count for another object
             return False
         loan = user.loans.get(fork)
-        if loan is None or type(user) is not LendingUser:  # none: the owner is dead
+        if loan is None:  # the owner is dead; or this system forks, or borrows
             return False
         if user.handles > less or user.messages > 1 or user.pending or user.children:
             if not _covered(user, fork, loan):
                 return False
             kept.append((user, fork, less))
-        elif (
-            len(user.loans) > 1
-            or user.requested is not None
-            or (user.known and (user.known != (fork,) or loan.lender != user.owner))
-        ):
+        elif user.requested is not None or (user.known and user.known != (fork,)):
             return False
         else:
             over.append(rref)
@@ -253,7 +249,6 @@ def regained(state: Tables, sender: WorkerId, loans: Sequence[Descriptor | Repor
         if (
             type(entry) is LendingUser
             and len(entry.children) == 1
-            and entry.lent
             and entry.children.get(fork) == sender
         ):
             entry.children = entry.lent = EMPTY  # nearly always: this loan was the only child

@@ -176,7 +176,7 @@ class Lines(Internal):
         placed: bool,
         shared: bool,
     ) -> bool:
-        """Whether *message*, number *first* from *who*, is the next one, and has taken effect.
+        """Whether *message*, number *first* from *who*, is the next one, and was taken or refused.
 
         *placed*: it names a function by its place on the shelf. *shared*: it has buffers in shared
         memory, which are opened before the message is acknowledged.
@@ -202,18 +202,22 @@ class Lines(Internal):
                 tally = delivery.tally
                 tally.packets_received += 1
                 tally.messages_received += 1
-                if placed:
-                    message = delivery.unshelve(who, message)
-                if shared:
-                    message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
                 tracer = core.tracer
-                if tracer is not None:
-                    tracer.arrived(who, message, first)
-                taker = self.takers.get(type(message))
-                if taker is None or not taker(who, message, later):  # no taker raises anything
+                try:
+                    if placed:
+                        message = delivery.unshelve(who, message)
+                except ProtocolError as error:  # the next messages take effect
+                    core.refuse(f"{type(message).__name__} of {who}", error, who)
+                else:
+                    if shared:
+                        message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
                     if tracer is not None:
-                        tracer.taken_back()
-                    core.take_plain(who, message, later, first)
+                        tracer.arrived(who, message, first)
+                    taker = self.takers.get(type(message))
+                    if taker is None or not taker(who, message, later):  # no taker raises anything
+                        if tracer is not None:
+                            tracer.taken_back()
+                        core.take_plain(who, message, later, first)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     delivery.room.notify_all()
                 if links.dirty or links.owing or tracer is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import sys
 import threading
 import time
@@ -25,6 +26,8 @@ pytestmark = pytest.mark.processes
 
 A_WHILE = 0.05
 """Seconds: many times as long as the resident leaves the lead to others."""
+ROUNDING = 1e-9
+"""Seconds: sums of pauses are not exact."""
 
 
 class Residence:
@@ -273,33 +276,84 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
     assert here.by("of a finalizer") == here.resident.ident
 
 
+class Stream:
+    """Time that is counted: the resident's pauses. One guest leads after the other meanwhile.
+
+    It is the clock of `lead`, and the condition on which the resident waits. So nothing depends on
+    the speed of the machine. All of it happens in the thread that runs `Lead.stand_by`.
+    """
+
+    def __init__(self, led: lead.Lead, apart: float, until: float) -> None:
+        """A guest comes every *apart* seconds."""
+        self.now = 0.0
+        self.looks = 0
+        self._led = led
+        self._apart = apart
+        self._until = until
+        """The last guest leaves then."""
+        self._next = apart
+        self._woken = False
+        led._changed = self  # type: ignore[assignment]  # what the resident uses of it
+        assert led.enter(yields=False)
+
+    def clock(self) -> float:
+        return self.now
+
+    def over(self) -> bool:
+        """The resident looks: the condition for which `stand_by` ends."""
+        self.looks += 1
+        return False
+
+    def notify_all(self) -> None:
+        """A guest that leaves wakes the resident."""
+        self._woken = True
+
+    def wait(self, seconds: float) -> bool:
+        """The resident pauses. A next guest is faster than the resident, which wakes."""
+        end, self._woken = self.now + seconds, False
+        while self._next <= min(end, self._until) and not self._woken:
+            self.now = self._next
+            self._next += self._apart
+            self._led.leave()
+            assert self._led.enter(yields=False)
+        if not self._woken and self._until <= end and self._led.leader:
+            self.now = max(self.now, self._until)
+            self._led.leave()
+        if not self._woken:
+            self.now = end
+        return self._woken
+
+
+def streamed(monkeypatch: pytest.MonkeyPatch, apart: float, until: float) -> Stream:
+    """The resident stands by while guests come, and leads when no more do."""
+    led = lead.Lead(lambda: None)
+    with led.beside():  # else it leads before the first guest comes
+        pass
+    stream = Stream(led, apart, until)
+    monkeypatch.setattr(lead, "perf_counter", stream.clock)
+    assert led.stand_by(stream.over, None), "no guest comes any more, so it leads"
+    assert led.leader == threading.get_ident()
+    return stream
+
+
 def test_the_resident_looks_less_often_while_guests_keep_coming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(lead, "DENSE", PATIENCE)  # on a busy machine guests are slow
-    guests, looks, over = 100, list[None](), threading.Event()
-    led = lead.Lead(lambda: None)
+    """Once in the longest pause, after some that double. It leads soon after the last guest."""
+    until = 100 * lead.LONGEST_PATIENCE
+    stream = streamed(monkeypatch, lead.DENSE / 4, until)
+    doubled = math.ceil(math.log2(lead.LONGEST_PATIENCE / lead.PATIENCE))
+    assert stream.looks <= 100 + doubled + 3
+    assert stream.now <= until + lead.LONGEST_PATIENCE + lead.PATIENCE + ROUNDING
 
-    def looked() -> bool:
-        looks.append(None)
-        return over.is_set()
 
-    resident = threading.Thread(target=led.stand_by, args=(looked, None))
-    with led.beside():  # else it leads before the first guest comes
-        pass
-    assert led.enter(yields=False)
-    resident.start()
-    for _ in range(guests):
-        led.leave()
-        while not led.enter(yields=False):  # the resident was faster
-            led.leave()
-        time.sleep(2 * lead.PATIENCE)  # and so it would look twice for each guest
-    over.set()
-    led.leave()
-    led.tell()
-    resident.join(PATIENCE)
-    assert not resident.is_alive()
-    assert len(looks) < guests
+def test_the_resident_looks_often_while_guests_come_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks when each has led for a while, and when it has left. It leads soon afterwards."""
+    guests = 50
+    until = guests * 2 * lead.DENSE
+    stream = streamed(monkeypatch, 2 * lead.DENSE, until)
+    assert stream.looks >= 2 * guests
+    assert stream.now <= until + 2 * lead.PATIENCE + ROUNDING
 
 
 # ---- the aide

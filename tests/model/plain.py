@@ -64,7 +64,10 @@ def _compared(
 ) -> str | None:
     """The first difference; *before* returns the state of *context*, frozen."""
     state = clone(context.state)
-    effects = plainly(state)
+    try:
+        effects = plainly(state)
+    except Exception as error:
+        return f"the plain way raises {error!r}"
     if effects is None:
         return None if freeze(state) == before() else "it makes half a move"
     two = clone(context)
@@ -199,10 +202,13 @@ def _answers(endpoint: ScriptedEndpoint) -> Iterator[Pair]:
 
 
 def _returns(context: Context, request: Call) -> Iterator[Pair]:
-    """The reply to *request*, when some handles of what it brought are gone."""
-    brought = [each.rref for each in request.cargo.descriptors]
+    """The reply to *request*, when some handles are gone: of what it brought, or of others."""
+    brought = {each.rref: None for each in request.cargo.descriptors}
     held = [each for each in brought for _ in range(_handles(context, each))]
-    for gone in {(), *((each,) for each in held), tuple(held)}:
+    counts = context.users | context.owners | context.state.names
+    others = [each for each in counts if each not in brought and _handles(context, each)]
+    alone = {(each,) for each in (*held, *others)}
+    for gone in {(), *alone, tuple(held), (*held, *others)}:
 
         def returned(state: Tables, gone: Any = gone) -> list[Effect] | None:
             made = plain_loan.returned(state, CARGO, request.call, gone)
@@ -215,7 +221,9 @@ def _returns(context: Context, request: Call) -> Iterator[Pair]:
 
 
 def _handles(context: Context, rref: RRefId) -> int:
-    entry = context.users.get(rref) or context.owners.get(rref)
+    """The handles that are called *rref*, also if it is an alias of another object."""
+    name = context.state.names.get(rref)
+    entry = name or context.users.get(rref) or context.owners.get(rref)
     return entry.handles if entry is not None else 0
 
 

@@ -87,11 +87,11 @@ class World:
         a.hold(*self.rrefs)
         a.release(tell.cargo.descriptors)
 
-    def call(self, lender: WorkerId, *, keep: int = 0) -> None:
-        """The *lender* passes all objects to C in one call, which keeps the first *keep*."""
-        a, c = self.ends[lender], self.ends[C]
-        lent = self.counted("lend", lambda: a.lend_all(self.rrefs, C))
-        call, (send,) = a.call(C, Cargo(descriptors=lent))
+    def call(self, lender: WorkerId, *, to: WorkerId = C, keep: int = 0) -> None:
+        """The *lender* passes all objects on in one call, which keeps the first *keep*."""
+        a, c = self.ends[lender], self.ends[to]
+        lent = self.counted("lend", lambda: a.lend_all(self.rrefs, to))
+        call, (send,) = a.call(to, Cargo(descriptors=lent))
         assert isinstance(send, Send)
         message = self.over_the_wire(send.message)
         self.counted("take", lambda: c.take(lender, message))
@@ -99,8 +99,8 @@ class World:
         self.counted("drop", lambda: c.drop(*self.rrefs[keep:]))
         effects = self.counted("reply", lambda: c.reply(call, Cargo()))
         (reply,) = [it for it in effects if isinstance(it, Send) and it.to == lender]
-        self.post(C, [each for each in effects if each is not reply])
-        self.post(lender, self.counted("settle", lambda: a.take(C, reply.message)))
+        self.post(to, [each for each in effects if each is not reply])
+        self.post(lender, self.counted("settle", lambda: a.take(to, reply.message)))
         self.deliver()
 
 
@@ -133,9 +133,9 @@ def test_functions_for_each_reference_in_a_call(
 
 
 @pytest.mark.parametrize("keep", [0, 1, 20])
-@pytest.mark.parametrize("lender", [A, B])
+@pytest.mark.parametrize(("lender", "to"), [(A, C), (B, C), (A, B), (A, A), (B, B)])
 def test_many_are_lent_as_few_are(
-    lender: WorkerId, keep: int, monkeypatch: pytest.MonkeyPatch
+    lender: WorkerId, to: WorkerId, keep: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The moves of plain calls change as much as the general machine, or they are not made."""
 
@@ -143,7 +143,7 @@ def test_many_are_lent_as_few_are(
         world = World(20)
         if lender != B:
             world.give()
-        world.call(lender, keep=keep)
+        world.call(lender, to=to, keep=keep)
         return [freeze(end.state) for end in world.ends.values()]
 
     plainly = tables()

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from farref.protocol import plain, plain_loan
 from farref.protocol.context import Context
 from farref.protocol.effects import Send
+from farref.protocol.empty import EMPTY
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
@@ -192,6 +193,7 @@ def test_loans_that_no_correct_peer_makes() -> None:
         lent.brings(replace(loan, owner=C)),
         lent.brings(replace(loan, name=RRefId(A, 9))),
         lent.brings(loan, replace(loan, rref=RRefId(A, 9))),  # one fork twice
+        lent.brings(replace(loan, rref=lent.c.own())),  # and B is said to own it
         replace(lent.call, call=CallId(B, 1)),
     ):
         assert take(state, wrong) is None
@@ -212,6 +214,51 @@ def test_an_object_that_is_lent_twice_in_a_call_is_given_back_in_the_general_way
     assert not plain_loan.given_back(lent.c.state, message.call)
     lent.c.reply(message.call, CARGO)
     assert not lent.c.users
+
+
+def test_an_own_object_that_comes_twice_loses_each_handle_once() -> None:
+    """The numbers of handles would agree: one is gone of another object."""
+    a, b = Context(A), Context(B)
+    rref, other = a.own(), a.own()
+    tell = Tell(cargo=Cargo(descriptors=a.fork_all((rref,), B)))
+    b.take(A, tell)
+    b.hold(rref)
+    loans = tuple(b.lend(rref, A) for _ in range(2))
+    call = sent(list(b.call(A, Cargo(descriptors=loans))[1]))
+    assert isinstance(call, Call)
+    assert plain_loan.lent(a.state, B, call.call, loans) == []
+    a.hold(rref)
+    assert plain_loan.returned(a.state, CARGO, call.call, (rref, other)) is None
+    assert a.owners[rref].handles == 2
+
+
+def test_a_loan_that_was_not_made_does_not_end() -> None:
+    """`Returned` names loans, and its sender may be any endpoint."""
+    lent = Loan.made()
+    user = lent.a.users[lent.rref]
+    pins = dict(user.children)
+    assert pins
+    assert plain_loan.regained(lent.a.state, B, (lent.loan,))
+    assert plain_loan.regained(lent.a.state, C, (replace(lent.loan, fork=ForkId(A, 9)),))
+    assert user.children == pins
+    assert plain_loan.regained(lent.a.state, C, (lent.loan,))
+    assert not user.children
+
+
+def test_an_entry_without_loans_has_the_empty_table_again() -> None:
+    """There may be very many entries."""
+    pair, c = Pair.made(), Context(C)
+    pair.accept()
+    tell = Tell(cargo=Cargo(descriptors=(pair.b.fork(pair.rref, C),)))
+    c.take(B, tell)
+    c.hold(pair.rref)
+    c.release(tell.cargo.descriptors)
+    call = plain_loan.lend(pair.a.state, C, (pair.rref,), b"")
+    assert call is not None
+    assert take(c.state, call) == []
+    assert c.users[pair.rref].loans
+    assert plain_loan.returned(c.state, CARGO, call.call) is not None
+    assert c.users[pair.rref].loans is EMPTY
 
 
 def test_an_endpoint_lends_itself_nothing() -> None:

@@ -35,6 +35,18 @@ ALIASES = (
         "an alias of an object of its own owner's",
         {"A": (Remote("h", "B", (), (Own("g"),), alias="g"), Get("q", "h"), Drop("h")), "B": ()},
     ),
+    Program(
+        "an alias, lent to its owner",
+        {"A": (H_OF_G, Ask("c", "B", ("h",)), Drop("h")), "B": (), "C": ()},
+    ),
+    Program(
+        "an alias, lent to one who learns what it stands for",
+        {
+            "A": (H_OF_G, Ask("c", "C", ("h",), (Get("q", "h"), Wait("q"))), Drop("h")),
+            "B": (),
+            "C": (),
+        },
+    ),
     Program("an alias, fetched", {"A": (H_OF_G, Get("q", "h"), Drop("h")), "B": (), "C": ()}),
     Program(
         "an alias, fetched directly",

@@ -36,6 +36,13 @@ LENDING = (
         "lent by a user, and not kept",
         {"A": (Remote("x", "B"), lend("c", "C"), Drop("x")), "B": (), "C": ()},
     ),
+    Program(
+        "lent to one whose request waits for a direct fetch",
+        {
+            "A": (Remote("x", "B"), Get("q", "x", direct=True), Method("m", "x"), Drop("x")),
+            "B": (Own("f"), Ask("c", "A", ("f",)), Drop("f")),
+        },
+    ),
     Program("lent by the owner, and not kept", {"B": (Own("x"), lend("c", "C"), *DROP), "C": ()}),
     Program(
         "lent by a user, and kept",
