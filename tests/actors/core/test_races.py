@@ -8,6 +8,7 @@ import contextlib
 import inspect
 import logging
 import os
+import pickle
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -32,6 +33,7 @@ from farref.actors.values.box import Box
 from farref.protocol.effects import Stop
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
+from farref.serialization.payload import Payload
 
 from ..helpers import until
 
@@ -295,16 +297,21 @@ def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: Syste
 def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:
     endpoint, server = alone.endpoint, alone.endpoint.server
     call = CallId(endpoint.core.me, 1000)
-    request = Call(call=call, cargo=Cargo(), chain=())
-    starts = threading.Thread(target=server._run, args=(request, None))
+    payload = Payload(pickle.dumps((list, (), {})), tag="list")
+    request = Call(call=call, cargo=Cargo(payload=payload), chain=())
+    starts, begun = threading.Thread(target=server._run, args=(request, None)), threading.Event()
 
     class Meanwhile(set[CallId]):
         def __contains__(self, what: object) -> bool:
             found = super().__contains__(what)
             if starts.ident is None:
                 starts.start()
-                starts.join(30)
+                assert begun.wait(30)  # not its end: the reply needs the lock
             return found
+
+        def discard(self, what: object) -> None:
+            super().discard(what)
+            begun.set()
 
     server._unstarted = Meanwhile([call])
     with endpoint.core.lock:
