@@ -182,7 +182,15 @@ OF_OLD = {300799, 770, 307949, 309149}
 another course, on which its own fault does not show."""
 
 
-@pytest.mark.parametrize(("mutant", "drawn"), FOUND, ids=str)
+SLOW = 307949
+"""The seed of a plan that takes half a minute: for `make soak`."""
+
+
+@pytest.mark.parametrize(
+    ("mutant", "drawn"),
+    [pytest.param(*each, marks=pytest.mark.slow if each[1][0] == SLOW else ()) for each in FOUND],
+    ids=str,
+)
 def test_a_plan_shows_the_fault_that_the_simulation_found(mutant: Mutant, drawn: Any) -> None:
     seed, acts, weather, sharing, rings = drawn
     plan = draw(seed, acts, weather=weather, sharing=sharing, rings=rings)
