@@ -125,7 +125,7 @@ def _points(given: str) -> tuple[str, ...]:
 
 
 def _mistake(chosen: list[Benchmark], plan: Plan) -> str | None:
-    """What is wrong with the points that *plan* names: a point that none of *chosen* has."""
+    """The error about a named point of *plan*, if none of the *chosen* benchmarks has it."""
     known = {benchmark.name: _names(benchmark, plan) for benchmark in chosen}
     there = {name for names in known.values() for name in names}
     unknown = [name for name in plan.named if name not in there]

@@ -84,12 +84,9 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         return pickle.dumps(value, 5), []
     room = min(IN_BAND, shared.THRESHOLD - 1)
     numpy = sys.modules.get("numpy")
-    if numpy is not None and kind is numpy.ndarray:
-        array: Any = value
-        if not _is_numeric(array.dtype):
-            return None
-        if array.flags.c_contiguous:
-            return _dumps_alone(array, beside=array.nbytes > room)
+    array: Any = value if numpy is not None and kind is numpy.ndarray else None
+    if array is not None and array.flags.c_contiguous and _is_numeric(array.dtype):
+        return _dumps_alone(array, beside=array.nbytes > room)
     parts, arrays = [value], False
     for _ in range(MOST_PARTS):
         if not parts:
@@ -161,10 +158,8 @@ def _alone() -> type:
 
 def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:
     """*array*, which has no gaps, pickled, with its buffer in the pickle, or *beside* it."""
-    if not beside:
-        return pickle.dumps(_alone()(array), 5), []
     buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(_alone()(array), 5, buffer_callback=buffers.append)
+    data = pickle.dumps(_alone()(array), 5, buffer_callback=buffers.append if beside else None)
     return data, [each.raw() for each in buffers]
 
 

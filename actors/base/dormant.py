@@ -49,24 +49,21 @@ class Dormant:
 
     def settle(self) -> None:
         """The last chance: start the process if somebody has dialled by now. Watch no more."""
-        if not self._watches:
-            self.abandon()  # the process runs: the sockets are its own now
-            endpoints.forget(self)
-            return
-        dialled = select.poll()
-        dialled.register(self._sockets.local, READABLE)
-        if dialled.poll(0):
-            self.on_event(READABLE)
-            self.settle()
-        else:
-            self.close()
+        if self._watches:
+            dialled = select.poll()
+            dialled.register(self._sockets.local, READABLE)
+            if dialled.poll(0):
+                self.on_event(READABLE)
+        self.close()
 
     def close(self) -> None:
-        """Nobody needs the process."""
+        """Watch no more. A process that runs has its own copies of the sockets, and their name."""
+        endpoints.forget(self)
         if self._watches:
             self._rest()
-        endpoints.forget(self)
-        self._sockets.discard()
+            self._sockets.discard()
+        else:
+            self._sockets.close()
 
     def abandon(self) -> None:
         """In another child: close the parent's sockets."""

@@ -203,12 +203,9 @@ class Lines(Internal):
                 tally.packets_received += 1
                 tally.messages_received += 1
                 tracer = core.tracer
-                try:
-                    if placed:
-                        message = delivery.unshelve(who, message)
-                except ProtocolError as error:  # the next messages take effect
-                    core.refuse(f"{type(message).__name__} of {who}", error, who)
-                else:
+                taken = self._unshelved(who, message) if placed else message
+                if taken is not None:
+                    message = taken
                     if shared:
                         message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
                     if tracer is not None:
@@ -238,17 +235,24 @@ class Lines(Internal):
             if type(message) in OF_DELIVERY:
                 continue
             if message.cargo.payload.functions:  # type: ignore[union-attr]  # a call
-                try:
-                    message = self._delivery.unshelve(who, message)  # noqa: PLW2901 - the same
-                except ProtocolError as error:  # the next messages take effect
-                    core.refuse(f"{type(message).__name__} of {who}", error, who)
+                taken = self._unshelved(who, message)
+                if taken is None:
                     continue
+                message = taken  # noqa: PLW2901 - the same
             if tracer is not None:
                 tracer.arrived(who, message, number)
             if not self.takers[type(message)](who, message, later):
                 if tracer is not None:
                     tracer.taken_back()
                 core.take_plain(who, message, later, number)
+
+    def _unshelved(self, who: WorkerId, message: Message) -> Message | None:
+        """*message* with its functions; None if it is refused. The next messages take effect."""
+        try:
+            return self._delivery.unshelve(who, message)
+        except ProtocolError as error:
+            self._core.refuse(f"{type(message).__name__} of {who}", error, who)
+            return None
 
     def _peer(self, incarnation: int) -> WorkerId | None:
         """The living peer with this incarnation, learned just now; None if there is none."""
