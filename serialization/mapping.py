@@ -7,12 +7,17 @@ without a file, and removes it in the end; the file is mapped over that very pla
 
 from __future__ import annotations
 
+import _thread
 import ctypes
 import mmap
 import os
+from collections import deque
 
+PIECE = 16 << 20
+"""The bytes that one of two writing threads takes at a time. A thread may wait for the interpreter
+before each piece."""
 _FIXED = 0x10  # MAP_FIXED: `mmap` has no name for it
-_POPULATE_READ = 22  # MADV_POPULATE_READ, since Linux 5.14
+_POPULATE_READ, _POPULATE_WRITE = 22, 23  # of `madvise`, since Linux 5.14
 _FAILED = ctypes.c_void_p(-1).value
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = ctypes.c_void_p
@@ -67,6 +72,65 @@ def copy_into(memory: Memory, view: memoryview) -> None:
         ctypes.memmove(address, source.buf, view.nbytes)
     finally:
         _release_buffer(ctypes.byref(source))
+
+
+def write_by_two(descriptor: int, view: memoryview) -> None:
+    """Write the contiguous bytes of *view* to the start of a new file, in two threads.
+
+    To make the pages takes longer than to copy, and the kernel lets one thread at a time write to a
+    file. So this thread writes from the start, and a helper copies to mapped pages from the end,
+    until they meet. What the helper cannot do, this thread does. The file must have its size.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    pieces, ended = deque(range(0, view.nbytes, PIECE)), _thread.allocate_lock()
+    ended.acquire()
+    try:
+        memory = mapped_to_write(descriptor, view.nbytes)
+        # Not a `threading.Thread`: finalizers send values, too, and must not wait for its lock.
+        _thread.start_new_thread(_help, (memory, view, pieces, ended))
+    except (OSError, OverflowError, MemoryError, RuntimeError):  # no more mappings, or threads
+        ended.release()
+    try:
+        _write_pieces(descriptor, view, pieces)
+    except BaseException:
+        pieces.clear()  # the helper is to end
+        raise
+    finally:
+        ended.acquire()
+    _write_pieces(descriptor, view, pieces)  # the helper may have given one back
+
+
+def _write_pieces(descriptor: int, view: memoryview, pieces: deque[int]) -> None:
+    while pieces:
+        try:
+            start = pieces.popleft()
+        except IndexError:  # the helper has just taken it
+            return
+        end = min(start + PIECE, view.nbytes)
+        while start < end:
+            start += os.pwrite(descriptor, view[start:end], start)
+
+
+def _help(memory: Memory, view: memoryview, pieces: deque[int], ended: _thread.LockType) -> None:
+    """Copy pieces of *view* from the end, until there are none or a page cannot be made."""
+    target, source = ctypes.c_char.from_buffer(memory), _Buffer()
+    address = ctypes.addressof(target)
+    _get_buffer(view, ctypes.byref(source), 0)
+    try:
+        while pieces:
+            start = pieces.pop()
+            size = min(PIECE, view.nbytes - start)
+            if _libc.madvise(address + start, size, _POPULATE_WRITE):
+                pieces.append(start)  # to touch the page would kill this process
+                return
+            ctypes.memmove(address + start, source.buf + start, size)
+    except IndexError:  # the other has just taken it
+        return
+    finally:
+        _release_buffer(ctypes.byref(source))
+        ended.release()
 
 
 def _placed(descriptor: int, size: int, access: int, kind: int) -> Memory:

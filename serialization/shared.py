@@ -51,7 +51,7 @@ import os
 import resource
 from typing import TYPE_CHECKING, Any
 
-from ..features import has
+from ..features import cores, has
 from ..protocol.errors import (
     FarrefError,
     ProtocolError,
@@ -71,6 +71,8 @@ LOOKED_AT = 16 << 20
 """For so many bytes in one message or more, the free memory is checked first."""
 KEPT_SHARE = 4
 """A segment is kept only if so many times its size is free."""
+BY_TWO = 64 << 20
+"""Two threads write a new segment of so many bytes or more, if there are two cores."""
 MOST_PASSING = 512
 """Segments of messages that this process has open; further buffers go in the message."""
 MOST_UNREAD = 256
@@ -164,8 +166,8 @@ class Segment:
             self._rewrite(view, label)
             return self
         try:
-            _write(descriptor, view)
-            _write(descriptor, memoryview(label))
+            _write_new(descriptor, view)
+            _write(descriptor, memoryview(label), view.nbytes)
             memory = _again(descriptor, view.nbytes + len(label)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except OSError as error:
@@ -440,10 +442,21 @@ def _again(descriptor: int, size: int) -> Memory | None:
         return None
 
 
-def _write(descriptor: int, view: memoryview) -> None:
+def _write_new(descriptor: int, view: memoryview) -> None:
+    """Write *view* to the start of a new segment; by two threads, if it is large."""
+    if view.nbytes >= BY_TWO and cores() > 1:
+        from .mapping import write_by_two  # noqa: PLC0415 - as above
+
+        os.ftruncate(descriptor, view.nbytes)
+        write_by_two(descriptor, view)
+    else:
+        _write(descriptor, view, 0)
+
+
+def _write(descriptor: int, view: memoryview, at: int) -> None:
     done = 0
     while done < view.nbytes:
-        done += os.write(descriptor, view[done:])
+        done += os.pwrite(descriptor, view[done:], at + done)
 
 
 def _close(descriptor: int, size: int) -> None:

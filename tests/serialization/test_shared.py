@@ -378,6 +378,8 @@ def test_few_descriptors_and_small_files() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, 1 << 16))
         shared.recycler.empty()
         in_a_frame()
+        shared.BY_TWO = SIZE
+        in_a_frame()
         print("ok")
     """
     assert limited(code) == "ok\n"

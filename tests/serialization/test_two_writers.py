@@ -1,0 +1,146 @@
+"""A large new segment is written by two threads, and by one where the other can do nothing."""
+
+from __future__ import annotations
+
+import _thread
+import mmap
+import os
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from farref.serialization import mapping, shared
+from farref.serialization.frozen import Frozen
+
+from .endpoint import TinyAddress
+from .passing import arrived, opened, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+pytestmark = [
+    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    pytest.mark.usefixtures("nothing_stays_open", "small_pieces"),
+]
+PIECE = 1 << 16
+SIZES = {"pieces": 16 * PIECE, "a rest": 16 * PIECE + 5, "one piece": PIECE - 1}
+two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+
+
+@pytest.fixture
+def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "THRESHOLD", 1)
+    monkeypatch.setattr(shared, "BY_TWO", 1)
+    monkeypatch.setattr(mapping, "PIECE", PIECE)
+
+
+class Writer:
+    """The calling thread's writes of whole pieces. Each takes a moment: the helper comes, too."""
+
+    def __init__(self, before: Callable[[], object] = bool) -> None:
+        self.pieces = 0
+        self._before = before
+        self._write = os.pwrite
+
+    def __call__(self, descriptor: int, data: Any, at: int) -> int:
+        if len(data) == PIECE:
+            self._before()
+            self.pieces += 1
+            time.sleep(0.005)
+        return self._write(descriptor, data, at)
+
+
+def numbers(size: int) -> Any:
+    return np.random.default_rng(7).integers(0, 256, size, np.uint8)
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+def test_the_value_comes_as_it_was(size: int) -> None:
+    value = numbers(size)
+    assert (opened(arrived(packed(value))) == value).all()
+    assert (opened(arrived(packed(value[::-1].copy()))) == value[::-1]).all()  # in its memory
+    assert (Frozen.of(value, TinyAddress).thaw() == value).all()
+
+
+@two_cores
+def test_both_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, value = Writer(), numbers(32 * PIECE)
+    monkeypatch.setattr(os, "pwrite", writer)
+    payload = packed(value)
+    assert 0 < writer.pieces < 32
+    assert (opened(arrived(payload)) == value).all()
+
+
+def test_a_small_one_is_written_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "BY_TWO", 16 * PIECE + 1)
+    monkeypatch.setattr(mapping, "write_by_two", None)
+    value = numbers(16 * PIECE)
+    assert (opened(arrived(packed(value))) == value).all()
+
+
+def test_one_core_has_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores, value = os.sched_getaffinity(0), numbers(16 * PIECE)
+    monkeypatch.setattr(mapping, "write_by_two", None)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        payload = packed(value)
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert (opened(arrived(payload)) == value).all()
+
+
+def _no_thread(*_: object) -> int:
+    raise RuntimeError("can't start new thread")
+
+
+def _no_mapping(*_: object) -> Any:
+    raise OSError(12, "Cannot allocate memory")
+
+
+def _no_page(*_: object) -> int:
+    time.sleep(0.2)  # all other pieces are written
+    return -1
+
+
+WITHOUT: dict[str, tuple[object, str, object]] = {
+    "the kernel is old": (mapping, "_POPULATE_WRITE", 9999),
+    "no page": (mapping._libc, "madvise", _no_page),
+    "no thread": (_thread, "start_new_thread", _no_thread),
+    "no mapping": (mapping, "mapped_to_write", _no_mapping),
+}
+
+
+@two_cores
+@pytest.mark.parametrize("without", WITHOUT)
+def test_without_help_one_thread_writes_everything(
+    without: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, value = Writer(), numbers(16 * PIECE)
+    monkeypatch.setattr(*WITHOUT[without])
+    monkeypatch.setattr(os, "pwrite", writer)
+    payload = packed(value)
+    assert writer.pieces == 16
+    monkeypatch.undo()
+    assert (opened(arrived(payload)) == value).all()
+
+
+@two_cores
+def test_an_interrupted_writer_ends_its_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    made: list[Any] = []
+
+    def seen(descriptor: int, size: int) -> Any:
+        made.append(mapped(descriptor, size))
+        return made[-1]
+
+    mapped = mapping.mapped_to_write
+    monkeypatch.setattr(mapping, "mapped_to_write", seen)
+    monkeypatch.setattr(os, "pwrite", Writer(interrupt))
+    with pytest.raises(KeyboardInterrupt):
+        packed(numbers(1024 * PIECE))
+    copied = bytes(made[0][: 512 * PIECE : mmap.PAGESIZE])
+    assert not any(copied)  # it would have been here soon
