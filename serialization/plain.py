@@ -44,17 +44,15 @@ anyway."""
 
 
 def dumps_call(
-    call: tuple[Any, tuple[Any, ...], dict[str, Any]], holes: list[Any] | None = None
+    function: Any, args: tuple[Any, ...], holes: list[Any] | None = None
 ) -> bytes | None:
     """A function with its arguments, pickled; None unless it is plain at the first look.
 
     It is if the function is remembered as one that is pickled by its name, and every argument is a
     number or a text. `dumps_plain` looks again. With *holes*, the arguments are those of `holed`.
     """
-    function, args, kwargs = call
     if (
-        kwargs
-        or type(function) not in NAMED
+        type(function) not in NAMED
         or not BY_NAME.get(function)
         or _BY_VALUE
         or function.__module__ == "__main__"
@@ -62,7 +60,9 @@ def dumps_call(
     ):
         return None
     try:
-        return pickle.dumps(call, 5, buffer_callback=None if holes is None else holes.append)
+        if holes is None:
+            return pickle.dumps((function, args, {}), 5)
+        return pickle.dumps((function, args, {}), 5, buffer_callback=holes.append)
     except pickle.PicklingError:  # its name means something else by now
         return None
 

@@ -182,11 +182,13 @@ def rpc_sync(
         Exception: the exception of *fn*, with the remote traceback as its cause.
     """
     here = frame()
-    if here.core.loop_thread is not None:
-        here.core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
-    front: Front = here.core.front
-    if front.straight is not None and not (kwargs or resolve):
-        value = front.straight.call(to, fn, tuple(args or ()), timeout)
+    core = here.core
+    if core.loop_thread is not None:
+        core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
+    front: Front = core.front
+    straight = front.straight
+    if straight is not None and not (kwargs or resolve):
+        value = straight.call(to, fn, tuple(args) if args else (), timeout, here)
         if value is not NOT_PLAIN:
             return value
     what = _invocation(fn, args, kwargs, resolve=resolve)

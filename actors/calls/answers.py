@@ -6,7 +6,6 @@ an answer with references or an error, and a wait that cannot go on here.
 
 from __future__ import annotations
 
-from threading import get_ident
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 class Answer(msgspec.Struct, eq=False):
     """The awaited answer. Filled under the endpoint's lock."""
 
+    call: CallId
+    """The request."""
     future_of: Callable[..., Future[Any]]
     lead: Leads
     """That of the waiting thread."""
@@ -38,12 +39,11 @@ class Answer(msgspec.Struct, eq=False):
     end: float
     rref: RRefId | None = None
     asker: weakref.ref[Any] | None = None
-    call: CallId = None  # type: ignore[assignment]  # it is set at once
-    """The request."""
     over: bool = False
     """Nothing more is to be waited for here."""
     payload: Payload | None = None
-    """The plain answer, pickled."""
+    """The plain answer, pickled. The thread that leads takes it: this one, or one that leads for it
+    while a signal handler waits. So nobody has to be woken."""
     future: Future[Any] | None = None
     """The future that it has become."""
 
@@ -51,12 +51,6 @@ class Answer(msgspec.Struct, eq=False):
     def what(self) -> str:
         """The awaited thing in words."""
         return notices.in_words(self.awaited)
-
-    def came(self, payload: Payload) -> None:
-        """The answer is plain."""
-        self.payload, self.over = payload, True
-        if self.lead.leader != get_ident():
-            self.lead.look()
 
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""

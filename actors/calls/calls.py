@@ -81,6 +81,7 @@ class Calls(Internal):
 
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
         self._core = core
+        self._state = core.context.state
         self._delivery = delivery
         self.packer = self._packer = packer
         self._waits = waits
@@ -322,18 +323,23 @@ class Calls(Internal):
 
     def replied(self, sender: WorkerId, reply: Reply, later: Later) -> bool:
         """Take a plain reply; false if it is another one, or is to be counted as it waits here."""
-        answer, payload = self.waiting.get(reply.call), reply.cargo.payload
+        call, payload = reply.call, reply.cargo.payload
+        answer = self.waiting.get(call)
         if answer is None or type(payload) is not Payload:
             return False
-        if not isinstance(answer, Answer) and (payload.buffers or len(payload.data) >= NOTED):
-            return False
-        if not plain.replied(self._core.context.state, sender, reply):
-            return False
-        del self.waiting[reply.call]
         if isinstance(answer, Answer):
-            answer.came(payload)
+            if not plain.replied(self._state, sender, reply):
+                return False
+            answer.payload, answer.over = payload, True
+        elif (
+            payload.buffers
+            or len(payload.data) >= NOTED
+            or not plain.replied(self._state, sender, reply)
+        ):
+            return False
         else:
             later.append(partial(answer.finish, cargo=reply.cargo))
+        del self.waiting[call]
         return True
 
     def _taken(self, call: CallId) -> Future[Any] | None:

@@ -19,6 +19,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from ...protocol import plain, plain_loan
 from ...protocol.columns import MANY
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.delivery import Packet
-    from ...protocol.ids import CallId, RRefId, WorkerId
+    from ...protocol.ids import RRefId, WorkerId
     from ...protocol.messages import Create
     from ...protocol.state import Tables
     from ...serialization.definitions import Definition
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from ..core.current import Frame
     from ..core.lines import Lines
     from ..core.links import Outgoing
+    from ..core.port import Connection
     from .calls import Calls
     from .futures import Future
     from .waits import Waits
@@ -81,10 +83,12 @@ class Straight(Internal):
     ) -> None:
         """*guests*: threads that run no function may lead, as in a program."""
         self._core = core
+        self._state = core.context.state
         self._lines = lines
         self._calls = calls
         self._waits = waits
         self._loop = loop
+        self._lead = loop.lead_of
         self._guests = guests
         self._unfetched = calls.unfetched
         self._lends = core.context.state.discipline.user is LendingUser
@@ -99,44 +103,43 @@ class Straight(Internal):
         function: Callable[..., Any],
         args: tuple[Any, ...],
         timeout: float | None,
+        here: Frame,
     ) -> Any:
-        """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`."""
+        """The result of ``function(*args)`` at *to*, or `NOT_PLAIN`. Blocks, as `rpc_sync`.
+
+        *here*: the code that waits; no object waits for it, or the call is not plain.
+        """
         core, calls = self._core, self._calls
-        info, here = core.peers.named.get(to) if type(to) is str else to, found()
-        if type(info) is not WorkerInfo or not self._may_call(here):
+        begun = None if here.chain else self._begun(to, function, args, lends=self._lends)
+        if begun is None:
             return NOT_PLAIN
-        packed = self._packed(function, args, lends=self._lends)
-        if packed is None:
-            return NOT_PLAIN
-        there, line = info.id, self._lines.to(info.id)
-        if line is None:
-            return NOT_PLAIN
-        seconds = core.settings.timeout
+        info, line, payload, rrefs = begun
+        there, seconds = info.id, core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        end, name = time.monotonic() + seconds, str(getattr(function, "__name__", function))
-        what, run = ("the reply of {} to {}()", info, name), here.run if here is not None else None
-        answer = Answer(calls.future_of, self._loop.lead_of, run, what, timeout=seconds, end=end)
         undisturbed.hold(self._loop.poller)
         try:
             with core.lock:
-                made = self._made(plain.call, there, name, packed)
+                made = self._made(plain.call, there, payload, rrefs)
                 if made is None:
                     return NOT_PLAIN
                 message, sent = made
-                answer.call = message.call
+                what = "the reply of {} to {}()", info, payload.tag
+                end = self._state.now + seconds
+                answer = Answer(
+                    message.call, calls.future_of, self._lead, here.run, what, seconds, end
+                )
                 calls.waiting[message.call] = answer
             self._lines.post(there, line, *sent)
-            self._receive(answer, here, seconds)
+            self._receive(answer)
         finally:
             undisturbed.release()
         if answer.payload is not None:
             return opened(answer.payload)
-        future = calls.general(answer)
         try:
-            return future.result()
+            return calls.general(answer).result()
         finally:
-            del future, answer  # an error's traceback holds this frame
+            del answer  # an error's traceback holds this frame
 
     def begin(
         self,
@@ -146,130 +149,147 @@ class Straight(Internal):
         timeout: float | None,
     ) -> Future[Any] | None:
         """The future of the result, as `rpc_async`; None if the call is not plain."""
-        core, calls = self._core, self._calls
-        info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+        calls, begun = self._calls, self._begun(to, function, args)
+        if begun is None or not calls.fits(begun[0].id):
             return None
-        if os.getpid() != core.pid:  # the lock of a forked child may never come back
-            core.check_process()
-        there, line = info.id, self._lines.to(info.id)
-        packed = self._packed(function, args) if line is not None else None
-        if line is None or packed is None or not calls.fits(there):
-            return None
-        name = str(getattr(function, "__name__", function))
-        future: Future[Any] = calls.future_of(("the reply of {} to {}()", info, name), timeout)
+        info, line, payload, _ = begun
+        what = "the reply of {} to {}()", info, payload.tag
+        future: Future[Any] = calls.future_of(what, timeout)
         with undisturbed:
-            with core.lock:
-                made = self._made(plain.call, there, name, packed)
+            with self._core.lock:
+                made = self._made(plain.call, info.id, payload, ())
                 if made is None:
                     return None
                 message, sent = made
                 future.call = message.call
                 calls.waiting[message.call] = future
-            self._lines.post(there, line, *sent)
+            self._lines.post(info.id, line, *sent)
         return future
 
     def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
         core = self._core
-        info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or core.sites.wanted:
+        begun = None if core.sites.wanted else self._begun(to, function, args)
+        if begun is None or not self._lines.idle(begun[0].id):
             return None
-        if os.getpid() != core.pid:  # the lock of a forked child may never come back
-            core.check_process()
-        there, line = info.id, self._lines.to(info.id)
-        packed = self._packed(function, args) if line is not None else None
-        if line is None or packed is None or not self._lines.idle(there):
-            return None
-        name = str(getattr(function, "__name__", function))
+        info, line, payload, _ = begun
         with undisturbed:
             with core.lock:
-                made = self._made(plain.create, there, name, packed)
+                made = self._made(plain.create, info.id, payload, ())
             if made is None:
                 return None
             message, sent = made
-            self._lines.post(there, line, *sent)
-            self._calls.owners[there] = info
+            self._lines.post(info.id, line, *sent)
+            self._calls.owners[info.id] = info
             return core.handles([message.rref])[0]
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
-        core, calls, here = self._core, self._calls, found()
-        user = core.context.users.get(rref)
-        if user is None or not self._may_call(here):
+        core, calls, here, run = self._core, self._calls, found(), None
+        if here is not None:
+            if here.chain or here.core is not core:
+                return NOT_PLAIN
+            run = here.run
+        user = self._state.users.get(rref)
+        if user is None or self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             return NOT_PLAIN
+        if os.getpid() != core.pid:  # the lock of a forked child may never come back
+            core.check_process()
         there, line = user.owner, self._lines.to(user.owner)
         if line is None:
             return NOT_PLAIN
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        end = time.monotonic() + seconds
-        what, run = ("the value of {}", rref), here.run if here is not None else None
-        answer = Answer(
-            calls.future_of,
-            self._loop.lead_of,
-            run,
-            what,
-            timeout=seconds,
-            end=end,
-            rref=rref,
-            asker=asker,
-        )
-        call: CallId | None = None
-        future: Future[Any] | None = None
+        answer: Answer | None = None
         try:
             undisturbed.hold(self._loop.poller)
             try:
                 with core.lock:
-                    if not self._ready():
+                    if core.closed or core.discards.ended:
                         return NOT_PLAIN
-                    message = plain.fetch(core.context.state, there, rref)
+                    self._state.now = time.monotonic()
+                    message = plain.fetch(self._state, there, rref)
                     if message is None:
                         return NOT_PLAIN
-                    answer.call = call = message.call
-                    calls.waiting[call] = answer
+                    what = "the value of {}", rref
+                    end = self._state.now + seconds
+                    answer = Answer(
+                        message.call,
+                        calls.future_of,
+                        self._lead,
+                        run,
+                        what,
+                        seconds,
+                        end,
+                        rref,
+                        asker,
+                    )
+                    calls.waiting[message.call] = answer
                     if core.tracer is not None:
                         core.tracer.asked(message, "fetch", rref, (), True, True, True)
                     sent = self._lines.send(there, message, 0)
                 self._lines.post(there, line, sent)
-                self._receive(answer, here, seconds)
+                self._receive(answer)
             finally:
                 undisturbed.release()
             if answer.payload is not None:
                 return opened(answer.payload)
-            future = calls.general(answer)
-            return future.result()
+            return calls.general(answer).result()
         finally:
-            if call is not None and answer.payload is None:
-                future = future or calls.general(answer)
+            if answer is not None and answer.payload is None:
+                future = calls.general(answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
-            del future, answer  # an error's traceback holds this frame
+                del future
+            del answer  # an error's traceback holds this frame
 
-    def _may_call(self, here: Frame | None) -> bool:
-        """Whether a request of code in *here* may be plain: its chain has to be empty."""
+    def _begun(
+        self,
+        to: object,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        *,
+        lends: bool = False,
+    ) -> tuple[WorkerInfo, Connection, Payload, tuple[RRefId, ...]] | None:
+        """The receiver of a request, the way there, its payload, and with *lends* its references.
+
+        None if the request is not plain.
+        """
         core = self._core
+        info = core.peers.named.get(to) if type(to) is str else to
+        if type(info) is not WorkerInfo or self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+            return None
         if os.getpid() != core.pid:  # the lock of a forked child may never come back
             core.check_process()
-        if here is not None and (here.chain or here.core is not core):
-            return False
-        return self._unfetched.bytes < MAX_UNFETCHED_BYTES
+        line = self._lines.to(info.id)
+        if line is None:
+            return None
+        rrefs: tuple[RRefId, ...] = ()
+        data = dumps_call(function, args)
+        if data is not None:
+            payload = Payload(data, tag=function.__name__)
+        else:
+            packed = self._packed(function, args, lends=lends)
+            if packed is None:
+                return None
+            payload, rrefs = packed
+        return (info, line, payload, rrefs) if len(payload.data) < SHORT else None
 
-    def _receive(self, answer: Answer, here: Frame | None, seconds: float) -> None:
+    def _receive(self, answer: Answer) -> None:
         """Receive until *answer* is over, if the calling thread may lead."""
-        over = partial(_is_over, answer)
-        if here is None:
-            if self._guests and not self._core.pool.mine.inside:
-                self._loop.lead(over, seconds, held=True)
-        elif self._loop.is_aide() and not self._loop.is_runner():  # it may be: in a finalizer
-            pool, waiting, run = self._core.pool, self._waits.straight, here.run
+        over, pool, loop = partial(_is_over, answer), self._core.pool, self._loop
+        if not pool.mine.inside:
+            if self._guests:
+                loop.lead(over, answer.timeout, held=True)
+        elif loop.is_aide() and not loop.is_runner():  # it may be: in a finalizer
+            waiting, run = self._waits.straight, answer.run
             if run is not None:
                 waiting[run.call] = answer
             pool.lend()
             began = time.perf_counter()
             try:
-                self._loop.lead(over, seconds, held=True)
+                loop.lead(over, answer.timeout, held=True)
             finally:
                 pool.mine.waited += time.perf_counter() - began
                 pool.take_back()
@@ -277,16 +297,14 @@ class Straight(Internal):
                     del waiting[run.call]
 
     def _packed(
-        self, function: Callable[..., Any], args: tuple[Any, ...], *, lends: bool = False
-    ) -> tuple[bytes, Definition | None, tuple[RRefId, ...]] | None:
-        """The function and its arguments, pickled; the function apart, if it has a definition.
+        self, function: Callable[..., Any], args: tuple[Any, ...], *, lends: bool
+    ) -> tuple[Payload, tuple[RRefId, ...]] | None:
+        """The payload of a request that is not plain at the first look, and its references.
 
-        And the references in them: with *lends* there may be some.
+        The function is apart if it has a definition. With *lends* there may be references.
         """
-        data = dumps_call((function, args, {}))
-        if data is not None:
-            return None if len(data) >= SHORT else (data, None, ())
-        definition: Definition | None = None
+        data: bytes | None = None
+        definitions: tuple[Definition, ...] = ()
         rrefs: tuple[RRefId, ...] = ()
         holes: list[Any] | None = None
         if lends:
@@ -297,7 +315,7 @@ class Straight(Internal):
                 if not rrefs:
                     return None
                 holes = []
-                data = dumps_call((function, args, {}), holes)
+                data = dumps_call(function, args, holes)
         if data is None:
             data = dumps_arguments(args, holes)
             if data is None or (type(function) in NAMED and is_by_name(function)):
@@ -305,7 +323,9 @@ class Straight(Internal):
             definition = self._calls.packer.definition_of(function)
             if definition is None:
                 return None
-        return None if len(data) >= SHORT else (data, definition, rrefs)
+            definitions = (definition,)
+        name = str(getattr(function, "__name__", function))
+        return Payload(data, tag=name, functions=definitions), rrefs
 
     def _ids(self, references: list[Reference]) -> tuple[RRefId, ...]:
         """The ids of *references*; none if two are equal, or one belongs to another endpoint."""
@@ -317,25 +337,23 @@ class Straight(Internal):
         self,
         move: Callable[[Tables, WorkerId, Cargo], M | None],
         there: WorkerId,
-        name: str,
-        packed: tuple[bytes, Definition | None, tuple[RRefId, ...]],
-    ) -> tuple[M, list[Packet | Outgoing]] | None:
+        payload: Payload,
+        rrefs: tuple[RRefId, ...],
+    ) -> tuple[M, tuple[Packet | Outgoing, ...]] | None:
         """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
-        data, definition, rrefs = packed
-        shelves, at = self._lines.shelves, None
-        payload = Payload(data, tag=name)
-        if definition is not None:
+        core, state, shelves = self._core, self._state, self._lines.shelves
+        at, gone = None, None
+        if payload.functions:
+            definition: Any = payload.functions[0]
             at = shelves.known(there, "requests", definition)
             if at is None:  # this request takes it there
                 return None
-            payload = Payload(data, tag=name, functions=(at,))
-        state = self._core.context.state
-        sent: list[Packet | Outgoing] = []
-        if not self._ready():
+            payload = replace(payload, functions=(at,))
+        state.now = time.monotonic()
+        if core.closed or core.discards.ended:
             gone = self._gone(there) if not rrefs else None
             if gone is None:
                 return None
-            sent.append(gone)
         message: Any
         if rrefs:
             message = plain_loan.lend(state, there, rrefs, payload)
@@ -343,7 +361,7 @@ class Straight(Internal):
             message = move(state, there, Cargo(payload=payload))
         if message is None:  # so no handle has gone: that needs more
             return None
-        tracer = self._core.tracer
+        tracer = core.tracer
         if tracer is not None:
             for rref in rrefs:
                 tracer.did("lend", rref, there, True)
@@ -355,8 +373,8 @@ class Straight(Internal):
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
-        sent.append(self._lines.send(there, message, len(data)))
-        return message, sent
+        sent = self._lines.send(there, message, len(payload.data))
+        return message, ((sent,) if gone is None else (gone, sent))
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
@@ -400,9 +418,3 @@ class Straight(Internal):
         if core.tracer is not None:
             core.tracer.brought(Confirmed(message.rref))
         return True
-
-    def _ready(self) -> bool:
-        """Under the lock: whether a plain move may be made. Notes the time."""
-        core = self._core
-        core.context.state.now = time.monotonic()
-        return not (core.closed or core.discards.ended)

@@ -47,8 +47,9 @@ class Frame(msgspec.Struct, frozen=True):
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
 found = _frame.get
 """Returns the `Frame` of the running code; None for code of the program's own."""
-_programs: list[tuple[int, Frame]] = []
-"""Systems that this program entered, innermost last, each with the pid that entered it."""
+_programs: list[Frame] = []
+"""The systems that this program entered, innermost last. A forked child has entered none."""
+os.register_at_fork(after_in_child=_programs.clear)
 
 
 class running_in:  # noqa: N801 - a context manager, short: each call enters one
@@ -101,16 +102,16 @@ def enter_program(core: Core) -> None:
     If *core* is entered already, it becomes the innermost. It stays entered all the time, as other
     threads run meanwhile.
     """
-    _programs.append((forks.pid, Frame(core)))
-    for outer in _programs[:-1]:
-        if outer[0] == forks.pid and outer[1].core is core:
-            _programs.remove(outer)
+    outer = [each for each in _programs if each.core is core]
+    _programs.append(Frame(core))
+    for each in outer:
+        _programs.remove(each)
 
 
 def leave_program(core: Core) -> None:
     """Undo `enter_program`."""
     for each in _programs.copy():
-        if each[1].core is core:
+        if each.core is core:
             with suppress(ValueError):  # another thread was faster
                 _programs.remove(each)
 
@@ -123,15 +124,15 @@ def frame() -> Frame:
     """
     here = found()
     if here is not None:
-        here.core.check_process()
+        if forks.pid != here.core.pid:
+            here.core.check_process()
         return here
-    pid = forks.pid
-    for owner, outside in _programs[::-1]:  # a copy: other threads enter and leave
-        if owner == pid:
-            return outside
-    raise SystemDownError(
-        "this code runs in no farref system; start one with `with farref.System() as system:`"
-    )
+    try:
+        return _programs[-1]
+    except IndexError:
+        raise SystemDownError(
+            "this code runs in no farref system; start one with `with farref.System() as system:`"
+        ) from None
 
 
 def chain_in(core: Core) -> tuple[RRefId, ...]:

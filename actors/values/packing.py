@@ -100,7 +100,9 @@ class Packer(Internal):
         """
         simple: tuple[bytes, list[memoryview]] | None = None
         if call:
-            simplest = dumps_call(value)  # type: ignore[arg-type]  # it is a call
+            of_call: Any = value
+            function, args, kwargs = of_call
+            simplest = None if kwargs else dumps_call(function, args)
             if simplest is not None:
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
