@@ -60,7 +60,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
     user = state.users.get(rref)
     if user is None or user.owner != to or user.lost:
         return None
-    if state.fetching or rref in state.held or rref in state.names:
+    if state.fetching or state.held or (state.names and rref in state.names):
         return None
     state.calls = number = state.calls + 1
     made, direct = CallId(state.me, number), not user.canonical
@@ -133,7 +133,6 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
     if (
         waiting is None
         or waiting.to != sender
-        or waiting.relay is not None
         or message.loans
         or message.relayed
         or message.refused
@@ -151,10 +150,11 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
         user = state.users.get(rref)
         if (
             user is None
+            or waiting.relay is not None
             or waiting.loans
             or not user.handles
             or call not in user.pending
-            or call in state.named  # the name may end
+            or (state.named and call in state.named)  # the name may end
         ):
             return False
         if state.fetching:

@@ -56,7 +56,7 @@ def dumps_call(
         or not BY_NAME.get(function)
         or _BY_VALUE
         or function.__module__ == "__main__"
-        or (holes is None and not _all_atoms(map(type, args)))
+        or (args and holes is None and not _all_atoms(map(type, args)))
     ):
         return None
     try:

@@ -186,9 +186,8 @@ def rpc_sync(
     if core.loop_thread is not None:
         core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     front: Front = core.front
-    straight = front.straight
-    if straight is not None and not (kwargs or resolve):
-        value = straight.call(to, fn, tuple(args) if args else (), timeout, here)
+    if front.straight is not None and not (kwargs or resolve):
+        value = front.straight.call(to, fn, tuple(args) if args else (), timeout, here)
         if value is not NOT_PLAIN:
             return value
     what = _invocation(fn, args, kwargs, resolve=resolve)

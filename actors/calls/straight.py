@@ -88,6 +88,7 @@ class Straight(Internal):
         self._calls = calls
         self._waits = waits
         self._loop = loop
+        self._poller = loop.poller
         self._lead = loop.lead_of
         self._guests = guests
         self._unfetched = calls.unfetched
@@ -117,7 +118,7 @@ class Straight(Internal):
         there, seconds = info.id, core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        undisturbed.hold(self._loop.poller)
+        undisturbed.hold(self._poller)
         try:
             with core.lock:
                 made = self._made(plain.call, there, payload, rrefs)
@@ -203,7 +204,7 @@ class Straight(Internal):
             seconds = check_timeout(timeout, seconds)
         answer: Answer | None = None
         try:
-            undisturbed.hold(self._loop.poller)
+            undisturbed.hold(self._poller)
             try:
                 with core.lock:
                     if core.closed or core.discards.ended:
@@ -341,11 +342,11 @@ class Straight(Internal):
         rrefs: tuple[RRefId, ...],
     ) -> tuple[M, tuple[Packet | Outgoing, ...]] | None:
         """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
-        core, state, shelves = self._core, self._state, self._lines.shelves
-        at, gone = None, None
+        core, state, lines = self._core, self._state, self._lines
+        at = gone = None
         if payload.functions:
             definition: Any = payload.functions[0]
-            at = shelves.known(there, "requests", definition)
+            at = lines.shelves.known(there, "requests", definition)
             if at is None:  # this request takes it there
                 return None
             payload = replace(payload, functions=(at,))
@@ -372,8 +373,8 @@ class Straight(Internal):
         if rrefs:
             self._introduce(there, message.cargo)
         if at is not None:
-            shelves.use(there, "requests", at)
-        sent = self._lines.send(there, message, len(payload.data))
+            lines.shelves.use(there, "requests", at)
+        sent = lines.send(there, message, len(payload.data))
         return message, ((sent,) if gone is None else (gone, sent))
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:

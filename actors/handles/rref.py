@@ -183,21 +183,21 @@ class RRef(Reference, Generic[T]):
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: the creating function's error, with the remote traceback.
         """
-        self._front.core.check_may_block(("the value of {}", self._id))
+        front = self._front
+        front.core.check_may_block(("the value of {}", self._id))
+        seconds = self._seconds(timeout)
         if self._frozen is not None:
-            calls, seconds = self._front.calls, self._seconds(timeout)
-            known: T = calls.known(self._id, seconds, self._frozen)
+            known: T = front.calls.known(self._id, seconds, self._frozen)
             return known
-        if self._front.straight is not None:
-            seconds, asker = self._seconds(timeout), weakref.ref(self)
+        if front.straight is not None:
             try:
-                value: T = self._front.straight.fetch(self._id, seconds, asker)
+                value: T = front.straight.fetch(self._id, seconds, weakref.ref(self))
             except BaseException:
                 del self  # an error's traceback holds this frame
                 raise
             if value is not NOT_PLAIN:
                 return value
-        future = self._fetch(timeout, chain_in(self._front.core), direct=True, waits=True)
+        future = self._fetch(timeout, chain_in(front.core), direct=True, waits=True)
         try:
             return future.result()
         finally:
