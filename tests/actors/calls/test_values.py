@@ -624,8 +624,8 @@ def linger() -> None:
     """
     write = OutConnection.write_now
 
-    def write_now(self: OutConnection, *frames: bytes) -> bool:
-        done = write(self, *frames)
+    def write_now(self: OutConnection, data: bytes, before: bytes = b"") -> bool:
+        done = write(self, data, before)
         time.sleep(0.02)
         return done
 
