@@ -330,12 +330,11 @@ class Straight(Internal):
                 return None
             payload = Payload(data, tag=name, functions=(at,))
         state = self._core.context.state
-        sent: list[Packet | Outgoing] = []
+        gone: Packet | Outgoing | None = None
         if not self._ready():
             gone = self._gone(there) if not rrefs else None
             if gone is None:
                 return None
-            sent.append(gone)
         message: Any
         if rrefs:
             message = plain_loan.lend(state, there, rrefs, payload)
@@ -355,8 +354,8 @@ class Straight(Internal):
             self._introduce(there, message.cargo)
         if at is not None:
             shelves.use(there, "requests", at)
-        sent.append(self._lines.send(there, message, len(data)))
-        return message, sent
+        sent = self._lines.send(there, message, len(data))
+        return message, [sent] if gone is None else [sent, gone]
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
