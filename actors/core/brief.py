@@ -121,11 +121,10 @@ class Brief:
                 if not offered:  # others have them
                     return
                 pool, job, args = offered.popleft()
-                here = pool.enter()
-                if not here:
+                if not pool.enter():
                     pool.submit(job, *args)
-            if here:
-                pool.run_here(job, args)
+                    continue
+            pool.run_here(job, args)
 
     def disperse(self) -> None:
         """Give the offered jobs to the pools' threads."""

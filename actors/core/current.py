@@ -11,7 +11,7 @@ import sys
 import traceback
 from contextlib import suppress
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import msgspec
 
@@ -68,8 +68,10 @@ class running_in:  # noqa: N801 - a context manager, short: each call enters one
     def __enter__(self) -> None:
         self._token = enter(self._frame)
 
-    def __exit__(self, *_: object) -> None:
-        leave(self._frame.core, self._token)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        core = self._frame.core
+        if forks.pid == core.pid or not isinstance(error, GeneratorExit):
+            leave(core, self._token)  # else the child only collects a function that waited
 
 
 def leave(core: Core, token: Token[Frame | None]) -> None:
@@ -80,15 +82,13 @@ def leave(core: Core, token: Token[Frame | None]) -> None:
         _end_child(core)
 
 
-def _end_child(core: Core) -> None:
+def _end_child(core: Core) -> NoReturn:
     """End this forked process. It would go on as its parent and read its parent's messages.
 
     The exit code is as if the process had come to its end or raised. No exit handler of the parent
-    runs. A child that only collects a function of its parent's that waited does not end.
+    runs.
     """
     error, code = sys.exc_info()[1], 0
-    if isinstance(error, GeneratorExit):
-        return
     if isinstance(error, SystemExit):
         code = error.code if isinstance(error.code, int) else int(error.code is not None)
     elif error is not None:

@@ -300,27 +300,27 @@ class StraightServer(Internal):
         size = payload.size if payload.buffers else len(payload.data)
         if size >= NOTED:
             self._server.wait_for_room(caller)
-        rref = request.rref if type(request) is Fetch else None
-        lent = rref is None and request.cargo.descriptors  # type: ignore[union-attr]  # a call
         with core.lock:
-            if core.closed or (core.discards.ended and not lent):
+            if core.closed:
                 return False
             state, cargo = self._state, Cargo(payload=payload)
             state.now = monotonic()
-            if rref is not None:
-                message = plain.answer(state, cargo, call, rref)
-            elif lent:
+            if type(request) is Call and request.cargo.descriptors:
                 message = self._returned(cargo, call)
-            else:
+            elif core.discards.ended:
+                return False
+            elif type(request) is Call:
                 message = plain.reply(state, cargo, call)
+            else:
+                message = plain.answer(state, cargo, call, request.rref)  # type: ignore[union-attr]  # a fetch
             if message is None:
                 return False
             tracer = core.tracer
             if tracer is not None:
                 tracer.asked(message, "reply", call, ())
             sent = lines.send(caller, message, size)
-            if tracer is not None and rref is not None:
-                tracer.did("done", rref, call)
+            if tracer is not None and type(request) is Fetch:
+                tracer.did("done", request.rref, call)
                 tracer.flush()
         if not payload.buffers:  # nearly always
             lines.post(caller, line, sent)
