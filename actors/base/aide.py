@@ -70,13 +70,14 @@ class Aide:
 
     def _serve(self) -> None:
         self.identity = threading.get_ident()
+        do, lead, is_work = self.work.do, self._lead, self.work.offered.__len__
         while True:
             self._called.acquire()
             while not self._ended:
-                self.work.do()
+                do()
                 if forks.pid != self._pid:  # a job has forked: only the parent leads
                     return
-                if not self._lead(self.work.offered.__len__):  # true while there is work
+                if not lead(is_work):
                     break
             if self._ended:
                 return

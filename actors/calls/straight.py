@@ -375,7 +375,7 @@ class Straight(Internal):
         if at is not None:
             lines.shelves.use(there, "requests", at)
         sent = lines.send(there, message, len(payload.data))
-        return message, ((sent,) if gone is None else (gone, sent))
+        return message, ((sent,) if gone is None else (sent, gone))
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""

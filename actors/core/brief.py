@@ -67,6 +67,8 @@ class Brief:
         self.looks: Callable[[], bool] = lambda: False
         """Whether the calling thread will look at the offered jobs. On our own base the mailbox
         thread and its aide do."""
+        self.leads: Callable[[], bool] = lambda: False
+        """Whether it is sure to look, as it runs the loop now: no other thread can begin to."""
 
     # ---- the endpoint, in any thread
 
@@ -76,15 +78,16 @@ class Brief:
         """Run ``job(*args)`` as a job of *pool*; *later* wakes a thread of it, if need be."""
         with self._order:
             trial = self._long.get(kind)
-            likely = trial is None or not trial.left
-            offered = likely and not pool.jobs and self.looks()
-            if offered:
+            likely = (trial is None or not trial.left) and not pool.jobs
+            leads = likely and self.leads()
+            if leads or (likely and self.looks()):
                 self.offered.append((pool, job, args))
             else:
                 self.disperse()
                 pool.add(job, *args)
                 later.append(pool.start)
-        if offered and not self.looks():  # the aide's job offered it, and took too long
+                return
+        if not leads and not self.looks():  # the aide's job offered it, and took too long
             self.disperse()
 
     def took(self, kind: Hashable, seconds: float, waited: float = 0.0) -> None:
@@ -118,11 +121,10 @@ class Brief:
                 if not offered:  # others have them
                     return
                 pool, job, args = offered.popleft()
-                here = pool.enter()
-                if not here:
+                if not pool.enter():
                     pool.submit(job, *args)
-            if here:
-                pool.run_here(job, *args)
+                    continue
+            pool.run_here(job, args)
 
     def disperse(self) -> None:
         """Give the offered jobs to the pools' threads."""

@@ -19,11 +19,13 @@ from ...protocol.errors import SystemDownError
 from ..base import forks
 
 if TYPE_CHECKING:
+    from contextvars import Token
+
     from ...protocol.ids import CallId, RRefId
     from .core import Core
 
 
-class CurrentRun(msgspec.Struct, frozen=True):
+class CurrentRun(msgspec.Struct, frozen=True, gc=False):
     """The request that the current code runs for: *call* of *name*, on the last of *chain*."""
 
     call: CallId
@@ -47,16 +49,15 @@ class Frame(msgspec.Struct, frozen=True):
 _frame: ContextVar[Frame | None] = ContextVar("farref frame", default=None)
 found = _frame.get
 """Returns the `Frame` of the running code; None for code of the program's own."""
+enter = _frame.set
+"""The code that follows runs in a `Frame`, until `leave` with the token that this returns."""
 _programs: list[Frame] = []
 """The systems that this program entered, innermost last. A forked child has entered none."""
 os.register_at_fork(after_in_child=_programs.clear)
 
 
 class running_in:  # noqa: N801 - a context manager, short: each call enters one
-    """Code inside belongs to *core*, and runs for the request *run*.
-
-    A process that is forked inside does not leave the block: it ends there.
-    """
+    """Code inside belongs to *core*, and runs for the request *run*; see `leave`."""
 
     __slots__ = ("_frame", "_token")
 
@@ -66,14 +67,20 @@ class running_in:  # noqa: N801 - a context manager, short: each call enters one
         self._frame = Frame(core, chain, run)
 
     def __enter__(self) -> None:
-        self._token = _frame.set(self._frame)
+        self._token = enter(self._frame)
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         core = self._frame.core
-        if forks.pid == core.pid:
-            _frame.reset(self._token)
-        elif not isinstance(error, GeneratorExit):
-            _end_child(core)  # else the child only collects a function of its parent's that waited
+        if forks.pid == core.pid or not isinstance(error, GeneratorExit):
+            leave(core, self._token)  # else the child only collects a function that waited
+
+
+def leave(core: Core, token: Token[Frame | None]) -> None:
+    """The code in a frame of *core* is over. A process that was forked in it ends here."""
+    if forks.pid == core.pid:
+        _frame.reset(token)
+    else:
+        _end_child(core)
 
 
 def _end_child(core: Core) -> NoReturn:

@@ -165,7 +165,11 @@ class Discards:
             self._wake()
 
     def settled(self, context: Context, most: int) -> list[Effect]:
-        """Settle at most *most* ends; returns the effects. All at once: fewer messages tell it."""
+        """Settle at most *most* ends; returns the effects. All at once: fewer messages tell it.
+
+        An end may come twice, and a step may settle the first before the second comes. The second
+        is no input to the machines then, so a trace has no row of it.
+        """
         handles: list[RRefId] = []
         messages: list[tuple[Descriptor, ...]] = []
         holds, take = self.holds, self.ended.popleft
@@ -179,7 +183,7 @@ class Discards:
                     handles.append(ended.rref)
                 else:
                     messages.append(ended.descriptors)
-        effects = context.drop(*handles)
+        effects = context.drop(*handles) if handles else []
         for descriptors in messages:
             effects += context.release(descriptors)
         return effects

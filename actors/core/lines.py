@@ -21,6 +21,7 @@ from ...protocol.messages import FLOW_OF, OF_DELIVERY
 from ...protocol.room import ROOM_BYTES
 from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
+from ..wire.rows import SeveralRow, SharedReplyRow
 from .core import Internal
 from .delivery import GATHERED_BYTES
 from .links import CROWD
@@ -90,16 +91,15 @@ class Lines(Internal):
         flow = FLOW_OF.get(kind)
         tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
         tally.payload_bytes += size
-        channel = links.channels.get(to)
-        if channel is None or len(channel.flight) < CROWD:
-            packet = links.send_now(to, message, flow, size, state.now)
-            if packet is not None:
-                tally.packets_sent += 1
+        packet = links.send_now(to, message, flow, size, state.now)
+        if packet is not None:
+            tally.packets_sent += 1
+            if flow == "requests":  # it has new numbers
                 core.mints.mark((state.forks, state.calls), state.now)
-                if core.tracer is not None:
-                    core.tracer.sent(to, message, packet.first)
-                    core.tracer.flush()
-                return packet
+            if core.tracer is not None:
+                core.tracer.sent(to, message, packet.first)
+                core.tracer.flush()
+            return packet
         if core.tracer is not None or size > GATHERED_BYTES:
             number = links.send(to, message, flow, size, prompt=size > GATHERED_BYTES)
             if number is not None:
@@ -110,18 +110,25 @@ class Lines(Internal):
             return []
         return delivery.packets(gather=True)
 
-    def post(self, to: WorkerId, line: Connection, *sent: Packet | Outgoing) -> None:
-        """Send what `send` has returned, each time, without the lock."""
-        frames: list[bytes] = []
-        for each in sent:
-            data = rows.encode(self._core.me, to, each) if type(each) is Packet else None
-            if data is not None:
-                frames.append(data)
-        if len(frames) == len(sent):
-            if line.write_now(*frames):
+    def post(
+        self,
+        to: WorkerId,
+        line: Connection,
+        sent: Packet | Outgoing,
+        before: Packet | Outgoing | None = None,
+    ) -> None:
+        """Send what `send` has returned, without the lock. It returned *before* just before."""
+        me, encode, first = self._core.me, rows.encode, b""
+        data = encode(me, to, sent) if type(sent) is Packet else None
+        if before is not None:
+            first = encode(me, to, before) or b"" if type(before) is Packet else b""
+            if not first:
+                data = None
+        if data is not None:
+            if line.write_now(data, first):
                 return  # nearly always
             self._lines.pop(to, None)  # it may be closed
-        for each in sent:
+        for each in (sent,) if before is None else (before, sent):
             packets = [(to, each)] if type(each) is Packet else each
             if packets:
                 self._delivery.post(packets)  # type: ignore[arg-type]  # mypy does not narrow by `type`
@@ -134,94 +141,79 @@ class Lines(Internal):
         Raises `ProtocolError`.
         """
         core = self._core
-        message: Message
-        if data[0] != rows.PARCEL:
-            try:
-                row = rows.decode(data)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
-            if row.to != core.me.incarnation:
-                raise ProtocolError(f"{core.me} got a message that is for number {row.to}")
-            peer = self._numbered.get(row.sender) or self._peer(row.sender)
-            if peer is None:  # it is dead; or its first packet was lost, and comes again, as this
-                return
-            who, to, first, expects = peer, core.me, row.first, row.expects
-            if type(row) is rows.SeveralRow:
-                packet = Packet(first, rows.messages_of(row, who, to), expects)
-                parcel = Parcel(who, to, packet, (), False)
-                self._delivery.take_parcel(parcel, address, self._hand_over)
-                return
-            message = rows.message_of(row, who, to)
-            placed = getattr(row, "place", None) is not None
-            shared = type(row) is rows.SharedReplyRow
-        else:
+        me = core.me
+        if data[0] == rows.PARCEL:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:
                 self._delivery.take_parcel(unpack(data), address)
                 return
-            who, to, first, expects, message = plain
-            placed = shared = False
-        if not self._take(who, to, first, expects, message, placed=placed, shared=shared):
+            sender, to, first, expects, message = plain
+            to_me = to == me and type(message) not in OF_DELIVERY
+            if to_me and self._take(sender, first, expects, message, special=False):
+                return
             packet = Packet(first, (message,), expects)
-            self._delivery.take_parcel(Parcel(who, to, packet, (), shared), address)
+            self._delivery.take_parcel(Parcel(sender, to, packet, (), False), address)
+            return
+        try:
+            row = rows.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
+        if row.to != me.incarnation:
+            raise ProtocolError(f"{me} got a message that is for number {row.to}")
+        who = self._numbered.get(row.sender) or self._peer(row.sender)
+        if who is None:  # it is dead; or its first packet was lost, and comes again, as this
+            return
+        kind, first, expects = type(row), row.first, row.expects
+        if kind is SeveralRow:
+            packet = Packet(first, rows.messages_of(row, who, me), expects)
+            parcel = Parcel(who, me, packet, (), False)
+            self._delivery.take_parcel(parcel, address, self._hand_over)
+            return
+        message, shared = rows.message_of(row, who, me), kind is SharedReplyRow
+        special = shared or getattr(row, "place", None) is not None
+        if not self._take(who, first, expects, message, special=special):
+            packet = Packet(first, (message,), expects)
+            self._delivery.take_parcel(Parcel(who, me, packet, (), shared), address)
 
     def _take(
-        self,
-        who: WorkerId,
-        to: WorkerId,
-        first: int,
-        expects: int,
-        message: Message,
-        *,
-        placed: bool,
-        shared: bool,
+        self, who: WorkerId, first: int, expects: int, message: Message, *, special: bool
     ) -> bool:
         """Whether *message*, number *first* from *who*, is the next one, and was taken or refused.
 
-        *placed*: it names a function by its place on the shelf. *shared*: it has buffers in shared
-        memory, which are opened before the message is acknowledged.
+        *special*: its payload is to be completed, by `_completed`.
         """
-        core, delivery, links = self._core, self._delivery, self._links
+        core, links = self._core, self._links
         later: Later = []
         packets: Outgoing = []
         try:
             with core.lock:
-                if (
-                    to != core.me
-                    or core.closed
-                    or core.discards.ended
-                    or who not in core.peers.resolved
-                    or type(message) in OF_DELIVERY
-                ):
+                if core.closed or core.discards.ended or who not in core.peers.resolved:
                     return False
                 now = core.context.state.now = time.monotonic()
                 channel = links.channels.get(who)
                 if channel is None or not channel.receive_now(first, expects, now):
                     return False
                 links.timed[who] = None
+                delivery, tracer = self._delivery, core.tracer
                 tally = delivery.tally
                 tally.packets_received += 1
                 tally.messages_received += 1
-                tracer = core.tracer
-                taken = self._unshelved(who, message) if placed else message
+                taken = self._completed(who, message) if special else message
                 if taken is not None:
-                    message = taken
-                    if shared:
-                        message.cargo.payload.take()  # type: ignore[union-attr]  # a reply has one
                     if tracer is not None:
-                        tracer.arrived(who, message, first)
-                    taker = self.takers.get(type(message))
-                    if taker is None or not taker(who, message, later):  # no taker raises anything
+                        tracer.arrived(who, taken, first)
+                    taker = self.takers.get(type(taken))
+                    if taker is None or not taker(who, taken, later):  # no taker raises anything
                         if tracer is not None:
                             tracer.taken_back()
-                        core.take_plain(who, message, later, first)
+                        core.take_plain(who, taken, later, first)
                 if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
                     delivery.room.notify_all()
                 if links.dirty or links.owing or tracer is not None:
                     packets = delivery.packets()
         finally:
             if packets:
-                delivery.post(packets)
+                self._delivery.post(packets)
             if later:
                 core.conclude(later)
         return True
@@ -235,7 +227,7 @@ class Lines(Internal):
             if type(message) in OF_DELIVERY:
                 continue
             if message.cargo.payload.functions:  # type: ignore[union-attr]  # a call
-                taken = self._unshelved(who, message)
+                taken = self._completed(who, message)
                 if taken is None:
                     continue
                 message = taken  # noqa: PLW2901 - the same
@@ -246,10 +238,16 @@ class Lines(Internal):
                     tracer.taken_back()
                 core.take_plain(who, message, later, number)
 
-    def _unshelved(self, who: WorkerId, message: Message) -> Message | None:
-        """*message* with its functions; None if it is refused. The next messages take effect."""
+    def _completed(self, who: WorkerId, message: Message) -> Message | None:
+        """*message* with its functions, by their places on the shelf, and its shared memory.
+
+        The memory is opened before the message is acknowledged. None if it is refused: the next
+        messages take effect.
+        """
+        payload: Any = message.cargo.payload  # type: ignore[union-attr]  # it has one
         try:
-            return self._delivery.unshelve(who, message)
+            payload.take()
+            return self._delivery.unshelve(who, message) if payload.functions else message
         except ProtocolError as error:
             self._core.refuse(f"{type(message).__name__} of {who}", error, who)
             return None

@@ -91,19 +91,24 @@ class Pool:
             self._places -= 1
             return True
 
-    def run_here(self, job: Callable[..., object], *args: Any) -> None:
+    def run_here(self, job: Callable[..., object], args: tuple[Any, ...]) -> None:
         """Run ``job(*args)`` in the calling thread, in the place that `enter` took.
 
         The thread counts as the pool's while the job runs.
         """
         mine = self.mine
-        mine.inside = True
-        self._run(mine, job, args)
+        mine.inside, mine.waited = True, 0.0
+        try:
+            job(*args)
+        except BaseException as error:
+            self._failed(error)
         mine.inside = False
         with self._lock:
             self._places += 1
-            if self.jobs and not self._closed:
+            if self.jobs:
                 self._start_some()
+            elif self._ending:
+                self._ended()
 
     @property
     def waits(self) -> int:
@@ -172,20 +177,23 @@ class Pool:
                     return
                 job, args = self.jobs.popleft()
                 self._places -= 1
-            self._run(mine, job, args)
+            mine.waited = 0.0
+            try:
+                job(*args)
+            except BaseException as error:
+                self._failed(error)
             del job, args  # while waiting for the next job, keep nothing of the last
             with self._lock:
                 self._places += 1
                 self._idle += 1
+                if self._ending:
+                    self._ended()
 
-    def _run(self, mine: _Mine, job: Callable[..., object], args: tuple[Any, ...]) -> None:
-        mine.waited = 0.0
-        try:
-            job(*args)
-        except BaseException as error:
-            with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
-                log.error("a job of %s failed:\n%s", self._name, details_of(error))
-        if self._closed:
-            with self._lock:
-                self._ending.discard(threading.get_ident())
-                self._ready.notify_all()
+    def _failed(self, error: BaseException) -> None:
+        with contextlib.suppress(BaseException):  # of a log handler: the thread goes on
+            log.error("a job of %s failed:\n%s", self._name, details_of(error))
+
+    def _ended(self) -> None:
+        """A job has ended after the pool was closed. Under the lock."""
+        self._ending.discard(threading.get_ident())
+        self._ready.notify_all()

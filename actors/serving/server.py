@@ -108,13 +108,13 @@ class Server:
         self._waits = waits
         self._calls = calls
         core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
-        self._unstarted: set[CallId] = set()
-        self._stopped: set[CallId] = set()
+        self.unstarted: set[CallId] = set()
+        """The calls that can be stopped: they wait for a thread or for their arguments."""
         self._starting = threading.Lock()
         self._resolving: dict[CallId, Resolving] = {}
         """Requests that wait while their arguments are fetched."""
         self.turns = Turns(core)
-        self._outcomes = Outcomes(core, waits, self.turns, self.finish, self._failure)
+        self._outcomes = Outcomes(core, waits, self.turns, self.finish, self.failure)
         self.forgotten = self._outcomes.left
         """Requests with answers that nobody can give any more; `end_forgotten` ends them."""
         self.end_forgotten = self._outcomes.end_forgotten
@@ -140,14 +140,9 @@ class Server:
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
         if isinstance(request, Call):
-            self._unstarted.add(request.call)
+            self.unstarted.add(request.call)
         kind = self._kind(request)
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
-
-    def take_up(self, call: CallId) -> None:
-        """*call* came straight, and is about to run. Under the lock."""
-        self.served += 1
-        self._unstarted.add(call)
 
     def _stop(self, effect: Stop, _: Later) -> None:
         """Do not start a call that still waits for a thread or for its arguments.
@@ -157,10 +152,8 @@ class Server:
         call = effect.call
         if call.caller == effect.sender and self._outcomes.waits(call):
             self._core.chores.submit(self._outcomes.give_up, call)
-        if call in self._unstarted and call.caller == effect.sender:
-            self._stopped.add(call)
-            if call not in self._unstarted:  # it has begun meanwhile, and may have ended
-                self._stopped.discard(call)
+        if call in self.unstarted and call.caller == effect.sender:
+            self.unstarted.discard(call)
             resolving = self._resolving.get(call)
             if resolving is not None:
                 self._core.chores.submit(resolving.give_up)
@@ -206,7 +199,7 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and it runs an earlier call of this same chain; pass the value as an argument"
             )
-        self._core.chores.submit(self._turn_down, request, self._failure(error, request))
+        self._core.chores.submit(self._turn_down, request, self.failure(error, request))
 
     # ---- in a thread of the pool
 
@@ -280,7 +273,7 @@ class Server:
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._core.lock:
             self._resolving[request.call] = resolving
-        if request.call in self._stopped:
+        if type(request) is Call and request.call not in self.unstarted:
             resolving.give_up()
 
         def run() -> None:
@@ -307,11 +300,7 @@ class Server:
                     self._core.discards.settler = threading.get_ident()
                 return Box(result)
         except BaseException as error:
-            return self.failed(request, error)
-
-    def failed(self, request: Request, error: BaseException) -> Box:
-        """The function has raised *error*."""
-        return Box(self._failure(error, request))
+            return Box(self.failure(error, request))
 
     def _as_run(self, request: Started, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
@@ -319,10 +308,12 @@ class Server:
 
     def begin(self, request: Request) -> None:
         """The function starts now. Raises `CancelledError` if its caller was faster."""
-        # Without the lock: if `_stop` comes in between, the call has begun, and it comes too late.
-        self._unstarted.discard(request.call)
-        if request.call in self._stopped:
-            raise CancelledError(Refusal.CANCELLED.value)
+        # Without the lock: this or `_stop` takes the call away, and the other one comes too late.
+        if type(request) is Call:
+            try:
+                self.unstarted.remove(request.call)
+            except KeyError:
+                raise CancelledError(Refusal.CANCELLED.value) from None
 
     def _open(self, request: Started) -> Invocation:
         """The function of *request*, and its arguments."""
@@ -405,7 +396,7 @@ class Server:
                 # It must not format a traceback anywhere.
                 if self._core.closed or forks.pid != self._core.pid:
                     return
-                box.content = self._failure(error, request)
+                box.content = self.failure(error, request)
             finally:
                 self.turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
@@ -429,8 +420,7 @@ class Server:
     def finish(self, request: Request, box: Box) -> None:
         """Reply, or store the result; then free the request's object for the next request."""
         if isinstance(request, Call):
-            self._unstarted.discard(request.call)  # it may never have started
-            self._stopped.discard(request.call)
+            self.unstarted.discard(request.call)  # it may never have started
             self._reply(request, box)
             return
         self._answer(request, box)
@@ -459,7 +449,7 @@ class Server:
                     self._objects.stand_for(request.rref, box)
                     return
                 except RefLostError as error:
-                    box.content = self._failure(error, request)
+                    box.content = self.failure(error, request)
             self._objects.resolve(request.rref, box, serial=serial)
         else:
             self._reply(request, box)
@@ -484,7 +474,7 @@ class Server:
             try:
                 value = Frozen.of(value, ActorAddress)
             except BaseException as error:
-                value = self._failure(error, request)
+                value = self.failure(error, request)
         box.content = value
         return bool(serial)
 
@@ -520,7 +510,7 @@ class Server:
             try:
                 cargo = pack.cargo(share)
             except BaseException as error:
-                cargo = Cargo(payload=self._failure(error, request))
+                cargo = Cargo(payload=self.failure(error, request))
             del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))
 
@@ -532,11 +522,12 @@ class Server:
             try:
                 return self._packer.pack(result, request.call.caller)
             except BaseException as error:
-                result = self._failure(error, request)
+                result = self.failure(error, request)
         cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
         return Pack(large=True, plain=cargo)
 
-    def _failure(self, error: BaseException, request: Request) -> Failure:
+    def failure(self, error: BaseException, request: Request) -> Failure:
+        """*error*, raised by the function or instead of it, as the answer to *request*."""
         with self._core.lock:
             self.errors += 1
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)

@@ -9,12 +9,12 @@ reference; an error; and a large result.
 
 from __future__ import annotations
 
-import os
 import threading
-import time
 from concurrent.futures import Future as AnyFuture
 from functools import partial
+from os import getpid
 from threading import get_ident
+from time import monotonic, perf_counter
 from types import CoroutineType
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +28,7 @@ from ...serialization.pickling import cannot_unpickle
 from ...serialization.plain import dumps_plain, size_class
 from ..calls.straight import FEW
 from ..core.core import Internal
-from ..core.current import CurrentRun, running_in
+from ..core.current import CurrentRun, Frame, enter, leave
 from ..core.intake import NOTED
 from ..handles.rref import RRef
 from ..values.box import Box
@@ -40,12 +40,11 @@ from .resolving import Resolving
 from .server import MAX_WAITING, NAMELESS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...protocol.effects import Run
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Reply
-    from ...protocol.state import Tables
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.lines import Lines
@@ -66,6 +65,8 @@ class StraightServer(Internal):
         self, core: Core, *, lines: Lines, objects: Objects, packer: Packer, server: Server
     ) -> None:
         self._core = core
+        self._state = core.context.state
+        self._waiting = core.pool.jobs
         self._lines = lines
         self._objects = objects
         self._packer = packer
@@ -83,20 +84,20 @@ class StraightServer(Internal):
     # ---- under the endpoint's lock
 
     def _take_call(self, sender: WorkerId, call: Call, later: Later) -> bool:
-        core = self._core
-        payload: Any = call.cargo.payload
+        core, server, cargo = self._core, self._server, call.cargo
+        payload: Any = cargo.payload
         if not self._runs(payload) or call.chain:
             return False
-        if call.cargo.descriptors:
-            loans = call.cargo.descriptors
-            effects = plain_loan.lent(core.context.state, sender, call.call, loans)
+        if cargo.descriptors:
+            effects = plain_loan.lent(self._state, sender, call.call, cargo.descriptors)
             if effects is None:
                 return False
             if core.tracer is not None:
                 core.tracer.brought(*effects)
-        elif not plain.called(core.context.state, sender, call.call):
+        elif not plain.called(self._state, sender, call.call):
             return False
-        self._server.take_up(call.call)
+        server.served += 1
+        server.unstarted.add(call.call)
         core.brief.submit(core.pool, payload.tag, self._run, call, payload.tag, later=later)
         return True
 
@@ -105,7 +106,7 @@ class StraightServer(Internal):
         payload: Any = create.cargo.payload
         if line is None or core.sites.wanted or not self._runs(payload):
             return False
-        ack = plain.created(core.context.state, sender, create)
+        ack = plain.created(self._state, sender, create)
         if ack is None:
             return False
         self._server.served += 1
@@ -116,7 +117,7 @@ class StraightServer(Internal):
 
     def _take_delete(self, sender: WorkerId, delete: Delete, later: Later) -> bool:
         core = self._core
-        if not plain.deleted(core.context.state, sender, delete):
+        if not plain.deleted(self._state, sender, delete):
             return False
         if core.tracer is not None:
             core.tracer.brought(Free(delete.rref))
@@ -125,15 +126,14 @@ class StraightServer(Internal):
 
     def _runs(self, payload: Any) -> bool:
         """Whether a function with this *payload* can run soon."""
-        if type(payload) is not Payload or len(payload.data) >= NOTED:
-            return False
-        return len(self._core.pool.jobs) < MAX_WAITING
+        small = type(payload) is Payload and len(payload.data) < NOTED
+        return small and len(self._waiting) < MAX_WAITING
 
     def _take_fetch(self, sender: WorkerId, fetch: Fetch, later: Later) -> bool:
         core, stored = self._core, self._objects.stored(fetch.rref)
         if stored is None or not fetch.copy or stored.fate is not None:
             return False
-        if not plain.fetched(core.context.state, sender, fetch):
+        if not plain.fetched(self._state, sender, fetch):
             return False
         self._server.served += 1
         kind = Fetch, size_class(stored.value)
@@ -144,27 +144,29 @@ class StraightServer(Internal):
 
     def _run(self, request: Call, kind: object) -> None:
         """Run the function, and answer."""
-        started, server = time.perf_counter(), self._server
-        box, core = self._called(request, (), kind), self._core
-        answer, lent = None, bool(request.cargo.descriptors)
+        started, core, server = perf_counter(), self._core, self._server
+        result, answer = self._called(request, (), kind), None
         if not server.turns.begun:
-            answer = self._packed(box.content, request.call.caller)
-        move = self._returned if lent else plain.reply
-        if answer is None or not self._answer(answer, move, request.call, settles=lent):
+            answer = self._packed(result, request.call.caller)
+        if answer is None or not self._answer(answer, request):
+            box = Box(result)
+            del result
             server.go_on(request, (), box)
-        if lent:
+        if request.cargo.descriptors:
             core.discards.settle_elsewhere()
-        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
+        core.brief.took(kind, perf_counter() - started, core.pool.mine.waited)
 
     def _make(self, request: Create, kind: object) -> None:
         """Run the function, and keep its value. Answer the fetch that waits for it, if one does."""
-        started, server, chain = time.perf_counter(), self._server, (request.rref,)
-        box = self._called(request, chain, kind)
-        runs = None if server.turns.begun else self._kept(request.rref, box)
+        started, core, server = perf_counter(), self._core, self._server
+        chain = (request.rref,)
+        result = self._called(request, chain, kind)
+        runs = None if server.turns.begun else self._kept(request.rref, result)
         if runs is None:
+            box = Box(result)
+            del result
             server.go_on(request, chain, box)
-        core = self._core
-        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
+        core.brief.took(kind, perf_counter() - started, core.pool.mine.waited)
         for run in runs or ():
             self._fetch_at_once(run.request)  # type: ignore[arg-type]  # it is a fetch
 
@@ -172,32 +174,35 @@ class StraightServer(Internal):
         """Answer *fetch* in this thread, if it costs little."""
         self._server.served += 1
         answer = self._packed(self._server.wanted(fetch)) if fetch.copy else None
-        if answer is None or not self._copied(answer, fetch):
+        if answer is None or not self._answer(answer, fetch):
             later: Later = []
             kind = Fetch, size_class(self._server.wanted(fetch))
             self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
             self._core.conclude(later)
 
-    def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> Box:
+    def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> object:
         """The function's result, or its `Failure`."""
         payload: Payload = request.cargo.payload  # type: ignore[assignment]  # an endpoint's
+        core, server = self._core, self._server
         name = kind if type(kind) is str else NAMELESS
-        run = CurrentRun(request.call, name, chain, get_ident())
+        token = enter(Frame(core, chain, CurrentRun(request.call, name, chain, get_ident())))
         try:
-            with running_in(self._core, chain, run):
+            try:
                 if request.cargo.descriptors:
-                    return self._called_with(request, self._core)
+                    return self._called_with(request, core)
                 function, args, kwargs = opened(payload)
                 if payload.functions:
                     function = self._packer.made(payload.functions[0])  # type: ignore[arg-type]  # unshelved
                 if type(function) is ByValue:
-                    return Box(Resolving(function, args, kwargs, chain))
-                self._server.begin(request)
-                return Box(function(*args, **kwargs))
+                    return Resolving(function, args, kwargs, chain)
+                server.begin(request)
+                return function(*args, **kwargs)
+            finally:
+                leave(core, token)
         except BaseException as error:
-            return self._server.failed(request, error)
+            return server.failure(error, request)
 
-    def _called_with(self, request: Call | Create, core: Core) -> Box:
+    def _called_with(self, request: Call | Create, core: Core) -> object:
         """The function's result; its arguments have references."""
         payload: Payload = request.cargo.payload  # type: ignore[assignment]  # an endpoint's
         rrefs = [each.rref for each in request.cargo.descriptors]
@@ -212,34 +217,34 @@ class StraightServer(Internal):
         self._server.begin(request)
         result = function(*args, **kwargs)
         core.discards.settler = get_ident()  # of the handles that end with this frame
-        return Box(result)
+        return result
 
-    def _returned(self, state: Tables, cargo: Cargo, call: CallId) -> Reply | None:
+    def _returned(self, cargo: Cargo, call: CallId) -> Reply | None:
         """Under the lock: the reply that gives back what *call* has brought and let go of."""
         discards = self._core.discards
         ended = discards.few(FEW)
         if ended is None:
             return None
         gone: list[Any] = [each.rref for each in ended]  # of handles
-        message = plain_loan.returned(state, cargo, call, gone)
+        message = plain_loan.returned(self._state, cargo, call, gone)
         if message is not None:
             discards.settle_few(ended)
             if gone and self._core.tracer is not None:
                 self._core.tracer.did("drop", tuple(gone))
         return message
 
-    def _kept(self, rref: RRefId, box: Box) -> Sequence[Run] | None:
-        """Keep the value in *box*; returns the fetch that is to run. None: nothing is done."""
-        core, kind = self._core, type(box.content)
+    def _kept(self, rref: RRefId, value: object) -> Sequence[Run] | None:
+        """Keep *value*; returns the fetch that is to run. None: nothing is done."""
+        core, kind = self._core, type(value)
         if kind in NOT_KEPT or issubclass(kind, RRef | AnyFuture):
             return None
-        if os.getpid() != core.pid:  # the function has forked
+        if getpid() != core.pid:  # the function has forked
             core.check_process()
         with core.lock:
-            core.context.state.now = time.monotonic()
+            self._state.now = monotonic()
             if core.closed or core.discards.ended:
                 return None
-            runs = self._objects.keep(rref, box.content)
+            runs = self._objects.keep(rref, value)
             if runs is not None and core.tracer is not None:
                 core.tracer.did("resolve", rref)
                 core.tracer.flush()
@@ -247,21 +252,17 @@ class StraightServer(Internal):
 
     def _copy(self, request: Fetch, kind: object) -> None:
         """Answer by a copy of the value."""
-        started, server = time.perf_counter(), self._server
+        started, server = perf_counter(), self._server
         value, answer = server.wanted(request), None
         if request.copy:
             answer = self._packed(value, request.call.caller)
         large = answer is not None and bool(answer[0].buffers)
         if answer is None:
             server.finish(request, Box(value))
-        elif not self._copied(answer, request):
+        elif not self._answer(answer, request):
             server.finish(request, Box(Pack(large=True, plain=Cargo(payload=answer.pop()))))
-        seconds = time.perf_counter() - started
+        seconds = perf_counter() - started
         self._core.brief.took(kind, seconds, seconds if large else 0.0)
-
-    def _copied(self, answer: list[Payload], request: Fetch) -> bool:
-        """Answer by a copy of the value; false if that needs more than a plain move."""
-        return self._answer(answer, plain.answer, request.call, request.rref)
 
     def _packed(self, value: object, to: WorkerId | None = None) -> list[Payload] | None:
         """The `Payload` of *value*, if it is plain and small, but for buffers shared with *to*.
@@ -284,41 +285,42 @@ class StraightServer(Internal):
             return None
         return None if buffers is None else [Payload(data, buffers)]
 
-    def _answer(
-        self,
-        answer: list[Payload],
-        move: Callable[..., Reply | None],
-        *about: Any,
-        settles: bool = False,
-    ) -> bool:
-        """Answer a request by the payload in *answer* and a plain *move*; false if that needs more.
+    def _answer(self, answer: list[Payload], request: Call | Fetch) -> bool:
+        """Answer *request* by the payload in *answer*; false if that needs more than a plain move.
 
-        Takes a large one out of the list. *settles*: the move settles the handles that have ended.
+        Takes a large one out of the list.
         """
-        payload = answer[0]
-        core, lines, caller = self._core, self._lines, about[0].caller
+        payload, call = answer[0], request.call
+        core, lines, caller = self._core, self._lines, call.caller
         line = lines.to(caller)
         if line is None:
             return False
-        if os.getpid() != core.pid:  # the function has forked
+        if getpid() != core.pid:  # the function has forked
             core.check_process()
         size = payload.size if payload.buffers else len(payload.data)
         if size >= NOTED:
             self._server.wait_for_room(caller)
         with core.lock:
-            state = core.context.state
-            if core.closed or (core.discards.ended and not settles):
+            if core.closed:
                 return False
-            state.now = time.monotonic()
-            message = move(state, Cargo(payload=payload), *about)
+            state, cargo = self._state, Cargo(payload=payload)
+            state.now = monotonic()
+            if type(request) is Call and request.cargo.descriptors:
+                message = self._returned(cargo, call)
+            elif core.discards.ended:
+                return False
+            elif type(request) is Call:
+                message = plain.reply(state, cargo, call)
+            else:
+                message = plain.answer(state, cargo, call, request.rref)  # type: ignore[union-attr]  # a fetch
             if message is None:
                 return False
             tracer = core.tracer
             if tracer is not None:
-                tracer.asked(message, "reply", message.call, ())
+                tracer.asked(message, "reply", call, ())
             sent = lines.send(caller, message, size)
-            if tracer is not None and move is plain.answer:
-                tracer.did("done", about[1], about[0])
+            if tracer is not None and type(request) is Fetch:
+                tracer.did("done", request.rref, call)
                 tracer.flush()
         if not payload.buffers:  # nearly always
             lines.post(caller, line, sent)
@@ -327,7 +329,7 @@ class StraightServer(Internal):
         held = self._leaving.acquire(timeout=LEAVING)
         try:
             lines.post(caller, line, sent)
-            del payload, message, sent
+            del payload, cargo, message, sent
         finally:
             if held:
                 self._leaving.release()

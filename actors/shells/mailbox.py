@@ -126,17 +126,18 @@ class Mailbox:
 
     def receive_parcel(self, data: Data, sender: ActorAddress) -> None:
         """Take a packet of *sender*'s. Raises nothing."""
-        if not self._joined or self.endpoint is None:
+        endpoint = self.endpoint
+        if endpoint is None or not self._joined:
             self.receive(Raw(bytes(data)), sender)
             return
         try:
-            self.endpoint.lines.take(data, sender)
+            endpoint.lines.take(data, sender)
         except Exception as error:
-            self.endpoint.core.refuse("a parcel", error)
+            endpoint.core.refuse("a parcel", error)
         if self.port.left:
             self.receive(Nudge(), sender)
-        elif self.endpoint.core.context.state.now < self._alarm.open_until:
-            self._alarm.set(self.endpoint)
+        elif endpoint.core.context.state.now < self._alarm.open_until:
+            self._alarm.set(endpoint)
 
     def take_turn(self) -> None:
         """Do the work that other threads left. Raises nothing."""

@@ -380,11 +380,11 @@ class ServerWithSpans(Server):
         with _inside(self._running[request.call]):  # the coroutine's task inherits it
             super()._await(request, box, chain)
 
-    def _failure(self, error: BaseException, request: Request) -> Failure:
+    def failure(self, error: BaseException, request: Request) -> Failure:
         there = self._running.get(request.call)
         if there is not None:
             _raised(trace.get_current_span(there), error)
-        return super()._failure(error, request)
+        return super().failure(error, request)
 
     # The span ends before the reply leaves: a caller that has the reply finds it ended.
 

@@ -30,6 +30,7 @@ from farref import (
 from farref.actors.api import rpc as api
 from farref.actors.base.outgoing import OutConnection
 from farref.actors.core.current import frame
+from farref.actors.serving import straight
 from farref.protocol.messages import Reply
 from farref.serialization import mapping, recycling, shared
 from farref.testing import Faults, counts, drop, duplicate
@@ -620,12 +621,13 @@ def test_a_relayed_request(processes: System) -> None:
 def linger() -> None:
     """From now on a thread of this process that has sent something pauses.
 
-    As on a busy machine, where the reader runs first.
+    As on a busy machine, where the reader runs first. The next value waits for it, however long.
     """
+    straight.LEAVING = 60.0
     write = OutConnection.write_now
 
-    def write_now(self: OutConnection, *frames: bytes) -> bool:
-        done = write(self, *frames)
+    def write_now(self: OutConnection, data: bytes, before: bytes = b"") -> bool:
+        done = write(self, data, before)
         time.sleep(0.02)
         return done
 

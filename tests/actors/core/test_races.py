@@ -309,15 +309,15 @@ def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: Syste
                 assert begun.wait(30)  # not its end: the reply needs the lock
             return found
 
-        def discard(self, what: object) -> None:
-            super().discard(what)
+        def remove(self, what: CallId) -> None:
+            super().remove(what)
             begun.set()
 
-    server._unstarted = Meanwhile([call])
+    server.unstarted = Meanwhile([call])
     with endpoint.core.lock:
         server._stop(Stop(endpoint.core.me, call), [])
     starts.join(30)
-    assert not server._stopped
+    assert not server.unstarted
 
 
 def test_a_program_is_in_its_system_while_it_enters_it_again(

@@ -306,13 +306,13 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
     """Other threads run meanwhile. The rest of a copy holds them up, so it counts as a function."""
     monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # as if every run met a pause
     monkeypatch.setattr(brief_module, "NEARLY", 10.0)
-    answer = StraightServer._copied
+    answer = StraightServer._answer
 
     def noted(*args: Any) -> bool:
         copiers.append(thread_name())
         return answer(*args)
 
-    monkeypatch.setattr(StraightServer, "_copied", noted)  # also of B, which is forked
+    monkeypatch.setattr(StraightServer, "_answer", noted)  # also of B, which is forked
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
         large, small = (farref.remote("B", np.zeros, (size,)) for size in (THRESHOLD, 1))
@@ -424,7 +424,7 @@ def test_a_job_that_comes_while_an_earlier_one_goes_to_the_pool_begins_after_it(
     brief.submit(pool, "brief", began.append, 1, later=[])
     brief.do()
     threads[0].join()
-    pool.run_here(began.append, 0)
+    pool.run_here(began.append, (0,))
     over = threading.Event()
     pool.submit(over.set)
     assert over.wait(10)
@@ -443,6 +443,15 @@ def test_nothing_is_offered_where_nobody_looks(brief: Brief) -> None:
     brief.submit(pool, "kind", print, later=later)
     assert not brief.offered
     assert len(later) == 1
+
+
+def test_the_thread_that_runs_the_loop_keeps_what_it_offers(brief: Brief) -> None:
+    """It is sure to look at it, so it is not asked whether it will."""
+    brief.looks, brief.leads = lambda: False, lambda: True
+    pool, later = Pool(1, "test"), Later()
+    brief.submit(pool, "kind", print, later=later)
+    assert len(brief.offered) == 1
+    assert not later
 
 
 def test_a_pool_without_a_place_takes_what_is_offered(brief: Brief) -> None:
@@ -466,7 +475,7 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
             assert done.wait(10)
 
     assert pool.enter()
-    pool.run_here(job)
+    pool.run_here(job, ())
     again = threading.Event()
     pool.submit(again.set)
     assert again.wait(10)
@@ -477,7 +486,7 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
 def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
     pool = Pool(1, "test")
     assert pool.enter()
-    pool.run_here(_raise)
+    pool.run_here(_raise, ())
     assert "a job of test failed" in caplog.text
     assert pool.enter()  # it is free again
 
