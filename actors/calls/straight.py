@@ -124,14 +124,14 @@ class Straight(Internal):
                 made = self._made(plain.call, there, payload, rrefs)
                 if made is None:
                     return NOT_PLAIN
-                message, sent = made
+                message, sent, gone = made
                 what = "the reply of {} to {}()", info, payload.tag
                 end = self._state.now + seconds
                 answer = Answer(
                     message.call, calls.future_of, self._lead, here.run, what, seconds, end
                 )
                 calls.waiting[message.call] = answer
-            self._lines.post(there, line, *sent)
+            self._lines.post(there, line, sent, gone)
             self._receive(answer)
         finally:
             undisturbed.release()
@@ -161,10 +161,10 @@ class Straight(Internal):
                 made = self._made(plain.call, info.id, payload, ())
                 if made is None:
                     return None
-                message, sent = made
+                message, sent, gone = made
                 future.call = message.call
                 calls.waiting[message.call] = future
-            self._lines.post(info.id, line, *sent)
+            self._lines.post(info.id, line, sent, gone)
         return future
 
     def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
@@ -179,8 +179,8 @@ class Straight(Internal):
                 made = self._made(plain.create, info.id, payload, ())
             if made is None:
                 return None
-            message, sent = made
-            self._lines.post(info.id, line, *sent)
+            message, sent, gone = made
+            self._lines.post(info.id, line, sent, gone)
             self._calls.owners[info.id] = info
             return core.handles([message.rref])[0]
 
@@ -340,8 +340,8 @@ class Straight(Internal):
         there: WorkerId,
         payload: Payload,
         rrefs: tuple[RRefId, ...],
-    ) -> tuple[M, tuple[Packet | Outgoing, ...]] | None:
-        """Under the lock: the request by *move*, and what to `Lines.post`; or None."""
+    ) -> tuple[M, Packet | Outgoing, Packet | Outgoing | None] | None:
+        """Under the lock: the request by *move*, and the two things to `Lines.post`; or None."""
         core, state, lines = self._core, self._state, self._lines
         at = gone = None
         if payload.functions:
@@ -375,7 +375,7 @@ class Straight(Internal):
         if at is not None:
             lines.shelves.use(there, "requests", at)
         sent = lines.send(there, message, len(payload.data))
-        return message, ((sent,) if gone is None else (sent, gone))
+        return message, sent, gone
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
