@@ -21,10 +21,13 @@ Thespian gives each of its actors handlers for them that raise nothing; these ru
 
 from __future__ import annotations
 
-import _signal  # type: ignore[import-not-found]  # `signal` without names for numbers: a tenth
 import os
 import signal
 import threading
+
+# As in `signal`, but without names for the numbers: they take a tenth of the time.
+from _signal import getsignal  # type: ignore[import-not-found]
+from _signal import signal as set_signal
 from collections import deque
 from collections.abc import Callable
 from threading import get_ident
@@ -83,11 +86,11 @@ class Interrupts:
         # If a handler raises before all are ours, some are.  They pass signals on, and the end of
         # the next section puts the user's back.
         if not self._within:
-            found = tuple(map(_signal.getsignal, HELD))
+            found = tuple(map(getsignal, HELD))
             if found != self._found:
                 self._look_at(found)
             for number in self._held:
-                _signal.signal(number, self._ours)
+                set_signal(number, self._ours)
         self._within.append(poller)
         return True
 
@@ -101,8 +104,8 @@ class Interrupts:
         try:
             if not self._within:
                 for number in self._held:
-                    if _signal.getsignal(number) is self._ours:  # or one of them has set another
-                        _signal.signal(number, self._handlers[number])
+                    if getsignal(number) is self._ours:  # or one of them has set another
+                        set_signal(number, self._handlers[number])
         finally:
             while self.put_off and self._lets_in():
                 handler, number, frame = self.put_off.popleft()

@@ -26,6 +26,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from time import perf_counter
 from typing import Final
 
@@ -82,12 +83,16 @@ class Lead:
         leads already cannot lead again.
         """
         with self._lock:
-            me = threading.get_ident()
-            if self.claims or self._bystanders or self.leader == me:
+            if self.claims or self._bystanders:
                 return False
-            if self.leader and (yields or not self._yields or not self._displace(patience)):
+            if self.leader and (
+                yields
+                or not self._yields
+                or self.leader == get_ident()
+                or not self._displace(patience)
+            ):
                 return False
-            self.leader, self._yields, self._urgent = me, yields, False
+            self.leader, self._yields, self._urgent = get_ident(), yields, False
             self._leads += 1
             return True
 
@@ -143,7 +148,7 @@ class Lead:
 
     def look(self) -> None:
         """Make the leader look around, unless that is the calling thread."""
-        if self.leader != threading.get_ident():
+        if self.leader != get_ident():
             self._wake()
 
     def tell(self) -> None:
@@ -187,7 +192,7 @@ class Lead:
     # -- with the lock held
 
     def _begin(self, *, yields: bool) -> None:
-        self.leader = threading.get_ident()
+        self.leader = get_ident()
         self._yields = yields
         self._leads += 1
         self._urgent = False

@@ -17,7 +17,7 @@ import math
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Sized
 from functools import partial
 from threading import get_ident
 from time import monotonic, perf_counter, sleep
@@ -93,6 +93,8 @@ class RunLoop:
         self._outcome: Any = None
         """The result or error for the resident that another thread found."""
         self._aide: Aide | None = None
+        self._offered: Sized = ()
+        """The work for the aide."""
         self._raw: Callable[[framing.Part | bytearray, ActorAddress], object] | None = None
         inbox.raws = self._take_raws
         self._turn: Callable[[], object] = bool  # nobody takes turns so far
@@ -160,6 +162,7 @@ class RunLoop:
 
     def work(self, work: Work) -> None:
         """Have an aide do *work* from now on; see :mod:`.aide`."""
+        self._offered = work.offered
         self._aide = Aide(work, partial(self.lead, seconds=None, yields=True))
 
     def beside(self) -> contextlib.AbstractContextManager[None]:
@@ -245,8 +248,8 @@ class RunLoop:
         thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
         *held*: the calling thread is in a turn of :attr:`poller` already (see `interrupts`).
         """
-        lead = self.lead_of
-        if self._handler is None or lead.leader == get_ident() or forks.pid != self._pid:
+        lead, me = self.lead_of, get_ident()
+        if self._handler is None or lead.leader == me or forks.pid != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
         if not yields:  # the aide is at the beginning of its stack
             try:
@@ -278,7 +281,7 @@ class RunLoop:
             return bool(until())
         finally:
             try:
-                if lead.leader == get_ident():
+                if lead.leader == me:
                     lead.leave(urgent=bool(self._inbox.ring) or self._outcome is not None)
             finally:
                 if held:
@@ -340,9 +343,8 @@ class RunLoop:
                 if lead.claims > 0 or (self._aide is not None and self._aide.relieve()):
                     return None
             else:
-                aide = self._aide
-                if not yields and aide is not None and aide.work.offered:
-                    aide.work.disperse()
+                if not yields and self._offered and self._aide is not None:
+                    self._aide.work.disperse()
                 if until():
                     return _HOLDS
                 late = end is not None and now >= end  # however much there is to deliver
@@ -364,7 +366,7 @@ class RunLoop:
                 self._take_local(WatchMessage(ready))
             polled = True
             new = bool(inbox.ring or self._nudged or outbox.dirty or outbox.finished)
-            if self._signals or (not yields and self._aide and self._aide.work.offered):
+            if self._signals or (not yields and self._offered):
                 new = True
             if until is not None and not new and until():
                 return _HOLDS  # nearly always: nothing else has come
@@ -377,8 +379,8 @@ class RunLoop:
 
         Returns whether *until* holds: mostly the next frame brings that, and no turn is needed.
         """
-        inbox, outbox, lead, heap = self._inbox, self._outbox, self.lead_of, self._timers.heap
-        offered = self._aide.work.offered if self._aide is not None and not yields else ()
+        inbox, outbox, heap = self._inbox, self._outbox, self._timers.heap
+        offered = () if yields else self._offered
         inbox.raw = self._raw
         if self._nudged and not (self._stopped or self._aborting):
             self._resting = self._nudged = False
@@ -400,17 +402,16 @@ class RunLoop:
                 or self._ack_due
                 or self._stopped
                 or self._aborting
-                or lead.claims
+                or self.lead_of.claims
                 or undisturbed.put_off
             ):
                 return False
-            now = perf_counter()
-            due = heap[0][0] if heap else math.inf
-            if end is not None and end < due:
-                due = end
-            if due <= now:
+            now, due = perf_counter(), end
+            if heap and (due is None or heap[0][0] < due):
+                due = heap[0][0]
+            if due is not None and due <= now:
                 return False
-            ready = self.poller.wait(None if due == math.inf else due - now)
+            ready = self.poller.wait(None if due is None else due - now)
             if ready and not self._watch_pending:
                 self._watch_pending = True
                 self._take_local(WatchMessage(ready))

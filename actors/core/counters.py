@@ -6,7 +6,7 @@ The numbers start at 0 with the endpoint and only grow, except those with a *now
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from typing import Any
 
 import msgspec
@@ -79,7 +79,7 @@ class Tally:
     """The counts that grow as messages go in and out."""
 
     def __init__(self) -> None:
-        self.kinds_sent: dict[type, int] = {}
+        self.kinds_sent: defaultdict[type, int] = defaultdict(int)
         """Messages that were sent, by kind. Under the endpoint's lock."""
         self.payload_bytes = 0
         self.packets_sent = 0

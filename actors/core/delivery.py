@@ -151,7 +151,7 @@ class Delivery(Internal):
         tally, many = self.tally, 1
         if isinstance(message, Bulk):
             kind, many = BY_NAME[message.kind], len(message.numbers)
-        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + many
+        tally.kinds_sent[kind] += many
         tally.payload_bytes += size
         return message, flow, size, large
 

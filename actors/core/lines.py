@@ -10,7 +10,7 @@ A trace shows the same rows of both.
 
 from __future__ import annotations
 
-import time
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -19,9 +19,8 @@ from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.messages import FLOW_OF, OF_DELIVERY
 from ...protocol.room import ROOM_BYTES
-from ..wire import rows
 from ..wire.parcels import Parcel, unpack, unpack_plain
-from ..wire.rows import SeveralRow, SharedReplyRow
+from ..wire.rows import PARCEL, SeveralRow, SharedReplyRow, decode, encode, message_of, messages_of
 from .core import Internal
 from .delivery import GATHERED_BYTES
 from .links import CROWD
@@ -47,8 +46,12 @@ class Lines(Internal):
 
     def __init__(self, core: Core, delivery: Delivery) -> None:
         self._core = core
+        self._state = core.context.state
+        self._resolved = core.peers.resolved
         self._delivery = delivery
+        self._tally = delivery.tally
         self._links = delivery.links
+        self._room = delivery.room
         self.shelves = delivery.shelves
         self.takers: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
         """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
@@ -86,10 +89,10 @@ class Lines(Internal):
         That is nothing if the message gathers. The tracer, if there is one, has stored the step
         then. Under the lock.
         """
-        core, delivery, links = self._core, self._delivery, self._links
-        tally, state, kind = delivery.tally, core.context.state, type(message)
+        core, links, tally, state = self._core, self._links, self._tally, self._state
+        kind = type(message)
         flow = FLOW_OF.get(kind)
-        tally.kinds_sent[kind] = tally.kinds_sent.get(kind, 0) + 1
+        tally.kinds_sent[kind] += 1
         tally.payload_bytes += size
         packet = links.send_now(to, message, flow, size, state.now)
         if packet is not None:
@@ -108,7 +111,7 @@ class Lines(Internal):
             if not core.woken:
                 core.wake()  # the mailbox thread sends it
             return []
-        return delivery.packets(gather=True)
+        return self._delivery.packets(gather=True)
 
     def post(
         self,
@@ -118,7 +121,7 @@ class Lines(Internal):
         before: Packet | Outgoing | None = None,
     ) -> None:
         """Send what `send` has returned, without the lock. It returned *before* just before."""
-        me, encode, first = self._core.me, rows.encode, b""
+        me, first = self._core.me, b""
         data = encode(me, to, sent) if type(sent) is Packet else None
         if before is not None:
             first = encode(me, to, before) or b"" if type(before) is Packet else b""
@@ -142,7 +145,7 @@ class Lines(Internal):
         """
         core = self._core
         me = core.me
-        if data[0] == rows.PARCEL:
+        if data[0] == PARCEL:
             plain = None if core.sites.wanted else unpack_plain(data)
             if plain is None:
                 self._delivery.take_parcel(unpack(data), address)
@@ -155,7 +158,7 @@ class Lines(Internal):
             self._delivery.take_parcel(Parcel(sender, to, packet, (), False), address)
             return
         try:
-            row = rows.decode(data)
+            row = decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
         if row.to != me.incarnation:
@@ -165,11 +168,11 @@ class Lines(Internal):
             return
         kind, first, expects = type(row), row.first, row.expects
         if kind is SeveralRow:
-            packet = Packet(first, rows.messages_of(row, who, me), expects)
+            packet = Packet(first, messages_of(row, who, me), expects)
             parcel = Parcel(who, me, packet, (), False)
             self._delivery.take_parcel(parcel, address, self._hand_over)
             return
-        message, shared = rows.message_of(row, who, me), kind is SharedReplyRow
+        message, shared = message_of(row, who, me), kind is SharedReplyRow
         special = shared or getattr(row, "place", None) is not None
         if not self._take(who, first, expects, message, special=special):
             packet = Packet(first, (message,), expects)
@@ -187,15 +190,14 @@ class Lines(Internal):
         packets: Outgoing = []
         try:
             with core.lock:
-                if core.closed or core.discards.ended or who not in core.peers.resolved:
+                if core.closed or core.discards.ended or who not in self._resolved:
                     return False
-                now = core.context.state.now = time.monotonic()
+                now = self._state.now = monotonic()
                 channel = links.channels.get(who)
                 if channel is None or not channel.receive_now(first, expects, now):
                     return False
                 links.timed[who] = None
-                delivery, tracer = self._delivery, core.tracer
-                tally = delivery.tally
+                tally, tracer = self._tally, core.tracer
                 tally.packets_received += 1
                 tally.messages_received += 1
                 taken = self._completed(who, message) if special else message
@@ -207,10 +209,10 @@ class Lines(Internal):
                         if tracer is not None:
                             tracer.taken_back()
                         core.take_plain(who, taken, later, first)
-                if delivery.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
-                    delivery.room.notify_all()
+                if self._room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                    self._room.notify_all()
                 if links.dirty or links.owing or tracer is not None:
-                    packets = delivery.packets()
+                    packets = self._delivery.packets()
         finally:
             if packets:
                 self._delivery.post(packets)
