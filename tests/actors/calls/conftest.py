@@ -25,6 +25,6 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         seen["parcel"] += bool(args[2].messages)
         return pack(*args)
 
-    monkeypatch.setattr(rows, "encode", encoded)
+    monkeypatch.setattr("farref.actors.core.lines.encode", encoded)
     monkeypatch.setattr(parcels, "pack", packed)
     return seen

@@ -280,7 +280,7 @@ def test_bytes(
 
     operation()
     monkeypatch.setattr(lines, "take", take)
-    monkeypatch.setattr(rows, "encode", noted(encode))
+    monkeypatch.setattr("farref.actors.core.lines.encode", noted(encode))
     monkeypatch.setattr(parcels, "pack", noted(pack))
     for _ in range(TIMES):
         operation()
