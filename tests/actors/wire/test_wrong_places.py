@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 import farref
 from farref import FetchTimeoutError, RRef, System
+from farref.actors.core import lines
 from farref.actors.wire import rows
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.definitions import Placed
@@ -68,7 +69,7 @@ class Misplaced:
         self._least = least
         self.wrong: list[Call] = []
         """The call, before it was changed."""
-        monkeypatch.setattr(rows, encoder, self)
+        monkeypatch.setattr(rows if encoder == "encode_all" else lines, encoder, self)
 
     def __call__(self, sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         messages, nth = list(packet.messages), self._least // 2
