@@ -194,12 +194,12 @@ class Channel:
             if 2 * messages >= WINDOW or 2 * full >= room.most:  # `send` asks for more
                 return None
             room.messages, room.bytes = messages, full
-        self._next = (number := self._next) + 1
+        number, handed = self._next, self.handed
+        self._next = number + 1
         flight.append(message)
         if self._retry_at is None:
             self._retry_at = now + self._pause
-        self.acknowledge_at = None
-        self._told = handed = self.handed
+        self._told, self.acknowledge_at = handed, None
         return Packet(number, (message,), handed)
 
     def released(self) -> list[tuple[Message, int]]:
@@ -313,24 +313,24 @@ class Channel:
         The message is to be handed over now. False, with nothing changed, if that is not so, or
         another message, or a receipt, may have to leave at once.
         """
-        flight, due, number = self.flight, self.acknowledge_at, first + 1
-        ahead = self._next - expects
+        handed, flight, due = self.handed, self.flight, self.acknowledge_at
+        oldest = self._next - len(flight)
         if (
-            first != self.handed
-            or ahead < 0
+            first != handed
+            or expects > self._next
             or self._ahead
             or self.unsent
             or self.owed
-            or number - self._told >= WINDOW // 4
+            or handed + 1 - self._told >= WINDOW // 4
             or (due is not None and now >= due)
         ):
             return False
-        if len(flight) > ahead:
-            while len(flight) > ahead:
+        if expects > oldest:
+            for _ in range(expects - oldest):
                 flight.popleft()
             self._pause = FIRST_RETRY
             self._retry_at = now + FIRST_RETRY if flight else None
-        self.handed = number
+        self.handed = handed + 1
         if due is None:
             self.acknowledge_at = now + ACK_DELAY
         return True

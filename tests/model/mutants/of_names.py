@@ -93,7 +93,7 @@ NAMES = {
             "keeps the name of a call with a plain answer",
             plain,
             "replied",
-            "or call in state.named  # the name may end",
+            "or (state.named and call in state.named)  # the name may end",
             "",
         ),
     ),

@@ -87,12 +87,12 @@ PLAIN = {
         _plain("holds back for ever", "replied", "del state.fetching[rref]"),
     ),
     "an alias, waited for and then fetched": (
-        _plain("asks an alias", "fetch", " or rref in state.names", ""),
+        _plain("asks an alias", "fetch", " or (state.names and rref in state.names)", ""),
         _plain("learns no place", "replied", "        or message.moved is not None\n", ""),
         _plain(
             "keeps a name for ever",
             "replied",
-            "            or call in state.named  # the name may end\n",
+            "            or (state.named and call in state.named)  # the name may end\n",
             "",
         ),
     ),
