@@ -57,8 +57,10 @@ def aborts() -> None:
 
 
 def raises(number: int) -> None:
-    """As the kernel does. This thread keeps the interpreter, as one that faults in Python does:
-    while another thread ran, the dump of its stack could fault itself (once in some thousand)."""
+    """Send a signal to this thread, which keeps the interpreter, as one that faults does.
+
+    While another thread ran, the dump of its stack could fault itself, in one of some thousand.
+    """
     getattr(ctypes.PyDLL(None), "raise")(number)
 
 
