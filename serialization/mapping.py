@@ -12,7 +12,9 @@ import ctypes
 import mmap
 import os
 from collections import deque
+from collections.abc import Callable
 
+Write = Callable[[int, memoryview, int], None]
 PIECE = 16 << 20
 """The bytes that one of two writing threads takes at a time. A thread may wait for the interpreter
 before each piece."""
@@ -74,12 +76,13 @@ def copy_into(memory: Memory, view: memoryview) -> None:
         _release_buffer(ctypes.byref(source))
 
 
-def write_by_two(descriptor: int, view: memoryview) -> None:
+def write_by_two(descriptor: int, view: memoryview, write: Write) -> None:
     """Write the contiguous bytes of *view* to the start of a new file, in two threads.
 
     To make the pages takes longer than to copy, and the kernel lets one thread at a time write to a
     file. So this thread writes from the start, and a helper copies to mapped pages from the end,
     until they meet. What the helper cannot do, this thread does. The file must have its size.
+    *write* writes to the file, at a place.
 
     Raises:
         OSError: it cannot be written.
@@ -93,32 +96,30 @@ def write_by_two(descriptor: int, view: memoryview) -> None:
     except (OSError, OverflowError, MemoryError, RuntimeError):  # no more mappings, or threads
         ended.release()
     try:
-        _write_pieces(descriptor, view, pieces)
+        _write_pieces(descriptor, view, pieces, write)
     except BaseException:
         pieces.clear()  # the helper is to end
         raise
     finally:
         ended.acquire()
-    _write_pieces(descriptor, view, pieces)  # the helper may have given one back
+    _write_pieces(descriptor, view, pieces, write)  # the helper may have given one back
 
 
-def _write_pieces(descriptor: int, view: memoryview, pieces: deque[int]) -> None:
+def _write_pieces(descriptor: int, view: memoryview, pieces: deque[int], write: Write) -> None:
     while pieces:
         try:
             start = pieces.popleft()
         except IndexError:  # the helper has just taken it
             return
-        end = min(start + PIECE, view.nbytes)
-        while start < end:
-            start += os.pwrite(descriptor, view[start:end], start)
+        write(descriptor, view[start : start + PIECE], start)
 
 
 def _help(memory: Memory, view: memoryview, pieces: deque[int], ended: _thread.LockType) -> None:
     """Copy pieces of *view* from the end, until there are none or a page cannot be made."""
     target, source = ctypes.c_char.from_buffer(memory), _Buffer()
     address = ctypes.addressof(target)
-    _get_buffer(view, ctypes.byref(source), 0)
     try:
+        _get_buffer(view, ctypes.byref(source), 0)
         while pieces:
             start = pieces.pop()
             size = min(PIECE, view.nbytes - start)

@@ -448,12 +448,13 @@ def _write_new(descriptor: int, view: memoryview) -> None:
         from .mapping import write_by_two  # noqa: PLC0415 - as above
 
         os.ftruncate(descriptor, view.nbytes)
-        write_by_two(descriptor, view)
+        write_by_two(descriptor, view, _write)
     else:
         _write(descriptor, view, 0)
 
 
 def _write(descriptor: int, view: memoryview, at: int) -> None:
+    """Write all of *view* to place *at* and the following ones."""
     done = 0
     while done < view.nbytes:
         done += os.pwrite(descriptor, view[done:], at + done)

@@ -26,7 +26,7 @@ import signal
 import threading
 
 # As in `signal`, but without names for the numbers: they take a tenth of the time.
-from _signal import getsignal  # type: ignore[import-not-found]
+from _signal import getsignal  # type: ignore[import-not-found]  # it has no types
 from _signal import signal as set_signal
 from collections import deque
 from collections.abc import Callable

@@ -120,7 +120,7 @@ class Lines(Internal):
         sent: Packet | Outgoing,
         before: Packet | Outgoing | None = None,
     ) -> None:
-        """Send what `send` has returned, without the lock. It returned *before* just before."""
+        """Send *sent*, which `send` has returned, without the lock; first *before*, from before."""
         me, first = self._core.me, b""
         data = encode(me, to, sent) if type(sent) is Packet else None
         if before is not None:
@@ -256,7 +256,7 @@ class Lines(Internal):
 
     def _peer(self, incarnation: int) -> WorkerId | None:
         """The living peer with this incarnation, learned just now; None if there is none."""
-        resolved = self._core.peers.resolved.copy()
+        resolved = self._resolved.copy()
         self._numbered = {each.incarnation: each for each in resolved}
         return self._numbered.get(incarnation)
 
