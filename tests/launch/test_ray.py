@@ -77,8 +77,8 @@ LOSSES = (
         assert ref.to_here() == ["a", "b", "c"]
 
         # Its process dies: Ray starts it again.
-        os.kill(member(far), signal.SIGKILL)
-        until(lambda: far not in numbers(system))
+        os.kill(member(host), signal.SIGKILL)
+        until(lambda: host.address not in [each.address for each in system.hosts()])
         try:
             ref.to_here()
         except (OwnerDiedError, WorkerDiedError):
@@ -99,11 +99,16 @@ LOSSES = (
 MEMBER = """
     import psutil
 
-    def member(number):
+    def member(host):
+        place, _, port = host.address.partition(":")
         for process in psutil.process_iter(["cmdline", "name"]):
             line = " ".join(process.info["cmdline"] or ())
             # The host's other processes are forks of it, with names of their own.
-            if f'"farref node": {number}' in line and "farref:" not in process.info["name"]:
+            if (
+                f'"host": "{place}"' in line
+                and f'"port": {port}' in line
+                and "farref:" not in process.info["name"]
+            ):
                 return process.pid
 """
 

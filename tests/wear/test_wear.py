@@ -140,7 +140,10 @@ def assert_no_dearer(system: System, before: tuple[int, int]) -> None:
 
 
 def fewest_steps(system: System) -> tuple[int, int]:
-    """The steps of a call without interference, here and at the worker."""
+    """The steps of a call without interference, here and at the worker: the least of some medians.
+
+    On a busy machine the worker's function may go to the pool for a while.
+    """
     found: list[tuple[int, int]] = []
 
     def enough() -> bool:

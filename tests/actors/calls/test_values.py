@@ -618,6 +618,10 @@ def test_a_relayed_request(processes: System) -> None:
     assert_freed(processes, "B", "C")
 
 
+def kept_segments() -> int:
+    return len(shared.recycler._kept)
+
+
 def linger() -> None:
     """From now on a thread of this process that has sent something pauses.
 
@@ -640,7 +644,8 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
     processes: System, by_call: bool
 ) -> None:
     """Also if the thread that has sent the last one has not finished: new pages take long."""
-    del processes
+    assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE  # the first one goes the general way
+    assert until(processes, lambda: farref.rpc_sync("B", kept_segments) == 1)
     ref = farref.remote("B", sevens)
     farref.rpc_sync("B", linger)
     for _ in range(5):
