@@ -456,9 +456,13 @@ class Server:
 
     def wait_for_room(self, caller: WorkerId) -> None:
         """Wait before a large result leaves: *caller* may not have taken the earlier ones yet."""
-        channel = self._delivery.channels.get(caller)
-        if channel is not None and channel.bytes_of("results") >= calls.MAX_BACKLOG_BYTES:
+        if not self.has_room(caller):
             self._calls.wait_for_room(caller, "results")
+
+    def has_room(self, caller: WorkerId) -> bool:
+        """Whether a large result may leave at once."""
+        channel = self._delivery.channels.get(caller)
+        return channel is None or channel.bytes_of("results") < calls.MAX_BACKLOG_BYTES
 
     def _make(self, request: Request, box: Box) -> bool:
         """Turn the value in *box* into the kind of object that the request asks for.

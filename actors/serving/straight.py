@@ -25,7 +25,7 @@ from ...serialization.failures import CAUGHT, Failure
 from ...serialization.holes import filled
 from ...serialization.payload import Payload
 from ...serialization.pickling import cannot_unpickle
-from ...serialization.plain import dumps_plain, size_class
+from ...serialization.plain import dumps_plain, dumps_soon, size_class
 from ..calls.straight import FEW
 from ..core.core import Internal
 from ..core.current import CurrentRun, Frame, enter, leave
@@ -42,12 +42,14 @@ from .server import MAX_WAITING, NAMELESS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ...protocol.delivery import Packet
     from ...protocol.effects import Run
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Reply
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.lines import Lines
+    from ..core.links import Outgoing
     from ..values.objects import Objects
     from ..values.packing import Packer
     from .server import Server
@@ -133,11 +135,32 @@ class StraightServer(Internal):
         core, stored = self._core, self._objects.stored(fetch.rref)
         if stored is None or not fetch.copy or stored.fate is not None:
             return False
+        # Jobs begin in their order: nothing may overtake one that waits.
+        waits = core.brief.offered or core.chores.jobs
+        data = None if waits else dumps_soon(stored.value)
         if not plain.fetched(self._state, sender, fetch):
             return False
         self._server.served += 1
-        kind = Fetch, size_class(stored.value)
-        core.brief.submit(core.chores, kind, self._copy, fetch, kind, later=later)
+        if data is None or not self._copied(data, fetch, later):
+            kind = Fetch, size_class(stored.value)
+            core.brief.submit(core.chores, kind, self._copy, fetch, kind, later=later)
+        return True
+
+    def _copied(self, data: bytes, fetch: Fetch, later: Later) -> bool:
+        """Answer *fetch* at once by a pickled value; false if that needs a job."""
+        lines, caller, size = self._lines, fetch.call.caller, len(data)
+        line = lines.to(caller)
+        if line is None or (size >= NOTED and not self._server.has_room(caller)):
+            return False
+        cargo = Cargo(payload=Payload(data))
+        message = plain.answer(self._state, cargo, fetch.call, fetch.rref)
+        if message is None:
+            return False
+        if self._core.tracer is None:
+            sent = lines.send(caller, message, size)
+        else:
+            sent = self._traced(message, fetch, size)
+        later.append(partial(lines.post, caller, line, sent))
         return True
 
     # ---- in a thread of the pool, or between two messages
@@ -218,6 +241,17 @@ class StraightServer(Internal):
         result = function(*args, **kwargs)
         core.discards.settler = get_ident()  # of the handles that end with this frame
         return result
+
+    def _traced(self, message: Reply, request: Call | Fetch, size: int) -> Packet | Outgoing:
+        """Under the lock: `Lines.send` for the reply to *request*, which a trace is to show."""
+        call, tracer = request.call, self._core.tracer
+        if tracer is not None:
+            tracer.asked(message, "reply", call, ())
+        sent = self._lines.send(call.caller, message, size)
+        if tracer is not None and type(request) is Fetch:
+            tracer.did("done", request.rref, call)
+            tracer.flush()
+        return sent
 
     def _returned(self, cargo: Cargo, call: CallId) -> Reply | None:
         """Under the lock: the reply that gives back what *call* has brought and let go of."""
@@ -315,13 +349,10 @@ class StraightServer(Internal):
                 message = plain.answer(state, cargo, call, request.rref)  # type: ignore[union-attr]  # a fetch
             if message is None:
                 return False
-            tracer = core.tracer
-            if tracer is not None:
-                tracer.asked(message, "reply", call, ())
-            sent = lines.send(caller, message, size)
-            if tracer is not None and type(request) is Fetch:
-                tracer.did("done", request.rref, call)
-                tracer.flush()
+            if core.tracer is None:
+                sent = lines.send(caller, message, size)
+            else:
+                sent = self._traced(message, request, size)
         if not payload.buffers:  # nearly always
             lines.post(caller, line, sent)
             return True

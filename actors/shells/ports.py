@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from .endpoint import Endpoint
 
 
+JUST_NOW = 0.002
+"""Seconds. An endpoint that was asked in that time is busy."""
 LONGEST_PAUSE = 86_400.0
 """Seconds: the operating system cannot sleep for much longer than 24 days."""
 
@@ -61,6 +63,9 @@ class Alarm:
     this class keeps a list of the wakeups to come. If one of them comes early enough, it is used
     again; a new one is requested only if it has to come before all of them. So there are at most
     as many wakeups as different pauses.
+
+    An endpoint takes some microseconds to say when it has something to do. If it was asked just
+    now, a wakeup comes after `ACK_DELAY` instead: nothing that has begun since is due before.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:
@@ -70,6 +75,8 @@ class Alarm:
         """A heap: the times of the wakeups to come."""
         self.open_until = math.inf
         """From this time on `set` has nothing to do: a wakeup comes soon enough for anything."""
+        self._asked = -math.inf
+        """The time when the endpoint was last asked."""
 
     @property
     def due(self) -> tuple[float, ...]:
@@ -87,7 +94,10 @@ class Alarm:
         now = time.monotonic()
         if now >= self.open_until:
             return
-        pause = endpoint.pause()
+        if now - self._asked < JUST_NOW:
+            pause: float | None = self._asked + ACK_DELAY - now
+        else:
+            self._asked, pause = now, endpoint.pause()
         if pause is None:
             return
         pause = min(max(pause, 0.005), LONGEST_PAUSE)

@@ -15,7 +15,14 @@ import pytest
 
 from farref.serialization import shared
 from farref.serialization.pickling import Reference
-from farref.serialization.plain import IN_BAND, MOST_PARTS, SHORT, dumps_plain, size_class
+from farref.serialization.plain import (
+    IN_BAND,
+    MOST_PARTS,
+    SHORT,
+    dumps_plain,
+    dumps_soon,
+    size_class,
+)
 
 
 def known(number: int) -> int:
@@ -183,6 +190,48 @@ def test_a_name_that_means_something_else_by_now(monkeypatch: pytest.MonkeyPatch
     assert dumps_plain(old) is not None
     monkeypatch.setattr(sys.modules[__name__], "known", len)
     assert dumps_plain(old) is None
+
+
+SOON: list[Any] = [
+    None,
+    True,
+    -(2**80),
+    1.5,
+    1j,
+    "text",
+    b"bytes",
+    "x" * (IN_BAND // 2),
+    np.arange(6.0).reshape(2, 3),
+    np.ones(IN_BAND, np.uint8),
+]
+
+
+@pytest.mark.parametrize("value", SOON, ids=range(len(SOON)))
+def test_what_is_pickled_soon_is_the_same(value: Any) -> None:
+    data, plainly = dumps_soon(value), dumps_plain(value)
+    assert plainly is not None
+    assert (data, []) == plainly
+
+
+LATER: list[Any] = [
+    "x" * IN_BAND,
+    "\N{SNOWMAN}" * (IN_BAND // 2),
+    bytes(IN_BAND + 1),
+    1 << (9 * IN_BAND),
+    np.ones(IN_BAND + 1, np.uint8),
+    np.arange(100).reshape(10, 10)[::2],
+    np.array(["text"]),
+    np.ma.masked_array([1]),
+    np.float32(1.5),
+    [1],
+    Number(1),
+    bytearray(1),
+]
+
+
+@pytest.mark.parametrize("value", LATER, ids=range(len(LATER)))
+def test_what_may_take_longer_is_not_pickled_soon(value: Any) -> None:
+    assert dumps_soon(value) is None
 
 
 def test_how_much_there_is_to_copy() -> None:

@@ -16,9 +16,13 @@ import pytest
 
 import farref
 from farref import RRef, System
+from farref.actors.calls.calls import Calls
 from farref.actors.core import brief as brief_module
 from farref.actors.core.brief import BRIEF, NEARLY, PROOFS, Brief
+from farref.actors.core.current import frame
+from farref.actors.core.intake import NOTED
 from farref.actors.core.pool import Pool
+from farref.actors.serving.server import Server
 from farref.actors.serving.straight import StraightServer
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
@@ -309,13 +313,14 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
     answer = StraightServer._answer
 
     def noted(*args: Any) -> bool:
-        copiers.append(thread_name())
+        if type(args[2]) is Fetch:
+            copiers.append(thread_name())
         return answer(*args)
 
     monkeypatch.setattr(StraightServer, "_answer", noted)  # also of B, which is forked
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
-        large, small = (farref.remote("B", np.zeros, (size,)) for size in (THRESHOLD, 1))
+        large, small = farref.remote("B", np.zeros, (THRESHOLD,)), farref.remote("B", list, ("a",))
 
         def last_copiers(ref: RRef[Any]) -> list[str]:
             for _ in range(3):
@@ -333,6 +338,64 @@ copiers: list[str] = []
 
 def last_of_copiers(number: int) -> list[str]:
     return copiers[-number:]
+
+
+released = threading.Event()
+
+
+def crowd() -> None:
+    """More jobs for the threads that copy than there are threads, until `release`."""
+    chores = frame().core.chores
+    for _ in range(chores.size + 1):
+        chores.submit(released.wait)
+
+
+def release() -> None:
+    released.set()
+
+
+def fill() -> None:
+    """From now on no large result may leave at once, but it need not wait either."""
+    Server.has_room = lambda *_: False  # type: ignore[method-assign]  # the process ends with the test
+    Calls.wait_for_room = lambda *_: None  # type: ignore[method-assign]
+
+
+def test_a_small_value_needs_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that receives a fetch answers it, unless jobs wait or the results have no room."""
+    copy = StraightServer._copy
+
+    def noted(*args: Any) -> None:
+        copiers.append(thread_name())
+        copy(*args)
+
+    monkeypatch.setattr(StraightServer, "_copy", noted)  # also of B, which is forked
+    with System("farrefBase", timeout=20) as system:
+        system.worker("B")
+        number, array = farref.remote("B", abs, (-1,)), farref.remote("B", np.zeros, (NOTED,))
+
+        def jobs() -> int:
+            return len(farref.rpc_sync("B", last_of_copiers, (10**6,)))
+
+        farref.wait([number, array], 2)
+        before = jobs()
+        assert number.to_here() == 1
+        assert len(array.to_here()) == NOTED
+        assert jobs() == before
+
+        farref.rpc_sync("B", crowd)
+        futures = [each.future() for each in (number, array)]
+        until(system, lambda: False, 0.1)
+        assert not any(each.done() for each in futures), "an earlier job has not begun"
+        farref.rpc_sync("B", release)
+        assert futures[0].result() == 1
+        assert len(futures[1].result()) == NOTED
+        assert jobs() == before + 2
+
+        farref.rpc_sync("B", fill)
+        assert len(array.to_here()) == NOTED
+        assert jobs() == before + 3
+        assert number.to_here() == 1
+        assert jobs() == before + 3
 
 
 def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:

@@ -1,0 +1,70 @@
+"""The wakeups of an endpoint: soon enough for all that it has to do, and few."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import pytest
+
+from farref.actors.shells.ports import JUST_NOW, Alarm
+from farref.protocol.delivery import ACK_DELAY
+
+FAR = 1.0
+
+
+class Due:
+    """An endpoint that has something to do at *due*."""
+
+    def __init__(self) -> None:
+        self.due: float | None = None
+        self.asked = 0
+
+    def pause(self) -> float | None:
+        self.asked += 1
+        return None if self.due is None else max(0.0, self.due - time.monotonic())
+
+
+@pytest.fixture
+def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The clock."""
+    clock = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+    return clock
+
+
+def test_a_busy_endpoint_is_asked_once_in_a_while(now: list[float]) -> None:
+    pauses: list[float] = []
+    alarm, endpoint = Alarm(pauses.append), Due()
+    it: Any = endpoint
+    endpoint.due = now[0] + FAR
+    for _ in range(1000):  # a message every 10 us
+        alarm.set(it)
+        now[0] += JUST_NOW / 200
+    assert endpoint.asked == 1
+    assert pauses == [FAR, pytest.approx(ACK_DELAY, abs=JUST_NOW)]
+
+
+@pytest.mark.parametrize("gap", [JUST_NOW / 100, 2 * JUST_NOW])
+def test_it_wakes_for_what_has_begun_since(now: list[float], gap: float) -> None:
+    """Whatever begins after a message is due after `ACK_DELAY`, as an acknowledgement is."""
+    pauses: list[float] = []
+    alarm, endpoint = Alarm(pauses.append), Due()
+    it: Any = endpoint
+    endpoint.due = now[0] + FAR
+    alarm.set(it)
+    endpoint.due = now[0] + ACK_DELAY
+    now[0] += gap
+    alarm.set(it)
+    assert min(alarm.due) == pytest.approx(endpoint.due)
+
+
+def test_an_endpoint_at_rest_has_no_wakeup(now: list[float]) -> None:
+    pauses: list[float] = []
+    alarm: Alarm = Alarm(pauses.append)
+    it: Any = Due()
+    for _ in range(3):
+        alarm.set(it)
+        now[0] += 2 * JUST_NOW
+    assert it.asked == 3
+    assert pauses == []
