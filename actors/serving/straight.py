@@ -1,7 +1,8 @@
 """Plain requests of others, straight: from the message to the answer in few functions.
 
 A plain call (`protocol.plain`) runs in the thread that would run it anyway, and mostly its result
-is plain, too. So is a fetch of a small value that no request occupies. A plain creation is
+is plain, too. A fetch of a small value that no request occupies is answered by the thread that
+receives it, if the value takes microseconds to pickle and no job waits. A plain creation is
 acknowledged at once. When its value is there, the same thread answers the fetch that has come
 meanwhile. The `Server` does everything else: a function that returns a coroutine, a future or a
 reference; an error; and a large result.
