@@ -84,7 +84,7 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         return pickle.dumps(value, 5), []
     room = min(IN_BAND, shared.THRESHOLD - 1)
     numpy = sys.modules.get("numpy")
-    array: Any = value if numpy is not None and kind is numpy.ndarray else None
+    array: Any = value if kind is getattr(numpy, "ndarray", None) else None
     if array is not None and array.flags.c_contiguous and _is_numeric(array.dtype):
         return _dumps_alone(array, beside=array.nbytes > room)
     parts, arrays = [value], False
@@ -147,14 +147,14 @@ def dumps_soon(value: object) -> bytes | None:
                 return None
             return pickle.dumps(value, 5)
         numpy = sys.modules.get("numpy")
-        if numpy is None or kind is not numpy.ndarray:
+        if numpy is None or kind is not getattr(numpy, "ndarray", None):
             return None
         array: Any = value
         small = array.nbytes <= min(IN_BAND, shared.THRESHOLD - 1)
         if not (small and array.flags.c_contiguous and _is_numeric(array.dtype)):
             return None
         return _dumps_alone(array, beside=False)[0]
-    except MemoryError:
+    except Exception:  # such as for want of memory; `dumps_plain` meets the error again
         return None
 
 

@@ -4,7 +4,7 @@ Handing a message's work to another thread costs more than most work.  So a proc
 aide, which runs the loop and does the :class:`Work` between two looks at the sockets.  If the work
 takes too long, the resident thread notices (see :mod:`.lead`).  It runs the loop in the meantime,
 and has other threads do the rest.  So work delays incoming messages by a millisecond or two at
-most, and the thread that Thespian gave us never does any.
+most, and the thread that Thespian gave us never does any of it.
 """
 
 from __future__ import annotations

@@ -136,22 +136,24 @@ class StraightServer(Internal):
         core, stored = self._core, self._objects.stored(fetch.rref)
         if stored is None or not fetch.copy or stored.fate is not None:
             return False
-        # Jobs begin in their order: nothing may overtake one that waits.
-        waits = core.brief.offered or core.chores.jobs
-        data = None if waits else dumps_soon(stored.value)
         if not plain.fetched(self._state, sender, fetch):
             return False
         self._server.served += 1
-        if data is None or not self._copied(data, fetch, later):
+        # Jobs begin in their order: nothing may overtake one that waits.
+        waits = core.brief.offered or core.chores.jobs
+        if waits or not self._copied(stored.value, fetch, later):
             kind = Fetch, size_class(stored.value)
             core.brief.submit(core.chores, kind, self._copy, fetch, kind, later=later)
         return True
 
-    def _copied(self, data: bytes, fetch: Fetch, later: Later) -> bool:
-        """Answer *fetch* at once by a pickled value; false if that needs a job."""
+    def _copied(self, value: object, fetch: Fetch, later: Later) -> bool:
+        """Answer *fetch* at once by a copy of *value*; false if that needs a job."""
+        data = dumps_soon(value)
+        if data is None:
+            return False
         lines, caller, size = self._lines, fetch.call.caller, len(data)
         line = lines.to(caller)
-        if line is None or (size >= NOTED and not self._server.has_room(caller)):
+        if line is None or size >= SMALL or (size >= NOTED and not self._server.has_room(caller)):
             return False
         cargo = Cargo(payload=Payload(data))
         message = plain.answer(self._state, cargo, fetch.call, fetch.rref)

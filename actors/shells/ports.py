@@ -65,7 +65,8 @@ class Alarm:
     as many wakeups as different pauses.
 
     An endpoint takes some microseconds to say when it has something to do. If it was asked just
-    now, a wakeup comes after `ACK_DELAY` instead: nothing that has begun since is due before.
+    now, a wakeup comes after `ACK_DELAY` instead. That is soon enough for an acknowledgement that
+    has become due since. Something that is due at once, such as a first beat, comes so much late.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:

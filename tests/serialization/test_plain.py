@@ -13,7 +13,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from farref.serialization import shared
+from farref.serialization import plain, shared
 from farref.serialization.pickling import Reference
 from farref.serialization.plain import (
     IN_BAND,
@@ -232,6 +232,22 @@ LATER: list[Any] = [
 @pytest.mark.parametrize("value", LATER, ids=range(len(LATER)))
 def test_what_may_take_longer_is_not_pickled_soon(value: Any) -> None:
     assert dumps_soon(value) is None
+
+
+def test_what_cannot_be_pickled_now_is_left_to_the_general_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another thread may be importing NumPy, or there may be no descriptor to import `arrays`."""
+
+    def failing() -> None:
+        raise ImportError("no descriptor is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(plain, "_alone", failing)
+        assert dumps_soon(np.ones(1)) is None
+    monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
+    assert dumps_soon([1]) is None
+    assert dumps_plain([1]) is not None
 
 
 def test_how_much_there_is_to_copy() -> None:

@@ -26,6 +26,7 @@ from farref.actors.serving.server import Server
 from farref.actors.serving.straight import StraightServer
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
+from farref.actors.wire.parcels import SMALL
 from farref.serialization.shared import THRESHOLD
 
 from ..helpers import hold, until
@@ -354,6 +355,10 @@ def release() -> None:
     released.set()
 
 
+def text() -> str:
+    return "\N{LATIN SMALL LETTER E WITH ACUTE}" * (SMALL - 1024)
+
+
 def fill() -> None:
     """From now on no large result may leave at once, but it need not wait either."""
     Server.has_room = lambda *_: False  # type: ignore[method-assign]  # the process ends with the test
@@ -391,11 +396,36 @@ def test_a_small_value_needs_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(futures[1].result()) == NOTED
         assert jobs() == before + 2
 
+        long: RRef[str] = farref.remote("B", text)
+        assert long.to_here() == text()
+        assert jobs() == before + 3, "its pickle is longer than it is"
+
         farref.rpc_sync("B", fill)
         assert len(array.to_here()) == NOTED
-        assert jobs() == before + 3
+        assert jobs() == before + 4
         assert number.to_here() == 1
-        assert jobs() == before + 3
+        assert jobs() == before + 4
+
+
+def test_a_fetch_does_not_overtake_an_offered_job(
+    ours: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, ref = ours.worker("B"), RRef(1)
+    farref.rpc_sync("B", bool)
+    core, take = ours.endpoint.core, ours.endpoint.lines.takers[Fetch]
+    submitted: list[object] = []
+    monkeypatch.setattr(core.brief, "submit", lambda *args, **_: submitted.append(args[2]))
+    for offered in (True, False):
+        later: list[Callable[[], None]] = []
+        with core.lock:
+            if offered:
+                core.brief.offered.append((core.pool, bool, ()))
+            fetch = Fetch(call=CallId(there.id, 10**6 + offered), rref=ref.id)
+            assert take(there.id, fetch, later)
+            core.brief.offered.clear()
+            core.context.owners[ref.id].running = None  # as if it were answered
+        assert len(submitted) == 1
+        assert len(later) == (0 if offered else 1), "the reply to post"
 
 
 def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
