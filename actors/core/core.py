@@ -7,9 +7,10 @@ This is the shell of the sans-IO machines. Three kinds of threads meet here:
 * the **pool** and the **loop** run the user's functions.
 
 One lock guards the context, the channels and the tables. A thread that holds it takes protocol
-steps, and pickles a small value for a fetch. It runs no user code and sends nothing. Outgoing messages are collected as packets. They
-are posted, and futures are completed, after the lock is given back. So control messages never wait
-for user code, and no thread takes a transport's or a future's lock while it holds this one.
+steps, and pickles a small value for a fetch. It runs no user code and sends nothing. Outgoing
+messages are collected as packets. They are posted, and futures are completed, after the lock is
+given back. So control messages never wait for user code, and no thread takes a transport's or a
+future's lock while it holds this one.
 
 The core knows no part of the endpoint. A part gets the core, and registers its handler of an effect
 (`handlers`) or of a message (`takers`, `observers`). `endpoint` puts the parts together.

@@ -24,9 +24,9 @@ from farref.actors.core.intake import NOTED
 from farref.actors.core.pool import Pool
 from farref.actors.serving.server import Server
 from farref.actors.serving.straight import StraightServer
+from farref.actors.wire.parcels import SMALL
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
-from farref.actors.wire.parcels import SMALL
 from farref.serialization.shared import THRESHOLD
 
 from ..helpers import hold, until
