@@ -173,17 +173,19 @@ def size_class(value: object) -> int:
 
 
 @cache
-def _alone() -> type:
-    """`arrays.Alone`. Its module loads NumPy, which most programs need not have."""
-    from .arrays import Alone  # noqa: PLC0415 - when NumPy is there
+def _arrays() -> ModuleType:
+    """`arrays`. It loads NumPy, which most programs need not have."""
+    from . import arrays  # noqa: PLC0415 - when NumPy is there
 
-    return Alone
+    return arrays
 
 
 def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:
     """*array*, which has no gaps, pickled, with its buffer in the pickle, or *beside* it."""
+    if not beside:
+        return _arrays().dumps(array), []
     buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(_alone()(array), 5, buffer_callback=buffers.append if beside else None)
+    data = pickle.dumps(_arrays().Alone(array), 5, buffer_callback=buffers.append)
     return data, [each.raw() for each in buffers]
 
 

@@ -243,7 +243,7 @@ def test_what_cannot_be_pickled_now_is_left_to_the_general_way(
         raise ImportError("no descriptor is left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(plain, "_alone", failing)
+        patch.setattr(plain, "_arrays", failing)
         assert dumps_soon(np.ones(1)) is None
     monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
     assert dumps_soon([1]) is None

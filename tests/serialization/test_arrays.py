@@ -1,0 +1,60 @@
+"""The pickle of an array is the same, whether pickle makes it or an earlier one is filled anew."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+from farref.serialization import arrays
+from farref.serialization.arrays import MOST_KINDS, Alone, dumps
+
+SHAPES: list[tuple[int, ...]] = [
+    *((size,) for size in (0, 1, 255, 256, 1_000, 65_000, 65_535, 65_536, 131_071)),
+    *((), (1, 1), (2, 3, 4), (3, 0, 2)),
+]
+"""Pickle has a short way for few bytes, and one without a frame for 64 KiB or more."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrays, "_around", {})
+
+
+def filled(shape: tuple[int, ...], kind: str, step: int) -> Any:
+    numbers = np.arange(np.prod(shape, dtype=int)) * step % 100
+    return np.array(numbers.astype(kind)).reshape(shape)
+
+
+@pytest.mark.parametrize("writable", [True, False])
+@pytest.mark.parametrize("kind", ["?", "u1", "i8", "f2", "f8", "c16"])
+def test_the_pickle_is_the_same_each_time(kind: str, writable: bool) -> None:
+    for shape in SHAPES:
+        for step in (1, 3):
+            array = filled(shape, kind, step)
+            array.flags.writeable = writable
+            made = dumps(array)
+            assert made == pickle.dumps(Alone(array), 5)
+            again = pickle.loads(made)
+            assert np.array_equal(again, array)
+            assert (again.dtype, again.shape) == (array.dtype, array.shape)
+            assert again.flags.writeable == writable
+    assert len(arrays._around) == (len(SHAPES) if writable else 0)
+
+
+def test_bytes_that_look_like_their_own_head() -> None:
+    """A first array, of which the rest is learned, may have any bytes."""
+    size = 900
+    head = arrays._HEAD + size.to_bytes(8, "little")
+    array = np.frombuffer(bytearray(head * (size // len(head))), np.uint8)
+    for each in (array, array + 1):
+        assert dumps(each) == pickle.dumps(Alone(each), 5)
+
+
+def test_only_so_many_kinds_are_remembered() -> None:
+    for size in range(MOST_KINDS + 10):
+        array = np.zeros(size, np.uint8)
+        assert dumps(array) == pickle.dumps(Alone(array), 5)
+    assert len(arrays._around) == 10
