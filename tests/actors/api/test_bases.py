@@ -110,7 +110,7 @@ def test_an_object_of_such_a_base_is_refused_too() -> None:
 
 
 def test_a_running_actor_system_is_not_taken_over() -> None:
-    running = ActorSystem("simpleSystemBase", transientUnique=True)
+    running = ActorSystem("simpleSystemBase", logDefs=False, transientUnique=True)
     try:
         with pytest.raises(TypeError, match="cannot take over a running ActorSystem"):
             System(running)
