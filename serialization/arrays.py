@@ -4,8 +4,8 @@ NumPy's own way names its function and the parts of the ``dtype`` in each pickle
 ``dtype`` by its short name, such as ``<f8``, which has all that a built-in one needs. The bytes are
 a buffer in both: within the pickle, or beside it. Loading this module loads NumPy.
 
-Two arrays of one ``dtype`` and one shape have the same pickle but for their bytes. So `dumps`
-remembers the rest, and copies only the bytes: in a third of the time.
+Two writable arrays of one ``dtype`` and one shape have the same pickle but for their bytes. So
+`dumps` remembers the rest, and copies only the bytes: in a quarter of the time.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ def restored(data: Any, kind: str, shape: tuple[int, ...]) -> Any:
 
 def dumps(array: Any) -> bytes:
     """``pickle.dumps(Alone(array), 5)``, which has the bytes of *array* in it."""
-    if not array.flags.writeable:
+    view = memoryview(array)
+    if view.readonly:  # NumPy calls some of these writable, with a warning
         return pickle.dumps(Alone(array), 5)
-    kind = array.dtype, array.shape
-    around = _around.get(kind)
+    around = _around.get((array.dtype, view.shape))
     if around is not None:
-        return b"".join((around[0], array, around[1]))
-    pickled = pickle.dumps(Alone(array), 5)
-    size = array.nbytes
-    head = _HEAD + size.to_bytes(8, "little")
+        return b"".join((around[0], view, around[1]))
+    own = array.view()  # another thread may give the array another shape meanwhile
+    pickled = pickle.dumps(Alone(own), 5)
+    head = _HEAD + own.nbytes.to_bytes(8, "little")
     begin = pickled.index(head, pickled.index(restored.__name__.encode())) + len(head)
     if len(_around) >= MOST_KINDS:
         _around.clear()
-    _around[kind] = pickled[:begin], pickled[begin + size :]
+    _around[own.dtype, own.shape] = pickled[:begin], pickled[begin + own.nbytes :]
     return pickled

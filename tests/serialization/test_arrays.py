@@ -15,7 +15,7 @@ SHAPES: list[tuple[int, ...]] = [
     *((size,) for size in (0, 1, 255, 256, 1_000, 65_000, 65_535, 65_536, 131_071)),
     *((), (1, 1), (2, 3, 4), (3, 0, 2)),
 ]
-"""Pickle has a short way for few bytes, and one without a frame for 64 KiB or more."""
+"""Pickle has a short way for few read-only bytes, and one without a frame for 64 KiB or more."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,3 +58,37 @@ def test_only_so_many_kinds_are_remembered() -> None:
         array = np.zeros(size, np.uint8)
         assert dumps(array) == pickle.dumps(Alone(array), 5)
     assert len(arrays._around) == 10
+
+
+def test_kinds_that_are_equal_have_one_name() -> None:
+    for kind in ("l", "q", "=i8"):
+        array = np.ones(3, kind)
+        assert dumps(array) == pickle.dumps(Alone(array), 5)
+    assert len(arrays._around) == 1
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_an_array_that_only_seems_to_be_writable(known: bool) -> None:
+    """To ask NumPy for the flag of this one gives a warning."""
+    array, _ = np.broadcast_arrays(np.arange(6.0).reshape(2, 3), 1.0)
+    assert memoryview(array).readonly
+    if known:
+        dumps(np.ones((2, 3)))
+    made = dumps(array)
+    assert made == pickle.dumps(Alone(array), 5)
+    assert not pickle.loads(made).flags.writeable
+
+
+def test_an_array_that_changes_while_its_kind_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A wrong rest would spoil all later arrays of the kind."""
+    array = np.arange(6.0)
+
+    class Meddling:
+        def dumps(self, value: object, protocol: int) -> bytes:
+            array.shape = (2, 3)
+            return pickle.dumps(value, protocol)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(arrays, "pickle", Meddling())
+        dumps(array)
+    assert pickle.loads(dumps(np.ones(6))).shape == (6,)

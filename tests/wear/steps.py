@@ -62,7 +62,7 @@ def end() -> list[int]:
 def steps_of_a_call(name: str) -> tuple[int, int | None]:
     """The number of functions called here, and at the worker *name*: those of the median call.
 
-    The latter is None if different threads of the worker handled the calls.
+    The latter is None if no two of the calls met the worker's thread that counts.
     """
     here = []
     farref.rpc_sync(name, begin)
