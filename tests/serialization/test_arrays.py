@@ -70,10 +70,12 @@ def test_kinds_that_are_equal_have_one_name() -> None:
 @pytest.mark.parametrize("known", [False, True])
 def test_an_array_that_only_seems_to_be_writable(known: bool) -> None:
     """To ask NumPy for the flag of this one gives a warning."""
-    array, _ = np.broadcast_arrays(np.arange(6.0).reshape(2, 3), 1.0)
+    array: Any
+    array, _ = np.broadcast_arrays(np.arange(6.0).reshape(2, 3), np.ones((1, 2, 3)))
+    assert array.flags.c_contiguous
     assert memoryview(array).readonly
     if known:
-        dumps(np.ones((2, 3)))
+        dumps(np.ones((1, 2, 3)))
     made = dumps(array)
     assert made == pickle.dumps(Alone(array), 5)
     assert not pickle.loads(made).flags.writeable
