@@ -83,9 +83,8 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     if kind in ATOMS:
         return pickle.dumps(value, 5), []
     room = min(IN_BAND, shared.THRESHOLD - 1)
-    numpy = sys.modules.get("numpy")
-    array: Any = value if kind is getattr(numpy, "ndarray", None) else None
-    if array is not None and array.flags.c_contiguous and _is_numeric(array.dtype):
+    array = _alone(value)
+    if array is not None:
         return _dumps_alone(array, beside=array.nbytes > room)
     parts, arrays = [value], False
     for _ in range(MOST_PARTS):
@@ -146,14 +145,10 @@ def dumps_soon(value: object) -> bytes | None:
             if sys.getsizeof(value) > IN_BAND:
                 return None
             return pickle.dumps(value, 5)
-        numpy = sys.modules.get("numpy")
-        if numpy is None or kind is not getattr(numpy, "ndarray", None):
+        array = _alone(value)
+        if array is None or array.nbytes > min(IN_BAND, shared.THRESHOLD - 1):
             return None
-        array: Any = value
-        small = array.nbytes <= min(IN_BAND, shared.THRESHOLD - 1)
-        if not (small and array.flags.c_contiguous and _is_numeric(array.dtype)):
-            return None
-        return _dumps_alone(array, beside=False)[0]
+        return _arrays().dumps(array)  # type: ignore[no-any-return]  # a module's attribute
     except Exception:  # such as for want of memory; `dumps_plain` meets the error again
         return None
 
@@ -178,6 +173,15 @@ def _arrays() -> ModuleType:
     from . import arrays  # noqa: PLC0415 - when NumPy is there
 
     return arrays
+
+
+def _alone(value: object) -> Any:
+    """*value*, if it is an array of numbers without gaps; else None."""
+    numpy = sys.modules.get("numpy")
+    if type(value) is not getattr(numpy, "ndarray", None):
+        return None
+    array: Any = value
+    return array if array.flags.c_contiguous and _is_numeric(array.dtype) else None
 
 
 def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:

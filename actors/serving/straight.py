@@ -247,11 +247,11 @@ class StraightServer(Internal):
 
     def _traced(self, message: Reply, request: Call | Fetch, size: int) -> Packet | Outgoing:
         """Under the lock: `Lines.send` for the reply to *request*, which a trace is to show."""
-        call, tracer = request.call, self._core.tracer
-        if tracer is not None:
-            tracer.asked(message, "reply", call, ())
+        call = request.call
+        tracer: Any = self._core.tracer  # there is one
+        tracer.asked(message, "reply", call, ())
         sent = self._lines.send(call.caller, message, size)
-        if tracer is not None and type(request) is Fetch:
+        if type(request) is Fetch:
             tracer.did("done", request.rref, call)
             tracer.flush()
         return sent

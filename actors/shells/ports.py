@@ -65,8 +65,8 @@ class Alarm:
     as many wakeups as different pauses.
 
     An endpoint takes some microseconds to say when it has something to do. If it was asked just
-    now, a wakeup comes after `ACK_DELAY` instead. That is soon enough for an acknowledgement that
-    has become due since. Something that is due at once, such as a first beat, comes so much late.
+    now, a wakeup comes after `ACK_DELAY` instead. That is soon enough for an acknowledgement. A
+    first beat, which is due at once, may come that much later.
     """
 
     def __init__(self, nudge_after: Callable[[float], None]) -> None:

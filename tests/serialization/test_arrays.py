@@ -45,7 +45,7 @@ def test_the_pickle_is_the_same_each_time(kind: str, writable: bool) -> None:
 
 
 def test_bytes_that_look_like_their_own_head() -> None:
-    """A first array, of which the rest is learned, may have any bytes."""
+    """`dumps` looks for the head in the pickle of a first array. The array may contain the head."""
     size = 900
     head = arrays._HEAD + size.to_bytes(8, "little")
     array = np.frombuffer(bytearray(head * (size // len(head))), np.uint8)

@@ -362,7 +362,7 @@ def text() -> str:
 def fill() -> None:
     """From now on no large result may leave at once, but it need not wait either."""
     Server.has_room = lambda *_: False  # type: ignore[method-assign]  # the process ends with the test
-    Calls.wait_for_room = lambda *_: True  # type: ignore[method-assign]
+    Calls.wait_for_room = lambda *_: True  # type: ignore[method-assign]  # the same
 
 
 def test_a_small_value_needs_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
