@@ -20,6 +20,8 @@ MOST_KINDS = 1_000
 """The most pairs of a ``dtype`` and a shape that are remembered."""
 _around: dict[Any, tuple[bytes, bytes]] = {}
 """The pickle of a writable array before its bytes, and after them, by its ``dtype`` and shape."""
+_apart: dict[Any, bytes] = {}
+"""The pickle of an array without its bytes, by its ``dtype``, shape and whether it is read-only."""
 _HEAD = b"\x96"
 """The opcode before the bytes of a writable buffer; their number follows, in 8 bytes."""
 
@@ -59,3 +61,17 @@ def dumps(array: Any) -> bytes:
         _around.clear()
     _around[own.dtype, own.shape] = pickled[:begin], pickled[begin + own.nbytes :]
     return pickled
+
+
+def dumps_apart(array: Any) -> tuple[bytes, memoryview]:
+    """The pickle of `Alone` *array* with a buffer beside it, and the buffer: its bytes."""
+    view = memoryview(array)
+    kind = array.dtype, view.shape, view.readonly
+    data = _apart.get(kind)
+    if data is None:
+        buffers: list[PickleBuffer] = []
+        data = pickle.dumps(Alone(array.view()), 5, buffer_callback=buffers.append)
+        if len(_apart) >= MOST_KINDS:
+            _apart.clear()
+        _apart[kind] = data
+    return data, view

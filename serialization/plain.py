@@ -29,9 +29,12 @@ SHORT = 4096
 IN_BAND = (1 << 17) - 1
 """The most bytes of buffers that go into the pickle itself. Copying them once more costs less than
 a buffer of their own: a tenth of a fetch."""
+ANY_SIZE = range(sys.maxsize)
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
+_BYTES_APART = pickle.dumps(pickle.PickleBuffer(b""), 5, buffer_callback=lambda _: False)
+"""The pickle of `bytes` that are a buffer beside it."""
 _main_is_shared = False
 
 # Not by the public function, which copies the set at each call.
@@ -145,11 +148,24 @@ def dumps_soon(value: object) -> bytes | None:
             if sys.getsizeof(value) > IN_BAND:
                 return None
             return pickle.dumps(value, 5)
-        array = _alone(value)
-        if array is None or array.nbytes > min(IN_BAND, shared.THRESHOLD - 1):
-            return None
-        return _arrays().dumps(array)  # type: ignore[no-any-return]  # a module's attribute
+        array = _alone(value, range(min(IN_BAND + 1, shared.THRESHOLD)))
+        return None if array is None else _arrays().dumps(array)
     except Exception:  # such as for want of memory; `dumps_plain` meets the error again
+        return None
+
+
+def dumps_apart(value: object) -> tuple[bytes, Any] | None:
+    """*value* without its bytes, pickled, and the buffer with these; None unless a slot is for it.
+
+    It is for bytes, and for NumPy's arrays of numbers without gaps, of the sizes `shared.IN_SLOT`.
+    Runs none of the user's code, and raises nothing.
+    """
+    if type(value) is bytes:
+        return (_BYTES_APART, value) if len(value) in shared.IN_SLOT else None
+    try:
+        array = _alone(value, shared.IN_SLOT)
+        return None if array is None else _arrays().dumps_apart(array)
+    except Exception:  # as of `dumps_soon`
         return None
 
 
@@ -175,13 +191,12 @@ def _arrays() -> ModuleType:
     return arrays
 
 
-def _alone(value: object) -> Any:
-    """*value*, if it is an array of numbers without gaps; else None."""
+def _alone(value: Any, sizes: range = ANY_SIZE) -> Any:
+    """*value*, if it is an array of numbers without gaps, of one of these *sizes*; else None."""
     numpy = sys.modules.get("numpy")
-    if type(value) is not getattr(numpy, "ndarray", None):
+    if type(value) is not getattr(numpy, "ndarray", None) or value.nbytes not in sizes:
         return None
-    array: Any = value
-    return array if array.flags.c_contiguous and _is_numeric(array.dtype) else None
+    return value if value.flags.c_contiguous and _is_numeric(value.dtype) else None
 
 
 def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:

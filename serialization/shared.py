@@ -49,6 +49,7 @@ import errno
 import fcntl
 import os
 import resource
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..features import cores, has
@@ -63,6 +64,8 @@ from .memory import available
 from .recycling import Recycler
 
 if TYPE_CHECKING:
+    from types import ModuleType
+
     from .mapping import Memory
 
 THRESHOLD = 128 << 10
@@ -83,8 +86,13 @@ MOST_MAPPED = 16_384
 SLOW_TO_FREE = 4 << 20
 """Bytes of a segment that is closed in a thread of its own: freeing a gigabyte takes 0.5 s."""
 
-Row = tuple[int, int, str, int, bool]
-"""A segment's process, descriptor, name, size, and whether its reader may write to a copy."""
+IN_SLOT = range(1 << 15, (1 << 18) + 1)
+"""The sizes of the values that cross in a slot (`slots`), if they are a buffer and nothing else. To
+copy fewer bytes costs less than to name a slot; from some 500 KB on, mapping costs less."""
+
+Row = tuple[int, int, str, int, bool, int]
+"""A segment's process, descriptor, name, size, and whether its reader may write to a copy. The last
+one is the number of a buffer in a slot (`slots`), or 0."""
 _ROW = int, int, str, int, bool
 SEALS = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
@@ -115,8 +123,8 @@ class Segment:
     """
 
     __slots__ = (
-        *("__weakref__", "_content", "_descriptor", "_source", "_trouble"),
-        *("name", "size", "writable"),
+        *("__weakref__", "_content", "_descriptor", "_source"),
+        *("name", "size", "trouble", "writable"),
     )
 
     def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
@@ -124,9 +132,10 @@ class Segment:
         """A process, and the number of the descriptor there."""
         self._descriptor = -1
         """Our descriptor, while it is open here."""
-        self._content: memoryview | None = None
-        """Its bytes, if it was mapped before the value was used."""
-        self._trouble: FarrefError | None = None
+        self._content: memoryview | bytes | bytearray | None = None
+        """Its bytes, if they are here before the value is used."""
+        self.trouble: FarrefError | None = None
+        """The reason why it cannot be read."""
         self.name = name
         self.size = size
         self.writable = writable
@@ -191,21 +200,16 @@ class Segment:
 
     def told(self) -> Segment:
         """A copy for a message: each message opens the segment for itself."""
-        return Segment.said(*self.row())
+        return said(self.row())
 
     def row(self) -> Row:
-        """Its fields in a message, as plain data; `Segment.said` is the inverse."""
+        """Its fields in a message, as plain data; `said` is the inverse."""
         own = self._descriptor >= 0
-        process, number = (os.getpid(), self._descriptor) if own else self._source
-        return process, number, self.name, self.size, self.writable
-
-    @classmethod
-    def said(cls, process: int, number: int, name: str, size: int, writable: bool) -> Segment:
-        """The segment that a message names."""
-        return cls((process, number), name, size, writable=writable)
+        process, descriptor = (os.getpid(), self._descriptor) if own else self._source
+        return process, descriptor, self.name, self.size, self.writable, 0
 
     def __reduce__(self) -> Any:
-        return Segment.said, self.row()
+        return said, (self.row(),)
 
     # ---- at the receiver
 
@@ -227,8 +231,14 @@ class Segment:
 
         Raises `ProtocolError` for malformed fields. If the segment is gone, `buffer` raises.
         """
-        if self._descriptor >= 0 or self._trouble is not None or self._content is not None:
+        if self._descriptor >= 0 or self.trouble is not None or self._content is not None:
             return
+        self.open()
+        if self._descriptor >= 0 and len(unread) > MOST_UNREAD:
+            self._take_content()
+
+    def open(self) -> None:
+        """Open it here. Raises `ProtocolError`; sets `trouble` if it cannot be opened."""
         process, number = self._source
         kinds = type(process), type(number), type(self.name), type(self.size), type(self.writable)
         if kinds != _ROW or min(process, number, self.size) < 0:
@@ -238,17 +248,15 @@ class Segment:
             self._hold(_with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
             unread.add(self._descriptor)
         except OSError as error:
-            self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
+            self.trouble = self._gone() if error.errno in _GONE else self._refused(error)
             return
         try:
             if not self._is_it():
-                self._trouble = self._gone()
+                self.trouble = self._gone()
         except OSError as error:
-            self._trouble = self._refused(error)
-        if self._trouble is not None:
+            self.trouble = self._refused(error)
+        if self.trouble is not None:
             self.close()
-        elif len(unread) > MOST_UNREAD:
-            self._take_content()
 
     def _take_content(self) -> None:
         """Map it and close its descriptor before the value is used: too many are open."""
@@ -266,7 +274,7 @@ class Segment:
         self._content = content
         early.add(id(self))
 
-    def buffer(self, *, copy: bool = True) -> memoryview:
+    def buffer(self, *, copy: bool = True) -> memoryview | bytes | bytearray:
         """Its bytes, mapped for this process alone. If it came in a message, it is then closed.
 
         Raises:
@@ -309,8 +317,8 @@ class Segment:
         return copy if self.writable else bytes(copy)
 
     def _check(self) -> None:
-        if self._trouble is not None:
-            raise type(self._trouble)(str(self._trouble))  # new: the old would collect frames
+        if self.trouble is not None:
+            raise type(self.trouble)(str(self.trouble))  # new: the old would collect frames
         if self._descriptor < 0 and self._content is None:
             raise AssertionError(f"{self!r} is not open: a message is unpickled once")
 
@@ -374,6 +382,23 @@ class Segment:
         self._descriptor = descriptor
 
 
+def said(row: Row) -> Segment:
+    """The segment, or the buffer in a slot, that a message names by this row."""
+    process, descriptor, name, size, writable, number = row
+    if number:
+        made: Segment = slots().InSlot((process, descriptor), name, size, number, writable=writable)
+        return made
+    return Segment((process, descriptor), name, size, writable=writable)
+
+
+@cache
+def slots() -> ModuleType:
+    """The module `slots`. Few programs share memory."""
+    from . import slots as module  # noqa: PLC0415 - as above
+
+    return module
+
+
 def check_room_for(views: list[memoryview]) -> None:
     """Raise `SharedMemoryFullError` unless there is memory for all large *views* together.
 
@@ -428,6 +453,11 @@ def _with_descriptors(opening: Any) -> int:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         descriptor = opening()
     return descriptor
+
+
+def memory_of(segment: Segment) -> Memory | None:
+    """The mapping by which this process can write to its own *segment*, if there is one."""
+    return _written.get(segment._descriptor)
 
 
 def _again(descriptor: int, size: int) -> Memory | None:

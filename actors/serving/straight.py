@@ -26,7 +26,7 @@ from ...serialization.failures import CAUGHT, Failure
 from ...serialization.holes import filled
 from ...serialization.payload import Payload
 from ...serialization.pickling import cannot_unpickle
-from ...serialization.plain import dumps_plain, dumps_soon, size_class
+from ...serialization.plain import ATOMS, dumps_plain, size_class
 from ..calls.straight import FEW
 from ..core.core import Internal
 from ..core.current import CurrentRun, Frame, enter, leave
@@ -148,14 +148,16 @@ class StraightServer(Internal):
 
     def _copied(self, value: object, fetch: Fetch, later: Later) -> bool:
         """Answer *fetch* at once by a copy of *value*; false if that needs a job."""
-        data = dumps_soon(value)
-        if data is None:
+        lines, caller = self._lines, fetch.call.caller
+        payload = self._packer.soon(value, caller)
+        if payload is None:
             return False
-        lines, caller, size = self._lines, fetch.call.caller, len(data)
-        line = lines.to(caller)
+        line, size = lines.to(caller), len(payload.data)
+        for each in payload.buffers:
+            size += each.size  # type: ignore[union-attr]  # it is in shared memory
         if line is None or size >= SMALL or (size >= NOTED and not self._server.has_room(caller)):
             return False
-        cargo = Cargo(payload=Payload(data))
+        cargo = Cargo(payload=payload)
         message = plain.answer(self._state, cargo, fetch.call, fetch.rref)
         if message is None:
             return False
@@ -199,7 +201,9 @@ class StraightServer(Internal):
     def _fetch_at_once(self, fetch: Fetch) -> None:
         """Answer *fetch* in this thread, if it costs little."""
         self._server.served += 1
-        answer = self._packed(self._server.wanted(fetch)) if fetch.copy else None
+        answer = None
+        if fetch.copy:
+            answer = self._packed(self._server.wanted(fetch), fetch.call.caller, large=False)
         if answer is None or not self._answer(answer, fetch):
             later: Later = []
             kind = Fetch, size_class(self._server.wanted(fetch))
@@ -301,19 +305,24 @@ class StraightServer(Internal):
         seconds = perf_counter() - started
         self._core.brief.took(kind, seconds, seconds if large else 0.0)
 
-    def _packed(self, value: object, to: WorkerId | None = None) -> list[Payload] | None:
+    def _packed(self, value: object, to: WorkerId, *, large: bool = True) -> list[Payload] | None:
         """The `Payload` of *value*, if it is plain and small, but for buffers shared with *to*.
 
-        None if it is not. It comes in a list, which `_answer` empties: so no caller keeps it.
+        Only with *large* has it large ones. None if it is not. It comes in a list, which `_answer`
+        empties: so no caller keeps it.
         """
         try:
+            if type(value) not in ATOMS:
+                payload = self._packer.in_slot(value, to)
+                if payload is not None:
+                    return [payload]
             plainly = dumps_plain(value)
             if plainly is None or len(plainly[0]) >= SMALL:
                 return None
             data, views = plainly
             if not views:
                 return [Payload(data)]
-            if to is None or self._lines.to(to) is None:
+            if not large or self._lines.to(to) is None:
                 return None
             if self._leaving.acquire(timeout=LEAVING):
                 self._leaving.release()
@@ -334,7 +343,9 @@ class StraightServer(Internal):
             return False
         if getpid() != core.pid:  # the function has forked
             core.check_process()
-        size = payload.size if payload.buffers else len(payload.data)
+        size = len(payload.data)
+        for each in payload.buffers:
+            size += each.size  # type: ignore[union-attr]  # as above
         if size >= NOTED:
             self._server.wait_for_room(caller)
         with core.lock:

@@ -24,7 +24,7 @@ from ...protocol.ids import WorkerId
 from ...protocol.packets import LONGEST, PacketRow, decode_row
 from ...serialization.definitions import Placed
 from ...serialization.payload import Origin, Payload
-from ...serialization.shared import Row, Segment
+from ...serialization.shared import Row, Segment, said
 from ..base.addresses import Address
 from .messages import WorkerInfo
 
@@ -191,7 +191,7 @@ def _payload(writable: Iterator[bool], row: object) -> Payload:
 
 def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:
     if isinstance(each, tuple):
-        return Segment.said(*each)
+        return said(each)
     return bytearray(each) if writable else each
 
 
@@ -204,7 +204,7 @@ class _UnknownAddressError(Exception):
 
 
 def _plain(thing: Any) -> tuple[str, str, str, int] | Row:
-    if type(thing) is Segment:
+    if isinstance(thing, Segment):
         return thing.row()
     details = getattr(thing, "addressDetails", None)
     if type(details) is not Address:

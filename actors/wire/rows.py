@@ -31,7 +31,7 @@ from ...protocol.messages import (
 )
 from ...serialization.definitions import Placed
 from ...serialization.payload import Payload
-from ...serialization.shared import Segment
+from ...serialization.shared import said
 
 if TYPE_CHECKING:
     from ...protocol.delivery import Packet
@@ -74,7 +74,7 @@ class ReplyRow(Row, frozen=True, tag=2):
 class SharedReplyRow(ReplyRow, frozen=True, tag=9):
     """The same with buffers in shared memory, all large ones of the value."""
 
-    buffers: tuple[tuple[Number, Number, str, Number, bool], ...]
+    buffers: tuple[tuple[Number, Number, str, Number, bool, Number], ...]
     """The `Segment.row` of each."""
 
 
@@ -315,7 +315,7 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
         rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
         return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
     if kind is SharedReplyRow:
-        buffers = tuple([Segment.said(*each) for each in row.buffers])
+        buffers = tuple([said(each) for each in row.buffers])
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)

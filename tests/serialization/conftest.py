@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def nothing_stays_open() -> Iterator[None]:
     """The test leaves no segment, whether in use, unread or kept."""
+    shared.slots().forget()  # of earlier tests
     gc.collect()
     shared.recycler.empty()
     before = dict(shared._open)

@@ -97,9 +97,10 @@ def let_go() -> None:
 def look(pid: int | None = None) -> tuple[int, int]:
     """The numbers of segments that a process has open and mapped.
 
-    Without *pid* this process empties its recycler first.
+    Without *pid* this process lets go of its slots and its kept segments first.
     """
     if pid is None:
+        shared.slots().forget()
         shared.recycler.empty()
     folder = Path("/proc") / str(pid or "self")
     links = []
@@ -657,8 +658,8 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
 
 @pytest.mark.processes
 def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
-    frozen = farref.remote("B", sevens, (shared.THRESHOLD,), frozen=True)
-    plain = farref.remote("B", sevens, (shared.THRESHOLD,))
+    frozen = farref.remote("B", sevens, (shared.IN_SLOT.stop,), frozen=True)
+    plain = farref.remote("B", sevens, (shared.IN_SLOT.stop,))
     assert total_of(frozen) == total_of(plain)
     here = len(os.listdir("/proc/self/fd"))
     there = farref.rpc_sync("B", lambda: len(os.listdir("/proc/self/fd")))

@@ -106,7 +106,8 @@ def test_a_segment_is_told_of() -> None:
 
 
 @pytest.mark.parametrize(
-    "row", [[1, 2, "name", 3], [1, 2, "name", 3, True, 0], [1, "2", "name", 3, True], [], 7]
+    "row",
+    [[1, 2, "name", 3, True], [1, 2, "name", 3, True, 0, 0], [1, "2", "name", 3, True, 0], [], 7],
 )
 def test_what_is_no_segment(row: object) -> None:
     whole: Any = rows()

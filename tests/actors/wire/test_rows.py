@@ -29,7 +29,7 @@ from farref.protocol.messages import (
 )
 from farref.serialization.definitions import Placed
 from farref.serialization.payload import Origin, Payload
-from farref.serialization.shared import Segment
+from farref.serialization.shared import Segment, said
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1 << 62))
 NUMBERS = st.integers(0, (1 << 64) - 1)
@@ -51,11 +51,11 @@ REPLIES = st.builds(
 SHARED = st.builds(
     lambda number, data, places: Reply(
         call=CallId(B, number),
-        cargo=Cargo(payload=Payload(data, tuple(Segment.said(*place) for place in places))),
+        cargo=Cargo(payload=Payload(data, tuple(said(place) for place in places))),
     ),
     NUMBERS,
     st.binary(),
-    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(), NUMBERS, st.booleans()), min_size=1),
+    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(), NUMBERS, st.booleans(), NUMBERS), min_size=1),
 )
 FETCHES = st.builds(
     lambda number, creator, rref, direct: Fetch(
