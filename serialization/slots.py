@@ -23,7 +23,7 @@ from itertools import count
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import ProtocolError, SharedMemoryFullError
+from ..protocol.errors import ProtocolError
 from . import shared
 from .shared import IN_SLOT, Segment, early
 
@@ -109,7 +109,8 @@ class InSlot(Segment):
             return None
         try:
             view = memoryview(whole.buffer(copy=False))
-        except MemoryError:  # no more mappings
+        except MemoryError:  # no more mappings; it is closed again
+            whole.open()
             return memoryview(whole.content())
         if len(_known) >= MOST_KNOWN:
             with contextlib.suppress(StopIteration, RuntimeError, KeyError):  # other threads do so
@@ -147,28 +148,27 @@ def put(buffer: bytes | memoryview) -> InSlot | None:
     nothing. Thread-safe.
     """
     try:
-        slot = _free.pop()
-    except IndexError:
-        made = _made()
-        if made is None:
+        try:
+            slot: Slot | None = _free.pop()
+        except IndexError:
+            slot = _made()
+        if slot is None:
             return None
-        slot = made
-    view, number, memory = memoryview(buffer), next(_numbers), slot.memory
-    one = InSlot(slot.place, slot.name, view.nbytes, number, writable=not view.readonly)
-    one.slot = slot
-    _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
-    memory[_HEAD : _HEAD + view.nbytes] = view
+        view, number, memory = memoryview(buffer), next(_numbers), slot.memory
+        one = InSlot(slot.place, slot.name, view.nbytes, number, writable=not view.readonly)
+        one.slot = slot
+        _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
+        memory[_HEAD : _HEAD + view.nbytes] = view
+    except MemoryError:
+        return None
     return one
 
 
 def _made() -> Slot | None:
-    """A new slot; None if there are enough, or it cannot be made."""
+    """A new slot; None if there are enough, or it cannot be made. May raise `MemoryError`."""
     if len(_slots) >= SLOTS:
         return None
-    try:
-        segment = Segment.of(memoryview(bytes(_HEAD + MOST)), writable=False, passing=True)
-    except SharedMemoryFullError:
-        return None
+    segment = Segment.of(memoryview(bytes(_HEAD + MOST)), writable=False, passing=True)
     memory = shared.memory_of(segment) if segment is not None else None
     if segment is None or memory is None:
         return None

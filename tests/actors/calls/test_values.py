@@ -32,7 +32,8 @@ from farref.actors.base.outgoing import OutConnection
 from farref.actors.core.current import frame
 from farref.actors.serving import straight
 from farref.protocol.messages import Reply
-from farref.serialization import mapping, recycling, shared
+from farref.serialization import mapping, recycling, shared, slots
+from farref.serialization.slots import SLOTS
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
@@ -135,6 +136,38 @@ def test_what_was_fetched_is_ones_own(system: System) -> None:
     mine[:] = 1
     assert total(other) == total(ref.to_here()) == total_of(ref) == 7 * SIZE
     assert farref.rpc_sync("C", total_of, (ref,)) == 7 * SIZE
+
+
+MIDDLING = 100_000
+"""The bytes of an array that crosses in a slot."""
+
+
+def test_values_in_slots(system: System) -> None:
+    ref = farref.remote("B", sevens, (MIDDLING,))
+    mine, other = ref.to_here(), ref.to_here()
+    mine[:] = 1
+    assert total(other) == total(ref.rpc_sync().copy()) == total_of(ref) == 7 * MIDDLING
+    assert total(farref.rpc_sync("B", sevens, (MIDDLING,))) == 7 * MIDDLING
+    assert farref.rpc_sync("B", bytes, (MIDDLING,)) == bytes(MIDDLING)
+    assert farref.rpc_sync("C", total_of, (ref,)) == 7 * MIDDLING
+    alias = farref.remote("C", lambda: farref.remote("B", sevens, (MIDDLING,)))
+    assert total_of(alias) == total_of(alias) == 7 * MIDDLING
+
+
+def test_more_values_than_slots(system: System) -> None:
+    many = 5 * SLOTS
+    refs = [farref.remote("B", fill, (np.zeros(MIDDLING, np.uint8), n)) for n in range(many)]
+    calls = [farref.rpc_async("C", total_of, (ref,)) for ref in refs]
+    results = [farref.rpc_async("B", fill, (np.zeros(MIDDLING, np.uint8), n)) for n in range(many)]
+    expected = [n * MIDDLING for n in range(many)]
+    assert [total(array) for array in farref.get(refs)] == expected
+    assert [call.result() for call in calls] == expected
+    assert [total(call.result()) for call in results] == expected
+
+
+def in_use() -> tuple[int, int]:
+    """The slots of this process, and those with a message in them."""
+    return len(slots._slots), len(slots._slots) - len(slots._free)
 
 
 def test_what_is_changed_is_never_stale(system: System) -> None:
@@ -431,6 +464,17 @@ def processes() -> Iterator[System]:
         for name in "BCD":
             system.worker(name)
         yield system
+
+
+def test_slots_are_used_and_free_again(processes: System) -> None:
+    farref.rpc_sync("B", slots.forget)
+    ref = farref.remote("B", sevens, (MIDDLING,))
+    values = [ref.to_here() for _ in range(3 * SLOTS)]
+    made, used = farref.rpc_sync("B", in_use)
+    assert 1 <= made <= 2
+    assert used <= 1  # the last one may not be acknowledged yet
+    assert until(processes, lambda: farref.rpc_sync("B", in_use)[1] == 0)
+    assert {total(each) for each in values} == {7 * MIDDLING}
 
 
 def pid_of(name: str) -> int:

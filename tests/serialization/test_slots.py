@@ -1,0 +1,301 @@
+"""Slots: the values that cross in them, and the moment from which a slot is free again."""
+
+from __future__ import annotations
+
+import gc
+import os
+import pickle
+import signal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pytest
+
+from farref import ProtocolError, SenderDiedError
+from farref.serialization import shared, slots
+from farref.serialization.payload import Payload
+from farref.serialization.plain import dumps_apart
+from farref.serialization.shared import IN_SLOT, said
+from farref.serialization.slots import SLOTS, InSlot, put
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+pytestmark = [
+    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    pytest.mark.usefixtures("nothing_stays_open"),
+]
+LEAST, MOST = IN_SLOT[0], IN_SLOT[-1]
+
+
+@pytest.fixture(autouse=True)
+def slots_end(nothing_stays_open: None) -> Iterator[None]:
+    yield
+    slots.forget()
+
+
+def placed(value: Any) -> Payload:
+    apart = dumps_apart(value)
+    assert apart is not None
+    buffer = put(apart[1])
+    assert buffer is not None
+    return Payload(apart[0], (buffer,))
+
+
+def told(payload: Payload) -> Payload:
+    """The payload as a message names it, before it has arrived."""
+    copy: Payload = pickle.loads(pickle.dumps(payload))
+    return copy
+
+
+def opened(payload: Payload) -> Any:
+    buffers = [each.buffer() if isinstance(each, InSlot) else each for each in payload.buffers]
+    return pickle.loads(payload.data, buffers=buffers)
+
+
+def passed(value: Any) -> Any:
+    there = told(placed(value))
+    there.take()
+    return opened(there)
+
+
+def one() -> InSlot:
+    buffer = put(bytes(LEAST))
+    assert buffer is not None
+    return buffer
+
+
+VALUES: dict[str, Callable[[], Any]] = {
+    "bytes": lambda: bytes(range(256)) * 200,
+    "the fewest bytes": lambda: b"x" * LEAST,
+    "the most bytes": lambda: b"x" * MOST,
+    "an array": lambda: np.arange(10_000.0),
+    "of two dimensions": lambda: np.arange(10_000, dtype=np.int32).reshape(100, 100),
+    "of one number each": lambda: np.ones((1, LEAST, 1), np.bool_),
+    "the smallest": lambda: np.ones(LEAST, np.uint8),
+    "the largest": lambda: np.ones(MOST // 16, np.complex128),
+    "a part of one": lambda: np.arange(30_000.0)[10_000:20_000],
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("writable", [True, False])
+def test_what_crosses(name: str, writable: bool) -> None:
+    for _ in range(2):  # the pickle is made once
+        value = VALUES[name]()
+        if type(value) is not bytes:
+            value.flags.writeable = writable
+        came = passed(value)
+        assert type(came) is type(value)
+        assert np.array_equal(came, value)
+        if type(value) is not bytes:
+            assert (came.dtype, came.shape) == (value.dtype, value.shape)
+            assert came.flags.writeable == writable
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"x" * (LEAST - 1),
+        b"x" * (MOST + 1),
+        bytearray(LEAST),
+        "x" * LEAST,
+        np.ones(LEAST - 1, np.uint8),
+        np.ones(MOST + 1, np.uint8),
+        np.ones((LEAST, 2), np.uint8)[:, 0],
+        np.ones((LEAST, 2), np.uint8).T,
+        np.ones(LEAST, object),
+        np.ones(LEAST, [("a", np.uint8)]),
+        np.ones(LEAST, np.uint8).view(np.recarray),
+        [np.ones(LEAST, np.uint8)],
+    ],
+    ids=lambda value: f"{type(value).__name__} of {len(value)}",
+)
+def test_what_does_not(value: Any) -> None:
+    assert dumps_apart(value) is None
+
+
+def test_both_ends_have_their_own() -> None:
+    value = np.zeros(LEAST, np.uint8)
+    payload = placed(value)
+    there = told(payload)
+    value[:] = 1
+    there.take()
+    again = told(payload)
+    again.take()  # the message comes once more, as the stream broke
+    came = opened(there)
+    assert came.sum() == 0
+    came[:] = 2
+    assert opened(again).sum() == 0
+
+
+def test_a_slot_is_free_when_its_message_is_gone() -> None:
+    names = set()
+    for number in range(3 * SLOTS):
+        payload = placed(np.full(LEAST, number, np.uint8))
+        names.add(payload.buffers[0].name)  # type: ignore[union-attr]  # it is in a slot
+        there = told(payload)
+        there.take()
+        del payload
+        assert opened(there)[0] == number
+    assert len(names) == len(slots._known) == 1
+
+
+def test_only_so_many_are_in_use() -> None:
+    used = [one() for _ in range(SLOTS)]
+    assert put(bytes(LEAST)) is None
+    freed = used.pop(3).name
+    assert one().name == freed
+    assert len(slots._slots) == SLOTS
+
+
+def test_none_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "_made", lambda: None)
+    assert put(bytes(LEAST)) is None
+    monkeypatch.setattr(shared, "_made", lambda: 1 / 0)
+    monkeypatch.setattr(slots, "bytes", lambda _: (_ for _ in ()).throw(MemoryError), raising=False)
+    assert put(b"x" * LEAST) is None
+
+
+def test_a_value_that_was_given_up() -> None:
+    """The sender has given the receiver up for dead, and uses the slot for another value."""
+    late = told(placed(b"x" * LEAST))
+    other = one()
+    late.take()
+    with pytest.raises(SenderDiedError, match=f"{LEAST} bytes of a message are lost"):
+        opened(late)
+    assert other.slot is not None
+
+
+def test_a_value_that_is_given_up_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The slot changes while its receiver copies."""
+    late = told(placed(b"x" * LEAST))
+
+    class Copied:
+        def __new__(cls, part: memoryview) -> Any:
+            put(b"y" * LEAST)
+            return bytes(part)
+
+    monkeypatch.setattr(slots, "bytes", Copied, raising=False)
+    late.take()
+    with pytest.raises(SenderDiedError):
+        opened(late)
+
+
+@pytest.mark.parametrize("met", [False, True])
+def test_the_sender_died(met: bool) -> None:
+    """What is in a slot that the receiver has met is there still."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        kept = [placed(b"a" * LEAST)]
+        payload = kept[0]
+        del kept
+        rows = [payload.buffers[0].row()]  # type: ignore[union-attr]  # it is in a slot
+        del payload
+        kept = [placed(b"b" * LEAST)]
+        rows.append(kept[0].buffers[0].row())  # type: ignore[union-attr]  # as above
+        os.write(writing, pickle.dumps(rows))
+        signal.pause()
+        os._exit(1)
+    try:
+        first, second = map(said, pickle.loads(os.read(reading, 4096)))
+        if met:
+            first.take()
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        os.close(reading)
+        os.close(writing)
+    second.take()
+    if met:
+        assert second.buffer() == b"b" * LEAST
+    else:
+        with pytest.raises(SenderDiedError):
+            second.buffer()
+
+
+def test_a_forked_child_has_its_own() -> None:
+    mine = placed(b"x" * LEAST)
+    there = told(mine)
+    child = os.fork()
+    if child == 0:
+        other = one()
+        del mine, other
+        gc.collect()
+        fine = not slots._known and one().name == one().name != there.buffers[0].name  # type: ignore[union-attr]
+        os._exit(0 if fine else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    there.take()
+    assert opened(there) == b"x" * LEAST
+
+
+FIELDS = (os.getpid(), 3, "name", LEAST, True, 1)
+
+
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        *((0, -1), (0, "1"), (1, -1), (1, None), (2, b"n"), (3, MOST + 1), (3, -1), (3, "5")),
+        *((5, -1), (5, "1"), (5, 1.5)),
+    ],
+)
+def test_fields_that_do_not_belong_there(place: int, value: Any) -> None:
+    fields: Any = [*FIELDS]
+    fields[place] = value
+    with pytest.raises(ProtocolError, match="malformed fields"):
+        said(tuple(fields)).take()
+
+
+def test_another_file_in_its_place() -> None:
+    number = os.memfd_create("farref", os.MFD_ALLOW_SEALING)
+    try:
+        buffer = said((os.getpid(), number, "farref-0123", LEAST, True, 1))
+        buffer.take()
+        with pytest.raises(SenderDiedError):
+            buffer.buffer()
+    finally:
+        os.close(number)
+    assert not slots._known
+
+
+def test_only_so_many_stay_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots, "MOST_KNOWN", 2)
+    kept = [placed(bytes([number]) * LEAST) for number in range(4)]
+    for _ in range(2):
+        for number, payload in enumerate(kept):
+            there = told(payload)
+            there.take()
+            assert opened(there) == bytes([number]) * LEAST
+            assert len(slots._known) <= 2
+
+
+def test_nothing_can_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
+    payload = placed(b"x" * LEAST)
+
+    def none_left(*_: Any, **__: Any) -> memoryview:
+        raise MemoryError
+
+    monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
+    there = told(payload)
+    there.take()
+    assert opened(there) == b"x" * LEAST
+    assert not slots._known
+
+
+def test_it_goes_on_in_the_message() -> None:
+    """The receiver passes the value on, unread; or the sender's own message has to go elsewhere."""
+    value = np.arange(LEAST // 8)
+    payload = placed(value)
+    there = told(payload)
+    there.take()
+    for each, near in ((there, True), (there, False), (payload, False)):
+        again = each.grounded(near=near)
+        assert [type(buffer) for buffer in again.buffers] == [bytearray]
+        assert np.array_equal(opened(again), value)
+    assert payload.grounded(near=True) is payload
+    assert there.size == payload.size == len(payload.data) + value.nbytes
+    assert payload.framed == len(payload.data)
+    assert shared.early
+    del there
+    assert not shared.early
