@@ -29,7 +29,8 @@ SHORT = 4096
 IN_BAND = (1 << 17) - 1
 """The most bytes of buffers that go into the pickle itself. Copying them once more costs less than
 a buffer of their own: a tenth of a fetch."""
-ANY_SIZE = range(sys.maxsize)
+ANY_SIZE, SOON = range(sys.maxsize), range(max(IN_BAND + 1, shared.IN_SLOT.stop))
+"""The sizes of arrays: any, and those that are pickled soon."""
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
@@ -136,37 +137,39 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
         return None
 
 
-def dumps_soon(value: object) -> bytes | None:
-    """*value*, pickled, if that takes microseconds; None if it may take longer.
+def dumps_soon(value: object) -> tuple[bytes, Any] | None:
+    """*value*, pickled, if that takes microseconds, and a buffer beside that or None.
 
-    Values are numbers, texts, bytes and NumPy's arrays of numbers without gaps, up to `IN_BAND`.
-    Runs none of the user's code, and raises nothing.
+    Values are numbers, texts, bytes and NumPy's arrays of numbers without gaps, up to `IN_BAND`. If
+    the value `fits_slot`, its bytes are the buffer. None if it may take longer. Runs none of the
+    user's code, and raises nothing.
     """
     kind: Any = type(value)
     try:
+        if kind is bytes and fits_slot(value):
+            return _BYTES_APART, value
         if kind in ATOMS or kind is bytes:
             if sys.getsizeof(value) > IN_BAND:
                 return None
-            return pickle.dumps(value, 5)
-        array = _alone(value, range(min(IN_BAND + 1, shared.THRESHOLD)))
-        return None if array is None else _arrays().dumps(array)
+            return pickle.dumps(value, 5), None
+        array = _alone(value, SOON)
+        if array is None:
+            return None
+        if array.nbytes in shared.IN_SLOT:
+            return _arrays().dumps_apart(array)  # type: ignore[no-any-return]  # a module's attribute
+        if array.nbytes > min(IN_BAND, shared.THRESHOLD - 1):
+            return None
+        return _arrays().dumps(array), None
     except Exception:  # such as for want of memory; `dumps_plain` meets the error again
         return None
 
 
-def dumps_apart(value: object) -> tuple[bytes, Any] | None:
-    """*value* without its bytes, pickled, and the buffer with these; None unless a slot is for it.
-
-    It is for bytes, and for NumPy's arrays of numbers without gaps, of the sizes `shared.IN_SLOT`.
-    Runs none of the user's code, and raises nothing.
-    """
+def fits_slot(value: Any) -> bool:
+    """Whether *value* is of a type and a size that a slot is for (`slots`)."""
     if type(value) is bytes:
-        return (_BYTES_APART, value) if len(value) in shared.IN_SLOT else None
-    try:
-        array = _alone(value, shared.IN_SLOT)
-        return None if array is None else _arrays().dumps_apart(array)
-    except Exception:  # as of `dumps_soon`
-        return None
+        return len(value) in shared.IN_SLOT
+    numpy = sys.modules.get("numpy")
+    return type(value) is getattr(numpy, "ndarray", None) and value.nbytes in shared.IN_SLOT
 
 
 def size_class(value: object) -> int:

@@ -27,7 +27,7 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import SHORT, dumps_apart, dumps_call, dumps_plain, dumps_soon
+from ...serialization.plain import SHORT, dumps_call, dumps_plain, dumps_soon, fits_slot
 from ...serialization.shared import Segment
 from ...serialization.spaces import Spaces
 from ..base.interrupts import undisturbed
@@ -160,21 +160,18 @@ class Packer(Internal):
 
         Asks nobody, runs none of the user's code, and raises nothing.
         """
-        apart = dumps_apart(value)
-        if apart is not None:
-            near = self._core.peers.near(to)
-            payload = _in_slot(*apart) if near else None
-            if payload is not None or near is None:
-                return payload
-        data = dumps_soon(value)
-        return None if data is None else Payload(data)
+        made = dumps_soon(value)
+        if made is None:
+            return None
+        data, buffer = made
+        if buffer is None:
+            return Payload(data)
+        return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
     def in_slot(self, value: object, to: WorkerId, tag: object = None) -> Payload | None:
         """*value* in a slot, if it is for one, and *to* is near. May ask whether it is."""
-        apart = dumps_apart(value)
-        if apart is None or not self._registry.near(to):
-            return None
-        return _in_slot(*apart, tag)
+        made = dumps_soon(value) if fits_slot(value) and self._registry.near(to) else None
+        return None if made is None else _in_slot(*made, tag)
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
