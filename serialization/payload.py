@@ -8,13 +8,20 @@ the framework translates in its own way.
 
 from __future__ import annotations
 
+from functools import cache
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec.structs import replace
 
 from .definitions import Definition, Placed
 from .shared import Segment
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from .shared import Row
 
 Buffer = bytes | bytearray | Segment
 
@@ -85,6 +92,22 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
         if not any(_goes(each, near=near) for each in self.buffers):
             return self
         return replace(self, buffers=grounded_buffers(self.buffers, near=near))
+
+
+@cache
+def slots() -> ModuleType:
+    """The module `slots`, which few programs need."""
+    from . import slots as module  # noqa: PLC0415 - at its first use
+
+    return module
+
+
+def said(row: Row) -> Segment:
+    """The segment, or the buffer in a slot, that a message names by this row."""
+    if row[-1]:
+        buffer: Segment = slots().InSlot.said(row)
+        return buffer
+    return Segment.said(row)
 
 
 def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:

@@ -49,7 +49,6 @@ import errno
 import fcntl
 import os
 import resource
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..features import cores, has
@@ -64,8 +63,6 @@ from .memory import available
 from .recycling import Recycler
 
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from .mapping import Memory
 
 THRESHOLD = 128 << 10
@@ -200,7 +197,7 @@ class Segment:
 
     def told(self) -> Segment:
         """A copy for a message: each message opens the segment for itself."""
-        return said(self.row())
+        return self.said(self.row())
 
     def row(self) -> Row:
         """Its fields in a message, as plain data; `said` is the inverse."""
@@ -208,8 +205,14 @@ class Segment:
         process, descriptor = (os.getpid(), self._descriptor) if own else self._source
         return process, descriptor, self.name, self.size, self.writable, 0
 
+    @classmethod
+    def said(cls, row: Row) -> Segment:
+        """The segment that a message names."""
+        process, descriptor, name, size, writable, _ = row
+        return cls((process, descriptor), name, size, writable=writable)
+
     def __reduce__(self) -> Any:
-        return said, (self.row(),)
+        return self.said, (self.row(),)
 
     # ---- at the receiver
 
@@ -380,23 +383,6 @@ class Segment:
     def _hold(self, descriptor: int) -> None:
         _open[descriptor] = self.name
         self._descriptor = descriptor
-
-
-def said(row: Row) -> Segment:
-    """The segment, or the buffer in a slot, that a message names by this row."""
-    process, descriptor, name, size, writable, number = row
-    if number:
-        made: Segment = slots().InSlot((process, descriptor), name, size, number, writable=writable)
-        return made
-    return Segment((process, descriptor), name, size, writable=writable)
-
-
-@cache
-def slots() -> ModuleType:
-    """The module `slots`. Few programs share memory."""
-    from . import slots as module  # noqa: PLC0415 - as above
-
-    return module
 
 
 def check_room_for(views: list[memoryview]) -> None:

@@ -81,6 +81,11 @@ class InSlot(Segment):
     def row(self) -> Row:
         return *self._source, self.name, self.size, self.writable, self.number
 
+    @classmethod
+    def said(cls, row: Row) -> InSlot:
+        process, descriptor, name, size, writable, number = row
+        return cls((process, descriptor), name, size, number, writable=writable)
+
     def take(self) -> None:
         """Copy it out of the slot. Raises `ProtocolError` for malformed fields."""
         if self._content is not None or self.trouble is not None:

@@ -17,7 +17,7 @@ from ...serialization import pickling, plain, shared
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
-from ...serialization.payload import Payload, grounded_buffers
+from ...serialization.payload import Payload, grounded_buffers, slots
 from ...serialization.pickling import (
     DEFINABLE,
     Reference,
@@ -296,7 +296,7 @@ def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
 
 def _in_slot(data: bytes, buffer: bytes | memoryview, tag: object = None) -> Payload | None:
     """A pickle with *buffer* beside it, which is in a slot; None if none is free."""
-    made = shared.slots().put(buffer)
+    made = slots().put(buffer)
     return None if made is None else Payload(data, (made,), tag=tag)
 
 

@@ -23,8 +23,8 @@ from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ...protocol.packets import LONGEST, PacketRow, decode_row
 from ...serialization.definitions import Placed
-from ...serialization.payload import Origin, Payload
-from ...serialization.shared import Row, Segment, said
+from ...serialization.payload import Origin, Payload, said
+from ...serialization.shared import Row, Segment
 from ..base.addresses import Address
 from .messages import WorkerInfo
 

@@ -30,8 +30,7 @@ from ...protocol.messages import (
     RoomGiven,
 )
 from ...serialization.definitions import Placed
-from ...serialization.payload import Payload
-from ...serialization.shared import said
+from ...serialization.payload import Payload, said
 
 if TYPE_CHECKING:
     from ...protocol.delivery import Packet

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.serialization import shared
+from farref.serialization import shared, slots
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def nothing_stays_open() -> Iterator[None]:
     """The test leaves no segment, whether in use, unread or kept."""
-    shared.slots().forget()  # of earlier tests
+    slots.forget()  # of earlier tests
     gc.collect()
     shared.recycler.empty()
     before = dict(shared._open)

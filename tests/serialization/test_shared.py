@@ -317,7 +317,7 @@ def test_what_has_come_in_its_place_is_not_taken_for_it() -> None:
 )
 def test_fields_that_do_not_belong_there(fields: tuple[Any, ...]) -> None:
     with pytest.raises(ProtocolError, match="malformed fields"):
-        shared.said((*fields, 0)).take()
+        Segment.said((*fields, 0)).take()
 
 
 # ---- too little memory, descriptors or mappings

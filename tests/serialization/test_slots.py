@@ -13,9 +13,9 @@ import pytest
 
 from farref import ProtocolError, SenderDiedError
 from farref.serialization import shared, slots
-from farref.serialization.payload import Payload
+from farref.serialization.payload import Payload, said
 from farref.serialization.plain import dumps_soon, fits_slot
-from farref.serialization.shared import IN_SLOT, said
+from farref.serialization.shared import IN_SLOT
 from farref.serialization.slots import SLOTS, InSlot, put
 
 if TYPE_CHECKING:

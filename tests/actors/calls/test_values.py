@@ -101,7 +101,7 @@ def look(pid: int | None = None) -> tuple[int, int]:
     Without *pid* this process lets go of its slots and its kept segments first.
     """
     if pid is None:
-        shared.slots().forget()
+        slots.forget()
         shared.recycler.empty()
     folder = Path("/proc") / str(pid or "self")
     links = []

@@ -28,8 +28,8 @@ from farref.protocol.messages import (
     RoomGiven,
 )
 from farref.serialization.definitions import Placed
-from farref.serialization.payload import Origin, Payload
-from farref.serialization.shared import Segment, said
+from farref.serialization.payload import Origin, Payload, said
+from farref.serialization.shared import Segment
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1 << 62))
 NUMBERS = st.integers(0, (1 << 64) - 1)
