@@ -65,12 +65,13 @@ def dumps(array: Any) -> bytes:
 
 def dumps_apart(array: Any) -> tuple[bytes, memoryview]:
     """The pickle of `Alone` *array* with a buffer beside it, and the buffer: its bytes."""
-    view = memoryview(array)
-    kind = array.dtype, view.shape, view.readonly
+    own = array.view()  # as in `dumps`
+    view = memoryview(own)
+    kind = own.dtype, view.shape, view.readonly
     data = _apart.get(kind)
     if data is None:
         buffers: list[PickleBuffer] = []
-        data = pickle.dumps(Alone(array.view()), 5, buffer_callback=buffers.append)
+        data = pickle.dumps(Alone(own), 5, buffer_callback=buffers.append)
         if len(_apart) >= MOST_KINDS:
             _apart.clear()
         _apart[kind] = data

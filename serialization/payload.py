@@ -105,7 +105,7 @@ def slots() -> ModuleType:
 def said(row: Row) -> Segment:
     """The segment, or the buffer in a slot, that a message names by this row."""
     if row[-1]:
-        buffer: Segment = slots().InSlot.said(row)
+        buffer: Segment = slots().InSlot(row)
         return buffer
     return Segment.said(row)
 

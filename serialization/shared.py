@@ -85,7 +85,8 @@ SLOW_TO_FREE = 4 << 20
 
 IN_SLOT = range(1 << 15, (1 << 18) + 1)
 """The sizes of the values that cross in a slot (`slots`), if they are a buffer and nothing else. To
-copy fewer bytes costs less than to name a slot; from some 500 KB on, mapping costs less."""
+copy fewer bytes costs less than to name a slot; from some 500 KB on, mapping costs less. None
+crosses in a slot if `THRESHOLD` is larger than these sizes."""
 
 Row = tuple[int, int, str, int, bool, int]
 """A segment's process, descriptor, name, size, and whether its reader may write to a copy. The last
@@ -131,7 +132,7 @@ class Segment:
         """Our descriptor, while it is open here."""
         self._content: memoryview | bytes | bytearray | None = None
         """Its bytes, if they are here before the value is used."""
-        self.trouble: FarrefError | None = None
+        self.trouble: FarrefError | MemoryError | None = None
         """The reason why it cannot be read."""
         self.name = name
         self.size = size

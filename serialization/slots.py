@@ -20,10 +20,11 @@ from __future__ import annotations
 import contextlib
 import os
 from itertools import count
+from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from ..protocol.errors import ProtocolError
+from ..protocol.errors import FarrefError, ProtocolError
 from . import shared
 from .shared import IN_SLOT, Segment, early
 
@@ -50,41 +51,48 @@ class Slot:
 
     __slots__ = ("home", "memory", "name", "place", "segment")
 
-    def __init__(self, segment: Segment, memory: Memory, home: list[Slot]) -> None:
+    def __init__(self, segment: Segment, memory: Memory, home: Own) -> None:
         self.segment = segment
         self.name = segment.name
         self.place = segment.row()[:2]
         self.memory = memory
         self.home = home
-        """The list to go back to. It is another one in a forked child."""
+
+
+class Own:
+    """The slots of this process. A forked child has others."""
+
+    __slots__ = ("free", "room")
+
+    def __init__(self) -> None:
+        self.free: list[Slot] = []
+        """Those without a message. The last one used is the next: the processor has it at hand."""
+        self.room = [None] * SLOTS
+        """For each slot that may still be made."""
 
 
 class InSlot(Segment):
-    """A buffer in a slot: of this process, or one that a message names."""
+    """A buffer in a slot: of this process, or one that a message names.
+
+    Its `number` is that of this use of the slot.
+    """
 
     __slots__ = ("number", "slot")
 
-    def __init__(
-        self, source: tuple[int, int], name: str, size: int, number: int, *, writable: bool
-    ) -> None:
-        self._source = source
-        self._descriptor = -1
-        self._content = self.trouble = None
-        self.name = name
-        self.size = size
-        self.writable = writable
-        self.number = number
-        """That of this use of the slot."""
+    def __init__(self, row: Row) -> None:
         self.slot: Slot | None = None
         """Ours; None if a message names it."""
+        self._content = self.trouble = None
+        process, descriptor, self.name, self.size, self.writable, self.number = row
+        self._source = process, descriptor
+        self._descriptor = -1
 
     def row(self) -> Row:
         return *self._source, self.name, self.size, self.writable, self.number
 
     @classmethod
     def said(cls, row: Row) -> InSlot:
-        process, descriptor, name, size, writable, number = row
-        return cls((process, descriptor), name, size, number, writable=writable)
+        return cls(row)
 
     def take(self) -> None:
         """Copy it out of the slot. Raises `ProtocolError` for malformed fields."""
@@ -93,34 +101,38 @@ class InSlot(Segment):
         size, number, kinds = self.size, self.number, (type(self.name), type(self.size))
         if kinds != _KINDS or type(number) is not int or not (0 <= size <= MOST and number > 0):
             raise ProtocolError("a slot with malformed fields")
-        view = _known.get(self.name) or self._met()
-        if view is None:
-            return
-        if _number_in(view)[0] == number:
-            part = view[_HEAD : _HEAD + size]
-            content = bytearray(part) if self.writable else bytes(part)
+        try:
+            view = _known.get(self.name) or self._met()
             if _number_in(view)[0] == number:
-                self._content = content
-                early.add(id(self))
-                return
-        self.trouble = self._gone()
+                part = view[_HEAD : _HEAD + size]
+                content = bytearray(part) if self.writable else bytes(part)
+                if _number_in(view)[0] == number:
+                    self._content = content
+                    early.add(id(self))
+                    return
+            self.trouble = self._gone()
+        except ProtocolError:
+            raise
+        except (FarrefError, MemoryError) as error:  # the message has been taken: it must not fail
+            self.trouble = error.with_traceback(None)
 
-    def _met(self) -> memoryview | None:
-        """The whole slot, which is mapped from now on; None if it cannot be opened."""
+    def _met(self) -> memoryview:
+        """The whole slot, which is mapped from now on. Raises the errors of `Segment.content`."""
         whole = Segment(self._source, self.name, _HEAD + MOST, writable=False)
         whole.open()
-        self.trouble = whole.trouble
-        if self.trouble is not None:
-            return None
         try:
             view = memoryview(whole.buffer(copy=False))
         except MemoryError:  # no more mappings; it is closed again
             whole.open()
-            return memoryview(whole.content())
+            found, later = whole.content(), whole.content()
+            return memoryview(found if found[:_HEAD] == later[:_HEAD] else later)
         if len(_known) >= MOST_KNOWN:
-            with contextlib.suppress(StopIteration, RuntimeError, KeyError):  # other threads do so
-                del _known[next(iter(_known))]
+            with contextlib.suppress(StopIteration, RuntimeError):  # other threads do so, too
+                name = next(iter(_known))
+                _known.pop(name, None)
+                _places.pop(name, None)
         _known[self.name] = view
+        _places[self.name] = self._source
         return view
 
     def content(self) -> bytes | bytearray:
@@ -130,65 +142,75 @@ class InSlot(Segment):
         found = slot.memory[_HEAD : _HEAD + self.size]
         return bytearray(found) if self.writable else found
 
-    def __del__(self) -> None:
+    def __del__(self, _early: set[int] = early) -> None:  # at Python's end the module is empty
         slot = self.slot
         if slot is not None:
-            slot.home.append(slot)
+            slot.home.free.append(slot)
         if self._content is not None:
-            early.discard(id(self))
+            _early.discard(id(self))
 
 
-_slots: list[Slot] = []
-"""Those of this process."""
-_free: list[Slot] = []
-"""Those that no message is in. The last one used is the next: the processor has it at hand."""
+_own = Own()
 _known: dict[str, memoryview] = {}
 """The slots of others, by their names."""
+_places: dict[str, tuple[int, int]] = {}
+"""The process and the descriptor of each of them."""
 
 
 def put(buffer: bytes | memoryview) -> InSlot | None:
     """A copy of the contiguous bytes of *buffer*, at most `MOST`; None if no slot is free.
 
-    If the buffer is read-only, so is the receiver's copy. Runs none of the user's code, and raises
-    nothing. Thread-safe.
+    If the buffer is read-only, so is the receiver's copy. Runs none of the user's code.
+    Thread-safe. May raise `MemoryError`, and `OSError` when it makes the first slot.
     """
+    view, number = memoryview(buffer), next(_numbers)
+    one = InSlot((0, 0, "", view.nbytes, not view.readonly, number))
     try:
-        try:
-            slot: Slot | None = _free.pop()
-        except IndexError:
-            slot = _made()
-        if slot is None:
+        one.slot = slot = _own.free.pop()
+    except IndexError:
+        made = _made()
+        if made is None:
             return None
-        view, number, memory = memoryview(buffer), next(_numbers), slot.memory
-        one = InSlot(slot.place, slot.name, view.nbytes, number, writable=not view.readonly)
-        one.slot = slot
-        _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
-        memory[_HEAD : _HEAD + view.nbytes] = view
-    except MemoryError:
-        return None
+        one.slot = slot = made
+    one.name, one._source, memory = slot.name, slot.place, slot.memory
+    _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
+    memory[_HEAD : _HEAD + view.nbytes] = view
     return one
 
 
 def _made() -> Slot | None:
-    """A new slot; None if there are enough, or it cannot be made. May raise `MemoryError`."""
-    if len(_slots) >= SLOTS:
+    """A new slot; None if there are enough, or it cannot be made."""
+    own, slot = _own, None
+    try:
+        own.room.pop()
+    except IndexError:
         return None
-    segment = Segment.of(memoryview(bytes(_HEAD + MOST)), writable=False, passing=True)
-    memory = shared.memory_of(segment) if segment is not None else None
-    if segment is None or memory is None:
-        return None
-    slot = Slot(segment, memory, _free)
-    _slots.append(slot)
+    try:
+        segment = Segment.of(memoryview(bytes(_HEAD + MOST)), writable=False, passing=True)
+        memory = shared.memory_of(segment) if segment is not None else None
+        if segment is not None and memory is not None:
+            slot = Slot(segment, memory, own)
+    finally:
+        if slot is None:
+            own.room.append(None)
     return slot
+
+
+def forget_dead() -> None:
+    """Let go of the slots of processes that have ended."""
+    for name, (process, descriptor) in list(_places.items()):
+        if not Path(f"/proc/{process}/fd/{descriptor}").exists():
+            _known.pop(name, None)
+            _places.pop(name, None)
 
 
 def forget() -> None:
     """Let go of all slots, in a forked child for example: there they are the parent's."""
-    global _free
-    free, _free = _free, []
-    free.clear()
-    _slots.clear()
+    global _own
+    own, _own = _own, Own()
+    own.free.clear()  # each refers to it
     _known.clear()
+    _places.clear()
 
 
 os.register_at_fork(after_in_child=forget)

@@ -36,6 +36,7 @@ from ..values.box import Box
 from ..values.making import Made
 from ..values.packing import Pack, opened
 from ..values.wrapper import ByValue
+from ..wire.cargoes import HEAD
 from ..wire.parcels import SMALL
 from .resolving import Resolving
 from .server import MAX_WAITING, NAMELESS
@@ -74,6 +75,8 @@ class StraightServer(Internal):
         self._objects = objects
         self._packer = packer
         self._server = server
+        self._most = min(SMALL, core.port.largest() - HEAD)
+        """A payload that travels as a row has fewer bytes."""
         self._leaving = threading.Lock()
         """Held while a large answer is posted, until its thread has let go of it. Its reader may
         ask for the next one meanwhile, which is to be written to the same memory."""
@@ -155,7 +158,9 @@ class StraightServer(Internal):
         line, size = lines.to(caller), len(payload.data)
         for each in payload.buffers:
             size += each.size  # type: ignore[union-attr]  # it is in shared memory
-        if line is None or size >= SMALL or (size >= NOTED and not self._server.has_room(caller)):
+        if line is None or len(payload.data) >= self._most:
+            return False
+        if size >= NOTED and not self._server.has_room(caller):
             return False
         cargo = Cargo(payload=payload)
         message = plain.answer(self._state, cargo, fetch.call, fetch.rref)
@@ -317,7 +322,7 @@ class StraightServer(Internal):
                 if payload is not None:
                     return [payload]
             plainly = dumps_plain(value)
-            if plainly is None or len(plainly[0]) >= SMALL:
+            if plainly is None or len(plainly[0]) >= self._most:
                 return None
             data, views = plainly
             if not views:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from contextlib import suppress
 from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
-from ...protocol.errors import ForeignReferenceError, ProtocolError, SerializationError
+from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
 from ...serialization import pickling, plain, shared
 from ...serialization.failures import CAUGHT, Failure
@@ -89,6 +90,8 @@ class Packer(Internal):
         self._library = Library(core.me, (Reference, ActorAddress))
         self._spaces = Spaces()
         self._tidy_at = 0.0
+        self._asked: set[WorkerId] = set()
+        """The endpoints for which a chore has asked whether they are near."""
         core.on_deaths.append(self._forget)
 
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
@@ -169,9 +172,23 @@ class Packer(Internal):
         return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
     def in_slot(self, value: object, to: WorkerId, tag: object = None) -> Payload | None:
-        """*value* in a slot, if it is for one, and *to* is near. May ask whether it is."""
-        made = dumps_soon(value) if fits_slot(value) and self._registry.near(to) else None
+        """*value* in a slot, if it is for one, and *to* is known to be near.
+
+        If that is not known, a chore asks. Not under the lock.
+        """
+        if not fits_slot(value):
+            return None
+        near = self._core.peers.near(to)
+        if near is None and to not in self._asked:
+            self._asked.add(to)
+            self._core.chores.submit(partial(self._ask, to))
+        made = dumps_soon(value) if near else None
         return None if made is None else _in_slot(*made, tag)
+
+    def _ask(self, to: WorkerId) -> None:
+        """Ask whether *to* is near, once."""
+        with suppress(FarrefError):  # the system ends
+            self._registry.near(to)
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
@@ -259,8 +276,14 @@ class Packer(Internal):
             self._core.chores.submit(gone.clear)
 
     def _forget(self, dead: tuple[WorkerId, ...]) -> None:
-        """The namespaces of dead senders go; their values' finalizers are user code."""
+        """The namespaces of dead senders go; their values' finalizers are user code.
+
+        So do their slots.
+        """
         gone = self._spaces.forget(dead)
+        self._asked.difference_update(dead)
+        if slots.cache_info().currsize:  # it has been loaded
+            self._core.chores.submit(slots().forget_dead)
         if gone:
             self._core.chores.submit(gone.clear)
 
@@ -294,9 +317,15 @@ def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
 
 
-def _in_slot(data: bytes, buffer: bytes | memoryview, tag: object = None) -> Payload | None:
-    """A pickle with *buffer* beside it, which is in a slot; None if none is free."""
-    made = slots().put(buffer)
+def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None) -> Payload | None:
+    """A pickle with *buffer* beside it, which is in a slot; None if there is none.
+
+    Raises nothing.
+    """
+    try:
+        made = None if buffer is None else slots().put(buffer)
+    except Exception:  # such as for want of memory, or of descriptors to load the module
+        return None
     return None if made is None else Payload(data, (made,), tag=tag)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from farref.serialization import arrays
-from farref.serialization.arrays import MOST_KINDS, Alone, dumps
+from farref.serialization.arrays import MOST_KINDS, Alone, dumps, dumps_apart
 
 SHAPES: list[tuple[int, ...]] = [
     *((size,) for size in (0, 1, 255, 256, 1_000, 65_000, 65_535, 65_536, 131_071)),
@@ -94,3 +94,20 @@ def test_an_array_that_changes_while_its_kind_is_learned(monkeypatch: pytest.Mon
         patch.setattr(arrays, "pickle", Meddling())
         dumps(array)
     assert pickle.loads(dumps(np.ones(6))).shape == (6,)
+
+
+def test_another_thread_gives_it_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The remembered pickle is of the shape by which it is found again."""
+    monkeypatch.setattr(arrays, "_apart", {})
+    array = np.ones((2, 3))
+
+    def look(of: Any) -> memoryview:
+        array.shape = 3, 2
+        return memoryview(of)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(arrays, "memoryview", look, raising=False)
+        dumps_apart(array)
+    for shape in ((2, 3), (3, 2)):
+        data, view = dumps_apart(np.ones(shape))
+        assert pickle.loads(data, buffers=[bytearray(view.cast("B"))]).shape == shape

@@ -6,6 +6,8 @@ import gc
 import os
 import pickle
 import signal
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from farref import ProtocolError, SenderDiedError
 from farref.serialization import shared, slots
 from farref.serialization.payload import Payload, said
 from farref.serialization.plain import dumps_soon, fits_slot
-from farref.serialization.shared import IN_SLOT
+from farref.serialization.shared import IN_SLOT, Segment
 from farref.serialization.slots import SLOTS, InSlot, put
 
 if TYPE_CHECKING:
@@ -149,15 +151,44 @@ def test_only_so_many_are_in_use() -> None:
     assert put(bytes(LEAST)) is None
     freed = used.pop(3).name
     assert one().name == freed
-    assert len(slots._slots) == SLOTS
+    assert not slots._own.room
 
 
 def test_none_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "_made", lambda: None)
-    assert put(bytes(LEAST)) is None
-    monkeypatch.setattr(shared, "_made", lambda: 1 / 0)
-    monkeypatch.setattr(slots, "bytes", lambda _: (_ for _ in ()).throw(MemoryError), raising=False)
-    assert put(b"x" * LEAST) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(shared, "_made", lambda: None)
+        for _ in range(2 * SLOTS):
+            assert put(bytes(LEAST)) is None
+
+    def none_left(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr(slots, "bytes", none_left, raising=False)
+        for _ in range(2 * SLOTS):
+            with pytest.raises(MemoryError):
+                put(b"x" * LEAST)
+    assert one().slot is not None
+
+
+def test_many_threads_make_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, used, of = threading.Barrier(3 * SLOTS), [], Segment.of
+
+    def slowly(*args: Any, **kwargs: Any) -> Any:
+        time.sleep(0.01)
+        return of(*args, **kwargs)
+
+    def use() -> None:
+        begin.wait()
+        used.append(put(bytes(LEAST)))
+
+    monkeypatch.setattr(Segment, "of", slowly)
+    threads = [threading.Thread(target=use) for _ in range(3 * SLOTS)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert sum(each is not None for each in used) == SLOTS
 
 
 def test_a_value_that_was_given_up() -> None:
@@ -262,6 +293,16 @@ def test_another_file_in_its_place() -> None:
     assert not slots._known
 
 
+def test_slots_of_ended_processes_are_let_go_of() -> None:
+    mine = placed(b"x" * LEAST)
+    there = told(mine)
+    there.take()
+    slots._known["ended"] = memoryview(b"")
+    slots._places["ended"] = os.getpid(), 999_999
+    slots.forget_dead()
+    assert [*slots._known] == [*slots._places] == [there.buffers[0].name]  # type: ignore[union-attr]
+
+
 def test_only_so_many_stay_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slots, "MOST_KNOWN", 2)
     kept = [placed(bytes([number]) * LEAST) for number in range(4)]
@@ -270,20 +311,60 @@ def test_only_so_many_stay_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
             there = told(payload)
             there.take()
             assert opened(there) == bytes([number]) * LEAST
+            assert slots._known.keys() == slots._places.keys()
             assert len(slots._known) <= 2
 
 
+def none_left(*_: Any, **__: Any) -> Any:
+    raise MemoryError("no memory is left")
+
+
 def test_nothing_can_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    payload = placed(b"x" * LEAST)
-
-    def none_left(*_: Any, **__: Any) -> memoryview:
-        raise MemoryError
-
+    """The value is read. It may change meanwhile, if the sender has given it up."""
+    first = placed(b"x" * LEAST)
     monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
-    there = told(payload)
+    there, late = told(first), told(first)
     there.take()
     assert opened(there) == b"x" * LEAST
+    content = Segment.content
+
+    def changes(self: Segment) -> Any:
+        nonlocal first
+        found = content(self)
+        first = None  # type: ignore[assignment]  # the slot is free
+        kept.append(one())
+        return found
+
+    kept: list[InSlot] = []
+    monkeypatch.setattr(Segment, "content", changes)
+    late.take()
+    with pytest.raises(SenderDiedError):
+        opened(late)
     assert not slots._known
+
+
+@pytest.mark.parametrize("where", ["bytes", "mapping"])
+def test_no_memory_is_left_to_read_it(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+    """The message has arrived, so only the use of the value may fail."""
+    there = told(placed(b"x" * LEAST))
+    if where == "bytes":
+        monkeypatch.setattr(slots, "bytes", none_left, raising=False)
+    else:
+        monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
+        monkeypatch.setattr(Segment, "content", none_left)
+    there.take()
+    with pytest.raises(MemoryError, match="no memory is left"):
+        opened(there)
+
+
+@pytest.mark.parametrize("threshold", [1, IN_SLOT.stop, IN_SLOT.stop + 1, 1 << 40])
+def test_nothing_is_to_be_shared(monkeypatch: pytest.MonkeyPatch, threshold: int) -> None:
+    """The advice of an error: a threshold so high that nothing is."""
+    monkeypatch.setattr(shared, "THRESHOLD", threshold)
+    for value in (bytes(LEAST), np.zeros(LEAST, np.uint8)):
+        made = dumps_soon(value)
+        assert made is not None
+        assert (made[1] is not None) == fits_slot(value) == (threshold <= IN_SLOT.stop)
 
 
 def test_it_goes_on_in_the_message() -> None:

@@ -165,11 +165,6 @@ def test_more_values_than_slots(system: System) -> None:
     assert [total(call.result()) for call in results] == expected
 
 
-def in_use() -> tuple[int, int]:
-    """The slots of this process, and those with a message in them."""
-    return len(slots._slots), len(slots._slots) - len(slots._free)
-
-
 def test_what_is_changed_is_never_stale(system: System) -> None:
     mine = RRef(sevens())
     assert farref.rpc_sync("B", total_of, (mine,)) == 7 * SIZE
@@ -464,17 +459,6 @@ def processes() -> Iterator[System]:
         for name in "BCD":
             system.worker(name)
         yield system
-
-
-def test_slots_are_used_and_free_again(processes: System) -> None:
-    farref.rpc_sync("B", slots.forget)
-    ref = farref.remote("B", sevens, (MIDDLING,))
-    values = [ref.to_here() for _ in range(3 * SLOTS)]
-    made, used = farref.rpc_sync("B", in_use)
-    assert 1 <= made <= 2
-    assert used <= 1  # the last one may not be acknowledged yet
-    assert until(processes, lambda: farref.rpc_sync("B", in_use)[1] == 0)
-    assert {total(each) for each in values} == {7 * MIDDLING}
 
 
 def pid_of(name: str) -> int:

@@ -1,0 +1,110 @@
+"""Slots between processes: when they are used, and what goes another way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psutil
+import pytest
+
+import farref
+from farref import SerializationError, System
+from farref.actors.base import Limits, system_base
+from farref.actors.values import packing
+from farref.serialization import shared, slots
+from farref.serialization.slots import SLOTS
+from farref.testing import until
+
+from ...stopping import stopped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [
+    pytest.mark.processes,
+    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+]
+SIZE = 100_000
+
+
+@pytest.fixture
+def system() -> Iterator[System]:
+    slots.forget()
+    with System("farrefBase", timeout=5, silence=None, orphan_grace=0.2) as system:
+        system.worker("B")
+        yield system
+
+
+def ones() -> Any:
+    return np.ones(SIZE, np.uint8)
+
+
+def text() -> str:
+    return "x" * SIZE
+
+
+def in_use() -> tuple[int, int]:
+    """The slots of this process, and those with a message in them."""
+    made = SLOTS - len(slots._own.room)
+    return made, made - len(slots._own.free)
+
+
+def test_they_are_used_and_free_again(system: System) -> None:
+    ref = farref.remote("B", ones)
+    assert until(system, lambda: ref.to_here() is not None and len(slots._known) > 0)
+    values = [ref.to_here() for _ in range(3 * SLOTS)]
+    made, used = farref.rpc_sync("B", in_use)
+    assert 1 <= made <= 2
+    assert used <= 1  # the last one may not be acknowledged yet
+    assert until(system, lambda: farref.rpc_sync("B", in_use)[1] == 0)
+    assert {int(each.sum()) for each in values} == {SIZE}
+
+
+def test_the_slots_of_a_dead_worker(system: System) -> None:
+    assert until(system, lambda: farref.rpc_sync("B", ones) is not None and len(slots._known) > 0)
+    os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+    assert until(system, lambda: not slots._known)
+
+
+def test_the_registrar_does_not_answer(system: System) -> None:
+    """Nothing waits for the answer to the question whether a receiver is near."""
+    registrar = psutil.Process(farref.rpc_sync("B", os.getpid)).ppid()
+    with stopped(registrar):
+        for _ in range(3):
+            assert farref.rpc_sync("B", ones).sum() == SIZE
+    assert until(system, lambda: farref.rpc_sync("B", ones) is not None and len(slots._known) > 0)
+
+
+def test_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer under the lock must raise nothing: its request would be lost."""
+
+    def failing() -> None:
+        raise OSError("no descriptor is left")
+
+    monkeypatch.setattr(packing, "slots", failing)
+    assert packing._in_slot(b"", memoryview(bytes(SIZE))) is None
+    assert packing._in_slot(b"", None) is None
+
+
+def test_an_answer_that_is_too_large_for_a_message() -> None:
+    """One in a slot is not, from the moment when its sender knows that the receiver is near."""
+    with System(system_base(limits=Limits(max_message_bytes=60_000)), timeout=20) as system:
+        system.worker("B")
+        ref = farref.remote("B", text)
+        with pytest.raises(SerializationError, match="limit is 60000"):
+            farref.rpc_sync("B", text)
+        for _ in range(2):
+            with pytest.raises(SerializationError, match="limit is 60000"):
+                ref.to_here()
+
+        def arrives() -> bool:
+            try:
+                return int(farref.rpc_sync("B", ones).sum()) == SIZE
+            except SerializationError:
+                return False
+
+        assert until(system, arrives)
+        assert farref.remote("B", ones).to_here().sum() == SIZE
