@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 MOST = IN_SLOT[-1]
 """The bytes of the largest value."""
 SLOTS = 8
-"""The most slots of one process. While a program fetches one value after the other it uses two."""
+"""The most slots of one process. A program that fetches one value after the other uses one."""
 MOST_KNOWN = 64
 """The most slots of others that one process keeps mapped; it forgets the one that it met first."""
 _HEAD = 64
