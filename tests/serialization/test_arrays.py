@@ -102,8 +102,9 @@ def test_another_thread_gives_it_another_shape(monkeypatch: pytest.MonkeyPatch) 
     array = np.ones((2, 3))
 
     def look(of: Any) -> memoryview:
+        made = memoryview(of)
         array.resize((3, 2), refcheck=False)
-        return memoryview(of)
+        return made
 
     with monkeypatch.context() as patched:
         patched.setattr(arrays, "memoryview", look, raising=False)
