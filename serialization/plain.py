@@ -146,7 +146,7 @@ def dumps_soon(value: object) -> tuple[bytes, Any] | None:
     """
     kind: Any = type(value)
     try:
-        if kind is bytes and fits_slot(value):
+        if kind is bytes and len(value) in shared.IN_SLOT:  # type: ignore[arg-type]  # it is bytes
             return _BYTES_APART, value
         if kind in ATOMS or kind is bytes:
             if sys.getsizeof(value) > IN_BAND:
@@ -155,7 +155,7 @@ def dumps_soon(value: object) -> tuple[bytes, Any] | None:
         array = _alone(value, SOON)
         if array is None:
             return None
-        if fits_slot(array):
+        if array.nbytes in shared.IN_SLOT:
             return _arrays().dumps_apart(array)  # type: ignore[no-any-return]  # a module's attribute
         if array.nbytes > min(IN_BAND, shared.THRESHOLD - 1):
             return None
@@ -167,12 +167,9 @@ def dumps_soon(value: object) -> tuple[bytes, Any] | None:
 def fits_slot(value: Any) -> bool:
     """Whether *value* is of a type and a size that a slot is for (`slots`)."""
     if type(value) is bytes:
-        size = len(value)
-    elif type(value) is getattr(sys.modules.get("numpy"), "ndarray", None):
-        size = value.nbytes
-    else:
-        return False
-    return size in shared.IN_SLOT and shared.IN_SLOT.stop >= shared.THRESHOLD
+        return len(value) in shared.IN_SLOT
+    numpy = sys.modules.get("numpy")
+    return type(value) is getattr(numpy, "ndarray", None) and value.nbytes in shared.IN_SLOT
 
 
 def size_class(value: object) -> int:

@@ -121,8 +121,8 @@ class Segment:
     """
 
     __slots__ = (
-        *("__weakref__", "_content", "_descriptor", "_source"),
-        *("name", "size", "trouble", "writable"),
+        *("__weakref__", "_content", "_descriptor", "_source", "_trouble"),
+        *("name", "size", "writable"),
     )
 
     def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
@@ -132,7 +132,7 @@ class Segment:
         """Our descriptor, while it is open here."""
         self._content: memoryview | bytes | bytearray | None = None
         """Its bytes, if they are here before the value is used."""
-        self.trouble: FarrefError | MemoryError | None = None
+        self._trouble: FarrefError | MemoryError | None = None
         """The reason why it cannot be read."""
         self.name = name
         self.size = size
@@ -235,14 +235,14 @@ class Segment:
 
         Raises `ProtocolError` for malformed fields. If the segment is gone, `buffer` raises.
         """
-        if self._descriptor >= 0 or self.trouble is not None or self._content is not None:
+        if self._descriptor >= 0 or self._trouble is not None or self._content is not None:
             return
         self.open()
         if self._descriptor >= 0 and len(unread) > MOST_UNREAD:
             self._take_content()
 
     def open(self) -> None:
-        """Open it here. Raises `ProtocolError`; sets `trouble` if it cannot be opened."""
+        """Open it here. Raises `ProtocolError`; if it cannot be opened, `buffer` raises."""
         process, number = self._source
         kinds = type(process), type(number), type(self.name), type(self.size), type(self.writable)
         if kinds != _ROW or min(process, number, self.size) < 0:
@@ -252,14 +252,14 @@ class Segment:
             self._hold(_with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
             unread.add(self._descriptor)
         except OSError as error:
-            self.trouble = self._gone() if error.errno in _GONE else self._refused(error)
+            self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
             return
         try:
             if not self._is_it():
-                self.trouble = self._gone()
+                self._trouble = self._gone()
         except OSError as error:
-            self.trouble = self._refused(error)
-        if self.trouble is not None:
+            self._trouble = self._refused(error)
+        if self._trouble is not None:
             self.close()
 
     def _take_content(self) -> None:
@@ -321,8 +321,8 @@ class Segment:
         return copy if self.writable else bytes(copy)
 
     def _check(self) -> None:
-        if self.trouble is not None:
-            raise type(self.trouble)(str(self.trouble))  # new: the old would collect frames
+        if self._trouble is not None:
+            raise type(self._trouble)(str(self._trouble))  # new: the old would collect frames
         if self._descriptor < 0 and self._content is None:
             raise AssertionError(f"{self!r} is not open: a message is unpickled once")
 

@@ -3,8 +3,8 @@
 To open and map a segment (`shared`) takes longer than to copy 100 KB, and to pass as much through a
 socket takes seven copies. So a sender keeps a few segments of one size, its *slots*, and a receiver
 keeps those mapped that it has met. The sender copies a value into a free slot. The receiver copies
-it out before it acknowledges the message. Then the slot is free for the next value, whoever gets
-it. If no slot is free, the value goes in the message.
+it out before it acknowledges the message. After that the sender puts its next value there, for any
+receiver. If no slot is free, the value goes in the message.
 
 **Nobody gets the bytes of another value.** Each use of a slot has a number. The sender writes the
 number before the bytes, and the message names it. The receiver looks for it before it copies, and
@@ -82,7 +82,7 @@ class InSlot(Segment):
     def __init__(self, row: Row) -> None:
         self.slot: Slot | None = None
         """Ours; None if a message names it."""
-        self._content = self.trouble = None
+        self._content = self._trouble = None
         process, descriptor, self.name, self.size, self.writable, self.number = row
         self._source = process, descriptor
         self._descriptor = -1
@@ -96,7 +96,7 @@ class InSlot(Segment):
 
     def take(self) -> None:
         """Copy it out of the slot. Raises `ProtocolError` for malformed fields."""
-        if self._content is not None or self.trouble is not None:
+        if self._content is not None or self._trouble is not None:
             return
         size, number, kinds = self.size, self.number, (type(self.name), type(self.size))
         if kinds != _KINDS or type(number) is not int or not (0 <= size <= MOST and number > 0):
@@ -110,11 +110,11 @@ class InSlot(Segment):
                     self._content = content
                     early.add(id(self))
                     return
-            self.trouble = self._gone()
+            self._trouble = self._gone()
         except ProtocolError:
             raise
         except (FarrefError, MemoryError) as error:  # the message has been taken: it must not fail
-            self.trouble = error.with_traceback(None)
+            self._trouble = error.with_traceback(None)
 
     def _met(self) -> memoryview:
         """The whole slot, which is mapped from now on. Raises the errors of `Segment.content`."""
@@ -128,9 +128,7 @@ class InSlot(Segment):
             return memoryview(found if found[:_HEAD] == later[:_HEAD] else later)
         if len(_known) >= MOST_KNOWN:
             with contextlib.suppress(StopIteration, RuntimeError):  # other threads do so, too
-                name = next(iter(_known))
-                _known.pop(name, None)
-                _places.pop(name, None)
+                _let_go(next(iter(_known)))
         _known[self.name] = view
         _places[self.name] = self._source
         return view
@@ -160,9 +158,13 @@ _places: dict[str, tuple[int, int]] = {}
 def put(buffer: bytes | memoryview) -> InSlot | None:
     """A copy of the contiguous bytes of *buffer*, at most `MOST`; None if no slot is free.
 
+    Also None if `shared.THRESHOLD` is so high that nothing is to be shared.
+
     If the buffer is read-only, so is the receiver's copy. Runs none of the user's code.
-    Thread-safe. May raise `MemoryError`, and `OSError` when it makes the first slot.
+    Thread-safe. May raise `MemoryError`.
     """
+    if IN_SLOT.stop < shared.THRESHOLD:
+        return None
     view, number = memoryview(buffer), next(_numbers)
     one = InSlot((0, 0, "", view.nbytes, not view.readonly, number))
     try:
@@ -200,8 +202,12 @@ def forget_dead() -> None:
     """Let go of the slots of processes that have ended."""
     for name, (process, descriptor) in list(_places.items()):
         if not Path(f"/proc/{process}/fd/{descriptor}").exists():
-            _known.pop(name, None)
-            _places.pop(name, None)
+            _let_go(name)
+
+
+def _let_go(name: str) -> None:
+    _known.pop(name, None)
+    _places.pop(name, None)
 
 
 def forget() -> None:

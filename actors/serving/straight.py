@@ -156,8 +156,8 @@ class StraightServer(Internal):
         if payload is None:
             return False
         line, size = lines.to(caller), len(payload.data)
-        for each in payload.buffers:
-            size += each.size  # type: ignore[union-attr]  # it is in shared memory
+        for each in payload.buffers:  # as `Payload.size`, which calls two functions
+            size += each.size  # type: ignore[union-attr]  # it is in a slot
         if line is None or len(payload.data) >= self._most:
             return False
         if size >= NOTED and not self._server.has_room(caller):
@@ -348,9 +348,7 @@ class StraightServer(Internal):
             return False
         if getpid() != core.pid:  # the function has forked
             core.check_process()
-        size = len(payload.data)
-        for each in payload.buffers:
-            size += each.size  # type: ignore[union-attr]  # as above
+        size = payload.size if payload.buffers else len(payload.data)
         if size >= NOTED:
             self._server.wait_for_room(caller)
         with core.lock:

@@ -10,7 +10,7 @@ replies as a rule: then its row has a shorter one for each of them.
 
 from __future__ import annotations
 
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -172,6 +172,7 @@ class SeveralRow(Row, frozen=True, tag=10):
 _WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
 PART_BYTES = 1 << 14
 """The most bytes of a part: as many as a window has are not too many for a row."""
+_row_of = methodcaller("row")
 _others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
 _NO_OTHERS = ((), (), (), False, None, ())
 _encode = msgspec.msgpack.Encoder().encode
@@ -212,7 +213,7 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
     elif kind is Reply:
         payload, call = message.cargo.payload, message.call.number
         if payload.buffers:
-            buffers = tuple([each.row() for each in payload.buffers])
+            buffers = tuple(map(_row_of, payload.buffers))
             row = SharedReplyRow(here, there, first, expects, call, payload.data, buffers)
         else:
             row = ReplyRow(here, there, first, expects, call, payload.data)
@@ -314,7 +315,7 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
         rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
         return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
     if kind is SharedReplyRow:
-        buffers = tuple([said(each) for each in row.buffers])
+        buffers = tuple(map(said, row.buffers))
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)

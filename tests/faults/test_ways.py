@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from farref import RRef
 
 pytestmark = pytest.mark.processes
-MESSAGES = 150
+MESSAGES = 200
 SIZES = 1 << 13, 1 << 16
 """The numbers of an array that crosses in a slot, and of one in a segment of its own."""
 

@@ -45,6 +45,12 @@ def placed(value: Any) -> Payload:
     return Payload(made[0], (buffer,))
 
 
+def buffer_of(payload: Payload) -> InSlot:
+    (buffer,) = payload.buffers
+    assert isinstance(buffer, InSlot)
+    return buffer
+
+
 def told(payload: Payload) -> Payload:
     """The payload as a message names it, before it has arrived."""
     copy: Payload = pickle.loads(pickle.dumps(payload))
@@ -138,7 +144,7 @@ def test_a_slot_is_free_when_its_message_is_gone() -> None:
     names = set()
     for number in range(3 * SLOTS):
         payload = placed(np.full(LEAST, number, np.uint8))
-        names.add(payload.buffers[0].name)  # type: ignore[union-attr]  # it is in a slot
+        names.add(buffer_of(payload).name)
         there = told(payload)
         there.take()
         del payload
@@ -218,17 +224,17 @@ def test_a_value_that_is_given_up_just_now(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize("met", [False, True])
 def test_the_sender_died(met: bool) -> None:
-    """What is in a slot that the receiver has met is there still."""
+    """A receiver that has met the slot can still read it."""
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         kept = [placed(b"a" * LEAST)]
         payload = kept[0]
         del kept
-        rows = [payload.buffers[0].row()]  # type: ignore[union-attr]  # it is in a slot
+        rows = [buffer_of(payload).row()]
         del payload
         kept = [placed(b"b" * LEAST)]
-        rows.append(kept[0].buffers[0].row())  # type: ignore[union-attr]  # as above
+        rows.append(buffer_of(kept[0]).row())
         os.write(writing, pickle.dumps(rows))
         signal.pause()
         os._exit(1)
@@ -257,7 +263,7 @@ def test_a_forked_child_has_its_own() -> None:
         other = one()
         del mine, other
         gc.collect()
-        fine = not slots._known and one().name == one().name != there.buffers[0].name  # type: ignore[union-attr]
+        fine = not slots._known and one().name == one().name != buffer_of(there).name
         os._exit(0 if fine else 1)
     assert os.waitpid(child, 0)[1] == 0
     there.take()
@@ -300,7 +306,7 @@ def test_slots_of_ended_processes_are_let_go_of() -> None:
     slots._known["ended"] = memoryview(b"")
     slots._places["ended"] = os.getpid(), 999_999
     slots.forget_dead()
-    assert [*slots._known] == [*slots._places] == [there.buffers[0].name]  # type: ignore[union-attr]
+    assert [*slots._known] == [*slots._places] == [buffer_of(there).name]
 
 
 def test_only_so_many_stay_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -321,17 +327,16 @@ def none_left(*_: Any, **__: Any) -> Any:
 
 def test_nothing_can_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
     """The value is read. It may change meanwhile, if the sender has given it up."""
-    first = placed(b"x" * LEAST)
+    held = [placed(b"x" * LEAST)]
     monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
-    there, late = told(first), told(first)
+    there, late = told(held[0]), told(held[0])
     there.take()
     assert opened(there) == b"x" * LEAST
     content = Segment.content
 
     def changes(self: Segment) -> Any:
-        nonlocal first
         found = content(self)
-        first = None  # type: ignore[assignment]  # the slot is free
+        held.clear()  # the slot is free
         kept.append(one())
         return found
 
@@ -361,10 +366,8 @@ def test_no_memory_is_left_to_read_it(monkeypatch: pytest.MonkeyPatch, where: st
 def test_nothing_is_to_be_shared(monkeypatch: pytest.MonkeyPatch, threshold: int) -> None:
     """The advice of an error: a threshold so high that nothing is."""
     monkeypatch.setattr(shared, "THRESHOLD", threshold)
-    for value in (bytes(LEAST), np.zeros(LEAST, np.uint8)):
-        made = dumps_soon(value)
-        assert made is not None
-        assert (made[1] is not None) == fits_slot(value) == (threshold <= IN_SLOT.stop)
+    for value in (bytes(LEAST), memoryview(bytearray(LEAST))):
+        assert (put(value) is not None) == (threshold <= IN_SLOT.stop)
 
 
 def test_it_goes_on_in_the_message() -> None:
