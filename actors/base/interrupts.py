@@ -17,10 +17,18 @@ replaced once.  In the sleep of that turn Ctrl-C has its effect at once.
 
 Only signals with handlers that usually raise, or end the program, are put off: those in ``HELD``.
 Thespian gives each of its actors handlers for them that raise nothing; these run at once.
+
+**A `Condition` stays whole if a handler raises in a thread that uses it.**  The methods of
+``threading.Condition`` are Python code.  If a handler raised between the taking of the lock and the
+block of the ``with``, nobody would release the lock.  If it raised between the release and the
+sleep of a wait, the block would release a lock that the thread no longer has.  Here C code takes
+the lock for the ``with``, and C code notes that a wait has released it.  No handler runs within C
+code.  A handler that raises ends the sleep of a wait all the same.
 """
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import signal
 import threading
@@ -28,8 +36,10 @@ import threading
 # As in `signal`, but without names for the numbers: they take a tenth of the time.
 from _signal import getsignal  # type: ignore[import-not-found]  # it has no types
 from _signal import signal as set_signal
+from _thread import allocate_lock
 from collections import deque
 from collections.abc import Callable
+from operator import attrgetter, call
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
@@ -151,3 +161,38 @@ class Interrupts:
 
 undisturbed: Final = Interrupts()
 os.register_at_fork(after_in_child=undisturbed.after_fork)
+
+
+class Condition(threading.Condition):
+    """A ``threading.Condition`` of an ``RLock``, for threads that a signal may interrupt."""
+
+    _lock: Any
+    _waiters: Any
+
+    if not TYPE_CHECKING:  # for the type checker these are the methods of the base
+        __enter__ = property(attrgetter("_lock.__enter__"))
+        __exit__ = property(attrgetter("_lock.__exit__"))
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Release the lock, sleep until another thread notifies, and take the lock again.
+
+        Returns whether that happened within *timeout* seconds.
+        """
+        lock, told, saved = self._lock, allocate_lock(), list[Any]()
+        told.acquire()
+        try:
+            self._waiters.append(told)
+            saved.extend(map(call, (lock._release_save,)))
+            return told.acquire(timeout=-1 if timeout is None else max(0.0, timeout))
+        finally:
+            if saved:
+                lock._acquire_restore(saved[0])
+            if told in self._waiters:
+                self._waiters.remove(told)
+
+
+def new_future() -> concurrent.futures.Future[Any]:
+    """A future with such a condition: one thread waits for it, and another one sets it."""
+    made = concurrent.futures.Future[Any]()
+    made._condition = Condition()
+    return made

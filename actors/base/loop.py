@@ -37,7 +37,7 @@ from .aide import Aide, Work
 from .envelopes import Received
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
-from .lead import Lead
+from .lead import VISIT, Lead
 from .outgoing import RETRY_DELAY
 
 if TYPE_CHECKING:
@@ -240,12 +240,14 @@ class RunLoop:
         seconds: float | None,
         *,
         yields: bool = False,
+        visits: bool = False,
         held: bool = False,
     ) -> bool:
         """While another thread is in :meth:`run` with a handler, run in the calling thread.
 
         Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
-        thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead`.
+        thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead` for
+        the aide, which *yields*, and for a guest that *visits*.
         *held*: the calling thread is in a turn of :attr:`poller` already (see `interrupts`).
         """
         lead, me = self.lead_of, get_ident()
@@ -261,7 +263,7 @@ class RunLoop:
         end = None if seconds is None else perf_counter() + seconds
         held = not (held or yields) and undisturbed.hold(self.poller)
         try:  # at once: a signal handler may raise anywhere
-            if not lead.enter(yields=yields, patience=seconds):
+            if not lead.enter(yields=yields, visits=visits, patience=seconds):
                 return False
             handler = self._handler
             if handler is None:
@@ -282,10 +284,25 @@ class RunLoop:
         finally:
             try:
                 if lead.leader == me:
-                    lead.leave(urgent=bool(self._inbox.ring) or self._outcome is not None)
+                    left = self._inbox.ring or (not yields and self._offered)
+                    urgent = bool(left) or self._outcome is not None
+                    lead.leave(urgent=urgent, early=visits and not until())
             finally:
                 if held:
                     undisturbed.release()
+
+    def visit(self, until: Callable[[], object], seconds: float) -> None:
+        """For a thread that waits: run *until* that, if nobody else needs the loop.
+
+        It may return at once, or at any time. `Lead.waiting` counts the thread meanwhile.
+        """
+        lead = self.lead_of
+        if self.is_aide():  # it does no other work until its wait is over, so it may lead that long
+            self.lead(until, seconds, held=True)
+        elif len(lead.waiting) > 1:
+            lead.crowd()
+        elif not self.lead(until, min(seconds, VISIT), visits=True, held=True):
+            lead.offer()
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
@@ -344,6 +361,8 @@ class RunLoop:
                     return None
             else:
                 if not yields and self._offered and self._aide is not None:
+                    if lead.visited:
+                        return _HOLDS if until() else None
                     self._aide.work.disperse()
                 if until():
                     return _HOLDS

@@ -17,14 +17,15 @@ gives up just before the other is ready.  It spins only while that pays:
   process at rest, which waits for seconds, does not spin;
 * and if spins are not in vain: one without an event is followed by a *pause* without any, first as
   long as a spin, then twice as long each time, up to ``LONGEST_PAUSE``.  One that gets an event
-  makes the next pause short again.  An event that the first look finds does neither, as no spin
-  was needed: in a crowded process there always is one.
+  makes the next pause short again, and so does a rest of ``LONGEST_PAUSE``.  An event that the
+  first look finds does neither, as no spin was needed: in a crowded process there always is one.
 
-So spins in vain take less than 1 % of a core; a ping-pong burns one core more.
+So in a conversation spins in vain take a millisecond in the first 20, and then less than 1 % of a
+core.  A ping-pong burns one core more.
 
-A spin also ends, in vain, at the first look that takes longer than ``CONTENDED``: then another
-thread of this process had the interpreter, or another process the core.  Further spinning would
-slow the very work that produces the next message.
+A spin goes on if another process takes the core for a moment.  That is mostly the other end: after
+a rest the kernel often keeps both ends on one core, beside an idle one.  It moves one of them only
+while both want to run.
 """
 
 from __future__ import annotations
@@ -51,7 +52,6 @@ TURN: Final = 1e-3
 LONGEST_PAUSE: Final = 0.02
 """Seconds without a spin, after many in vain."""
 LONGEST: Final = 1e6  # seconds; the system calls take a 32-bit number of milliseconds
-CONTENDED: Final = 15e-6  # seconds; one look takes 1 to 2 us when nobody else wants the core
 
 
 class DescriptorOwner(Protocol):
@@ -172,8 +172,12 @@ class Poller:
         events: list[tuple[int, int]] = []
         if self._spin and timeout != 0:
             last, self._began = self._began, (now := perf_counter())
-            if now - last < TURN and now >= self._resumes:
-                events = self._spinning(now, timeout)
+            since = now - last
+            if since < TURN:
+                if now >= self._resumes:
+                    events = self._spinning(now, timeout)
+            elif since > LONGEST_PAUSE:
+                self._pause = 0.0
         if not events:
             self.asleep = get_ident()
             try:
@@ -196,18 +200,16 @@ class Poller:
         return ready
 
     def _spinning(self, began: float, timeout: float | None) -> list[tuple[int, int]]:
-        poll, looks, last = self._epoll.poll, 0, began
+        poll = self._epoll.poll
         end = began + (self._spin if timeout is None else min(self._spin, timeout))
-        while True:
-            events: list[tuple[int, int]] = poll(0)
+        events: list[tuple[int, int]] = poll(0)
+        if events:
+            return events  # they were there before, and say nothing about spinning
+        while (now := perf_counter()) < end:
+            events = poll(0)
             if events:
-                if looks:  # or else it was there before, and says nothing about spinning
-                    self._pause = 0.0
+                self._pause = 0.0
                 return events
-            now = perf_counter()
-            if now >= end or now - last > CONTENDED:
-                break
-            last, looks = now, looks + 1
         self._pause = min(2 * self._pause or self._spin, LONGEST_PAUSE)
         self._resumes = now + self._pause
         return []

@@ -13,12 +13,13 @@ import threading
 import time
 import weakref
 from _thread import RLock
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...serialization.failures import Failure
 from ..base import forks
+from ..base.interrupts import Condition
 from ..core import notices, sites
 from ..core.current import chain_in, found, frame
 from ..wire.settings import check_timeout
@@ -130,7 +131,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     leader: Leads | None = None
     """The lead of a run loop.  A thread that leads waits for the outcome, and looks when this
     future wakes it."""
-    _waited: threading.Condition | None = None
+    _waited: Condition | None = None
     _taken = False
     _cargo: Cargo | None = None
     _hold: Hold | None = None
@@ -189,11 +190,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     if not TYPE_CHECKING:  # for the type checker it is the attribute of the base
 
         @property
-        def _condition(self) -> threading.Condition:
+        def _condition(self) -> Condition:
             """`concurrent.futures` waits here. Most futures need none, as one thread uses them."""
             with self._deciding:
                 if self._waited is None:
-                    self._waited = threading.Condition(self._deciding)
+                    self._waited = Condition(self._deciding)
                 return self._waited
 
     def _begin(self) -> bool:
@@ -501,8 +502,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _late(self, seconds: float) -> FetchTimeoutError:
         return FetchTimeoutError(
-            f"{self.what} did not come within {seconds:g} s; it may still: wait again, or with "
-            "a longer timeout"
+            f"{self.what} did not come within {seconds:g} s; it may still: give a longer timeout, "
+            "or keep a reference or a future (of `rpc_async` or `ask_async`), and wait again for it"
         )
 
     def _take(self) -> None:
@@ -533,13 +534,20 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if keeper is not None:
             keeper._frozen = frozen
 
-    def on_answer(self, *, keep: bool) -> None:
+    def on_answer(self, *, keep: bool, then: Callable[[object], object] = bool) -> None:
         """A wait gets its answer. If *keep*, the handle may keep a frozen value that came with it.
 
         Copies nothing. An answer that is not kept is let go of at once, as it holds file
-        descriptors.
+        descriptors. Calls *then* with this future afterwards.
         """
-        super().add_done_callback(methodcaller("_answered", keep=keep))
+
+        def answered(future: Any) -> None:
+            try:
+                future._answered(keep=keep)
+            finally:
+                then(future)
+
+        super().add_done_callback(answered)
 
     def _answered(self, *, keep: bool) -> None:
         with self._taking:

@@ -3,7 +3,8 @@
 Most calls name an importable function, and have numbers and texts for arguments; most fetches bring
 a small value. The calling thread waits for the answer at once. While it leads the loop of our own
 base, it receives the answer itself, so no future is needed. A thread of the program's may lead, and
-so may the aide, while it runs a function. Such a wait is noted, for the search for rings (`Waits`).
+so may a thread that runs a function, if nobody else needs the loop (`RunLoop.visit`). The wait of a
+function is noted, for the search for rings (`Waits`).
 A call in flight (`rpc_async`) has a future, which its plain reply completes. A creation waits for
 nothing. If a handle has just ended, mostly that of an earlier creation, its end leaves with it.
 Everything else goes the general way (`Calls`), also the rest of a wait in which the thread may no
@@ -234,7 +235,7 @@ class Straight(Internal):
                 self._receive(answer)
             finally:
                 undisturbed.release()
-            if answer.payload is not None:
+            if answer.payload is not None and not answer.payload.frozen:
                 return opened(answer.payload)
             return calls.general(answer).result()
         finally:
@@ -283,19 +284,26 @@ class Straight(Internal):
         if not pool.mine.inside:
             if self._guests:
                 loop.lead(over, answer.timeout, held=True)
-        elif loop.is_aide() and not loop.is_runner():  # it may be: in a finalizer
+        elif not loop.is_runner():  # it may be: in a finalizer
             waiting, run = self._waits.straight, answer.run
-            if run is not None:
-                waiting[run.call] = answer
-            pool.lend()
+            # The wait that a finalizer, which runs this, has interrupted.
+            before = None if run is None else waiting.get(run.call)
             began = time.perf_counter()
+            self._lead.waiting.append(None)
             try:
-                loop.lead(over, answer.timeout, held=True)
+                if run is not None:
+                    waiting[run.call] = answer
+                pool.lend()
+                loop.visit(over, answer.timeout)
             finally:
                 pool.mine.waited += time.perf_counter() - began
                 pool.take_back()
                 if run is not None:
-                    del waiting[run.call]
+                    if before is None:
+                        del waiting[run.call]
+                    else:
+                        waiting[run.call] = before
+                self._lead.waiting.pop()
 
     def _packed(
         self, function: Callable[..., Any], args: tuple[Any, ...], *, lends: bool

@@ -18,6 +18,7 @@ from farref.actors.base._thespian import shutdown_signal_detector
 from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
+from ..actors.scripts import SID
 from .kit import PATIENCE, eventually
 
 
@@ -113,7 +114,7 @@ def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
 
 
 HANDLER = """
-    import logging, os, signal, time
+    import contextlib, logging, os, signal, time
     import psutil
     import farref
 
@@ -132,25 +133,17 @@ HANDLER = """
             made = [p for p in every if p.info["name"] == "farref: logger"]
         (logger,) = made
         logger.terminate()
-        while logger.is_running() and logger.status() != "zombie":
-            time.sleep(0.05)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may be gone between the two questions
+            while logger.is_running() and logger.status() != "zombie":
+                time.sleep(0.05)
         print("ended", flush=True)
-"""
-SID = """
-    import os
-
-    def sid(pid):
-        try:
-            return os.getsid(pid)
-        except OSError:
-            return None
 """
 
 
 @pytest.mark.processes
 def test_the_logger_has_no_handlers_of_the_programs() -> None:
     """It is told to end by SIGTERM; a handler that raises would show its traceback."""
-    program = textwrap.dedent(SID) + textwrap.dedent(HANDLER)
+    program = SID + textwrap.dedent(HANDLER)
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
     )

@@ -26,6 +26,10 @@ pytestmark = pytest.mark.processes
 
 A_WHILE = 0.05
 """Seconds: many times as long as the resident leaves the lead to others."""
+LATE = 2.0
+"""Seconds: on a busy machine, a thread may begin that late."""
+SHORT = 0.01
+"""Seconds: a pause of the resident that a test waits for."""
 ROUNDING = 1e-9
 """Seconds: sums of pauses are not exact."""
 
@@ -356,6 +360,196 @@ def test_the_resident_looks_often_while_guests_come_seldom(monkeypatch: pytest.M
     assert stream.now <= until + 2 * lead.PATIENCE + ROUNDING
 
 
+# ---- visitors
+
+
+class Visiting(threading.Thread):
+    """A thread that visits until it is told to end, or has to leave."""
+
+    def __init__(self, here: Residence) -> None:
+        super().__init__()
+        self.loop = here.loop
+        self.over = threading.Event()
+        self.led: bool | None = None
+        self.start()
+        eventually(lambda: self.loop.lead_of.leader == self.ident)
+
+    def run(self) -> None:
+        self.loop.lead_of.waiting.append(None)
+        self.led = self.loop.lead(self.over.is_set, PATIENCE, visits=True)
+        self.loop.lead_of.waiting.pop()
+
+    def end(self) -> bool:
+        """Whether it has led until its wait was over."""
+        self.over.set()
+        self.loop.lead_of.look()
+        self.join(PATIENCE)
+        assert self.led is not None
+        return self.led
+
+
+@pytest.fixture
+def long_pauses(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The resident's pauses are longer than any test.
+
+    Once another thread has led, it leads when it is told to. It also leads when it is woken, if no
+    thread has led since it last looked.
+    """
+    eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
+    monkeypatch.setattr(lead, "PATIENCE", 3 * PATIENCE)
+    monkeypatch.setattr(lead, "NAP", 3 * PATIENCE)
+    yield
+    here.loop.lead_of.crowd()
+
+
+def test_a_visitor_receives_as_other_guests_do(here: Residence) -> None:
+    telling = while_led(here, lambda: here.tell("for the visitor"))
+    assert here.loop.lead(lambda: "for the visitor" in here.messages(), PATIENCE, visits=True)
+    assert here.by("for the visitor") == threading.get_ident()
+    telling.join()
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_a_visitor_leaves_short_work_to_the_aide(here: Residence, jobs: Jobs) -> None:
+    visiting = Visiting(here)
+    here.tell(ShortWork())
+    visiting.join(PATIENCE)
+    assert visiting.led is False
+    eventually(lambda: jobs.done)
+    assert not jobs.dispersed
+    assert here.loop._aide is not None
+    assert jobs.done == [here.loop._aide.identity]
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_no_visitor_comes_soon_after_one_that_left_early(
+    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lead, "VISIT_PAUSE", 3 * PATIENCE)
+    visiting = Visiting(here)
+    here.tell(ShortWork())
+    visiting.join(PATIENCE)
+    assert not here.loop.lead(lambda: True, PATIENCE, visits=True)
+    assert here.loop.lead(lambda: True, PATIENCE), "another guest may"
+    here.loop.lead_of._visits_from = 0.0  # the pause is over
+    assert here.loop.lead(lambda: True, PATIENCE, visits=True)
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_a_guest_takes_over_from_a_visitor(here: Residence) -> None:
+    visiting = Visiting(here)
+    assert here.loop.lead(lambda: not visiting.is_alive(), PATIENCE)
+    assert visiting.led is False
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_a_second_thread_that_waits_ends_a_visit(here: Residence) -> None:
+    """And the resident takes over, although it is not its time."""
+    visiting = Visiting(here)
+    here.loop.lead_of.waiting.append(None)
+    looks: list[None] = []
+    here.loop.visit(lambda: looks.append(None), PATIENCE)
+    assert not looks, "it does not lead itself"
+    visiting.join(PATIENCE)
+    assert visiting.led is False
+    here.tell("for both")
+    assert here.by("for both") == here.resident.ident
+    here.loop.visit(lambda: False, PATIENCE)  # at once, also when there is nothing to do
+    here.loop.lead_of.waiting.pop()
+
+
+@pytest.mark.usefixtures("long_pauses")
+def test_a_thread_that_waits_while_nobody_leads(here: Residence) -> None:
+    """A visitor has just left, and will wait again, or so the resident thinks."""
+    assert Visiting(here).end()
+    here.loop.lead_of.waiting += [None, None]
+    here.loop.visit(lambda: False, PATIENCE)
+    here.tell("for one of them")
+    assert here.by("for one of them") == here.resident.ident
+
+
+@pytest.fixture
+def a_row(here: Residence, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many visits have followed each other, and so does the next one."""
+    monkeypatch.setattr(lead, "VISIT_GAP", 3 * PATIENCE)
+    here.loop.lead_of._visit_over = time.perf_counter()
+    here.loop.lead_of._row = lead.MANY
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+def test_many_visits_that_follow_each_other_leave_the_resident_alone(here: Residence) -> None:
+    for _ in range(3):
+        assert here.loop.lead(lambda: True, PATIENCE, visits=True)
+        time.sleep(A_WHILE)
+        assert here.loop.lead_of.leader == 0
+    here.loop.lead_of.offer()  # the function has ended
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+@pytest.mark.parametrize("why", ["few", "a gap"])
+def test_the_resident_takes_over_between_visits(
+    here: Residence, monkeypatch: pytest.MonkeyPatch, why: str
+) -> None:
+    """Else messages would wait for a next visit, and there may be none."""
+    if why == "few":
+        here.loop.lead_of._row = lead.MANY - 2
+    else:
+        monkeypatch.setattr(lead, "VISIT_GAP", 0.0)
+    assert Visiting(here).end()
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+def test_the_resident_takes_over_from_a_visitor_that_leaves_early(here: Residence) -> None:
+    assert not here.loop.lead(lambda: False, A_WHILE, visits=True)
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+def test_the_resident_takes_over_if_another_thread_waits(here: Residence) -> None:
+    visiting = Visiting(here)
+    here.loop.lead_of.waiting.append(None)
+    assert visiting.end()
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+    here.loop.lead_of.waiting.pop()
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+def test_work_that_comes_with_the_end_of_a_visit_is_not_left_lying(
+    here: Residence, jobs: Jobs
+) -> None:
+    """The same look at the sockets brings both."""
+    over = threading.Event()
+
+    def take(message: Any) -> None:
+        jobs.offered.append(message)
+        over.set()
+
+    here.handle = take
+    telling = while_led(here, lambda: here.tell(ShortWork()))
+    assert here.loop.lead(over.is_set, PATIENCE, visits=True)
+    telling.join()
+    eventually(lambda: len(jobs.done) == 1)
+
+
+@pytest.mark.usefixtures("long_pauses", "a_row")
+def test_a_thread_that_may_not_visit_has_the_resident_lead(
+    here: Residence, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert here.loop.lead(lambda: True, PATIENCE, visits=True)
+    here.loop.lead_of._visits_from = time.perf_counter() + 3 * PATIENCE
+    here.loop.lead_of.waiting.append(None)
+    here.loop.visit(lambda: False, PATIENCE)
+    here.tell("after")
+    assert here.by("after") == here.resident.ident
+    here.loop.lead_of.waiting.pop()
+
+
 # ---- the aide
 
 
@@ -365,12 +559,15 @@ class Jobs:
     def __init__(self) -> None:
         self.offered: deque[Callable[[], object]] = deque()
         self.done: list[int] = []
+        self.begun = threading.Event()
         self.dispersed = 0
 
     def do(self) -> None:
         with_whom = threading.get_ident()
         if self.offered:
-            self.offered.popleft()()
+            work = self.offered.popleft()
+            self.begun.set()
+            work()
             self.done.append(with_whom)
 
     def disperse(self) -> None:
@@ -390,11 +587,42 @@ def stuck() -> Iterator[threading.Event]:
 
 @pytest.fixture
 def jobs(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    monkeypatch.setattr(lead, "PATIENCE", 0.3)  # on a busy machine an aide may wake late
+    """The resident waits that long for an aide that begins late, or as long as `long_pauses` says.
+
+    If it takes over before, it has other threads do the work.
+    """
+    monkeypatch.setattr(lead, "PATIENCE", max(lead.PATIENCE, LATE))
     made = Jobs()
     here.handle = lambda message: made.offered.append(message) if callable(message) else None
     here.loop.work(made)
     return made
+
+
+@pytest.fixture
+def begun(here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resident leads until the aide has begun the work, however late that is.
+
+    So its pauses can be short, and each is in the time of the work.
+    """
+    monkeypatch.setattr(lead, "PATIENCE", SHORT)
+    aide = here.loop._aide
+    assert aide is not None
+    relieve = aide.relieve
+
+    def and_wait() -> bool:
+        jobs.begun.clear()
+        return relieve() and jobs.begun.wait(PATIENCE)
+
+    monkeypatch.setattr(aide, "relieve", and_wait)
+
+
+def shorten_pauses(here: Residence, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The resident's pauses are short from now on, once the aide leads: also the one it is in."""
+    aide = here.loop._aide
+    assert aide is not None
+    eventually(lambda: here.loop.lead_of.leader == aide.identity)
+    monkeypatch.setattr(lead, "PATIENCE", SHORT)
+    here.loop.lead_of.tell()
 
 
 class ShortWork:
@@ -428,18 +656,20 @@ def test_the_aide_receives_and_does_the_work(
 def test_the_resident_leads_a_process_at_rest(
     here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "PATIENCE", 0.01)
     monkeypatch.setattr(lead, "NAP", 0.05)
     here.tell(ShortWork())
     eventually(lambda: len(jobs.done) == 1)
+    shorten_pauses(here, monkeypatch)
     eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
     here.tell("after")
     assert here.by("after") == here.resident.ident
+    monkeypatch.setattr(lead, "PATIENCE", LATE)
     here.tell(ShortWork())  # the aide can be called again
     eventually(lambda: len(jobs.done) == 2)
     assert len(set(jobs.done)) == 1
 
 
+@pytest.mark.usefixtures("begun")
 def test_long_work_holds_up_no_message(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
@@ -454,12 +684,13 @@ def test_long_work_holds_up_no_message(here: Residence, jobs: Jobs) -> None:
     eventually(lambda: len(jobs.done) == 1)
 
     def free_again() -> bool:
-        here.tell(ShortWork())  # other threads do it if the aide wakes late
+        here.tell(ShortWork())  # other threads do it if the aide is not free yet
         return len(jobs.done) > 1
 
     eventually(free_again)
 
 
+@pytest.mark.usefixtures("begun")
 def test_work_that_came_with_long_work_is_done_by_others(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
@@ -476,21 +707,29 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Residence, jobs: 
         assert not jobs.done
 
 
-def test_work_while_a_guest_leads_is_done_by_others(here: Residence, jobs: Jobs) -> None:
+def test_work_while_a_guest_leads_is_done_by_others(
+    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lead, "PATIENCE", SHORT)  # no aide is called
     telling = while_led(here, lambda: here.tell(ShortWork()))
     assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
     telling.join()
 
 
-def test_a_guest_takes_over_from_the_aide_and_gives_back(here: Residence, jobs: Jobs) -> None:
+def test_a_guest_takes_over_from_the_aide_and_gives_back(
+    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for turn in range(5):
-        here.tell(ShortWork())  # other threads do it if the aide wakes late
+        here.tell(ShortWork())  # later, other threads do it if the aide wakes late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
+        if turn == 0:
+            shorten_pauses(here, monkeypatch)  # the aide leads
         here.tell(turn)
         assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
 
 
+@pytest.mark.usefixtures("begun")
 def test_the_end_comes_while_work_goes_on(here: Residence, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
@@ -501,6 +740,7 @@ def test_the_end_comes_while_work_goes_on(here: Residence, jobs: Jobs) -> None:
         assert not here.resident.is_alive()
 
 
+@pytest.mark.usefixtures("begun")
 def test_the_aide_waits_within_work(here: Residence, jobs: Jobs) -> None:
     """A function waits for a message, and another message brings new work before that."""
     inner: list[bool] = []

@@ -7,9 +7,11 @@ from itertools import count
 import pytest
 
 from farref.actors.base import poller
-from farref.actors.base.poller import CONTENDED, LONGEST_PAUSE, READABLE, TURN, Poller
+from farref.actors.base.poller import LONGEST_PAUSE, READABLE, TURN, Poller
 
-TIMEOUT = 1000 * CONTENDED
+LOOK = 7.5e-6
+"""Seconds that a look takes in these tests, mostly."""
+TIMEOUT = 2000 * LOOK
 NOBODY = 1 << 30
 """A descriptor that nobody owns."""
 
@@ -56,16 +58,27 @@ def spinning(
     return made
 
 
-def test_it_spins_while_nobody_else_wants_the_core(
-    looks: Looks, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    spinning(looks, monkeypatch, CONTENDED / 2).wait(TIMEOUT)
+def test_it_spins_until_its_time_is_over(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
+    spinning(looks, monkeypatch, LOOK).wait(TIMEOUT)
     assert looks.spins > 1000
     assert looks.timeouts[-1] == TIMEOUT, "then it sleeps"
 
 
-def test_it_stops_when_a_look_takes_long(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    spinning(looks, monkeypatch, 2 * CONTENDED).wait(TIMEOUT)
+def test_it_goes_on_if_others_take_the_core_for_a_moment(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are mostly the other end: the kernel moves one of both only while both want to run."""
+    shared = spinning(looks, monkeypatch, TURN / 4, spin=TURN)
+    looks.found = {2}
+    shared.wait(TIMEOUT)
+    assert looks.timeouts == [0, 0, 0]
+    assert shared._pause == 0, "the next one is short"
+
+
+def test_a_look_that_took_too_long_is_the_last(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spinning(looks, monkeypatch, TURN / 2, spin=TURN / 3).wait(TIMEOUT)
     assert looks.timeouts == [0, TIMEOUT]
 
 
@@ -78,14 +91,13 @@ def test_it_does_not_spin_at_rest(looks: Looks, monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_first_wait_of_all_does_not_spin(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    spinning(looks, monkeypatch, CONTENDED / 2, talking=False).wait(TIMEOUT)
+    spinning(looks, monkeypatch, LOOK, talking=False).wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT]
 
 
 def test_spins_in_vain_become_rare(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
-    look = CONTENDED / 2
-    tired = spinning(looks, monkeypatch, look, spin=20 * look)
-    for _ in range(round(20 * LONGEST_PAUSE / look)):
+    tired = spinning(looks, monkeypatch, LOOK, spin=20 * LOOK)
+    for _ in range(round(20 * LONGEST_PAUSE / LOOK)):
         tired.wait(TIMEOUT)
     assert 10 < looks.spins / 20 < 40, "one for each longest pause, and a few at first"
 
@@ -95,7 +107,7 @@ def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
     looks: Looks, monkeypatch: pytest.MonkeyPatch, spins_before: int, pays: bool
 ) -> None:
     """In a crowded process an event is always there: its spins are in vain all the same."""
-    crowded = spinning(looks, monkeypatch, CONTENDED / 2)
+    crowded = spinning(looks, monkeypatch, LOOK)
     crowded._pause = LONGEST_PAUSE
     looks.found = {spins_before}
     crowded.wait(TIMEOUT)
@@ -103,8 +115,20 @@ def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
     assert crowded._pause == (0 if pays else LONGEST_PAUSE), "the next one is short again"
 
 
+@pytest.mark.parametrize(("seconds", "short"), [(2 * LONGEST_PAUSE, True), (2 * TURN, False)])
+def test_a_rest_makes_the_next_pause_short(
+    looks: Looks, monkeypatch: pytest.MonkeyPatch, seconds: float, short: bool
+) -> None:
+    """After a rest the first spins are in vain, and the next ones may not be."""
+    rested = spinning(looks, monkeypatch, seconds)
+    rested._pause = LONGEST_PAUSE
+    rested.wait(TIMEOUT)
+    assert looks.timeouts == [TIMEOUT]
+    assert rested._pause == (0 if short else LONGEST_PAUSE)
+
+
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("farref.actors.base.poller.cores", lambda: 1)
-    alone = spinning(looks, monkeypatch, CONTENDED / 2)
+    alone = spinning(looks, monkeypatch, LOOK)
     alone.wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dis
 import signal
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 from types import CodeType, FrameType
@@ -25,6 +26,21 @@ class Interrupt(BaseException):
 
 def _interrupt(*_: object) -> None:
     raise Interrupt
+
+
+def is_free(lock: Any) -> bool:
+    """Whether another thread can take *lock*: soon, as one that uses it may have it just now."""
+    taken: list[bool] = []
+
+    def take() -> None:
+        taken.append(lock.acquire(timeout=10))
+        if taken[0]:
+            lock.release()
+
+    other = threading.Thread(target=take)
+    other.start()
+    other.join()
+    return taken[0]
 
 
 def _places(code: CodeType) -> dict[int, int]:
