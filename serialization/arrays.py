@@ -45,6 +45,11 @@ def restored(data: Any, kind: str, shape: tuple[int, ...]) -> Any:
     return array if len(shape) == 1 else array.reshape(shape)
 
 
+def as_kind(array: Any, dtype: Any) -> Any:
+    """The bytes of *array*, of another *dtype*. Read-only if *array* is."""
+    return array.view(dtype)
+
+
 def dumps(array: Any) -> bytes:
     """``pickle.dumps(Alone(array), 5)``, which has the bytes of *array* in it."""
     view = memoryview(array)

@@ -4,6 +4,10 @@ A frozen value is kept in the form in which it is sent: its bytes, its buffers (
 is large, see `shared`), and the handles of the references in it. Each use of the value, at its
 owner or elsewhere, builds it anew from these, on the same read-only buffers. So a fetch copies
 nothing large, and no process can change the value of another. The owner has no other copy either.
+A single buffer is mostly a segment from `ALONE` bytes on: so the answer to a wait can name it. It
+is none below `shared.THRESHOLD` if segments take many of this process's descriptors, or if that
+limit is so high that nothing is to be shared; and none of any size if no segment can be made. A
+smaller one is sent with that answer.
 
 A handle keeps the fetched value in the same form. The value cannot become stale, so to fetch it
 again by that handle takes no message.
@@ -19,14 +23,17 @@ from typing import TYPE_CHECKING, Any
 
 from . import shared
 from .pickling import Pickled, Pickler, opened, pickle_value, unpickle
-from .shared import Segment
+from .shared import IN_SLOT, Segment
 
 if TYPE_CHECKING:
     from .payload import Buffer, Payload
     from .pickling import Reference
 
 
-LIGHT = 4096
+ALONE = IN_SLOT.start
+"""A buffer of so many bytes is in shared memory, if it is the only one of its value, and if the
+process can spare a descriptor (`_placed`)."""
+LIGHT = ALONE + 1024
 """A value of so few bytes, not counting shared memory, is sent along with the answer to a wait."""
 
 
@@ -57,7 +64,10 @@ class Frozen:
     def arrived(
         cls, payload: Payload, references: tuple[Reference, ...], *, copy: bool = True
     ) -> Frozen:
-        """A fetched value, with handles for the references in it. Raises the errors of `opened`."""
+        """A fetched value, with handles for the references in it. Raises the errors of `opened`.
+
+        The message keeps the same read-only memory: if this is interrupted, it can be done again.
+        """
         pickled = Pickled(payload.data, (), references, payload.inert)
         return cls(pickled, "", [opened(each, copy=copy) for each in payload.buffers])
 
@@ -81,25 +91,39 @@ class Frozen:
 
 
 class _Freezer(Pickler):
-    """Makes arrays with gaps contiguous, so that they go out of band, too."""
+    """Makes more arrays go out of band: those with gaps, which it closes, and those of times."""
 
     def reducer_override(self, obj: Any) -> Any:
+        if _is_of_times(obj):
+            from .arrays import as_kind  # noqa: PLC0415 - NumPy is there
+
+            plain = obj if obj.flags.forc else obj.copy()
+            return as_kind, (plain.view("i8"), obj.dtype)
         if _has_gaps(obj):
             return sys.modules["numpy"].ascontiguousarray(obj).__reduce_ex__(5)
         return super().reducer_override(obj)
 
 
+def _is_of_times(obj: Any) -> bool:
+    """Whether it is an array of times: Python's buffers have no such kind, but numbers."""
+    return _is_array(obj) and obj.dtype.kind in "mM"
+
+
 def _has_gaps(obj: Any) -> bool:
+    return _is_array(obj) and not (obj.dtype.hasobject or obj.flags.forc)
+
+
+def _is_array(obj: Any) -> bool:
     numpy = sys.modules.get("numpy")  # where nobody has imported it there are no arrays
-    if numpy is None or type(obj) is not numpy.ndarray or obj.dtype.hasobject:
-        return False
-    return not (obj.flags.c_contiguous or obj.flags.f_contiguous)
+    return numpy is not None and type(obj) is numpy.ndarray
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:
     """A read-only copy of each; large ones in shared memory, for all receivers that can open it."""
     shared.check_room_for(views)
+    least = shared.THRESHOLD
+    if len(views) == 1 and IN_SLOT.stop >= least and shared.few_are_open():
+        least = min(least, ALONE)
     return tuple(
-        (view.nbytes >= shared.THRESHOLD and Segment.of(view, writable=False)) or bytes(view)
-        for view in views
+        (view.nbytes >= least and Segment.of(view, writable=False)) or bytes(view) for view in views
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from functools import cache
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec.structs import replace
@@ -19,6 +19,7 @@ from .definitions import Definition, Placed
 from .shared import Segment
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import ModuleType
 
     from .shared import Row
@@ -55,12 +56,13 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     """The `Definition`s of functions and classes in it; in a message on the wire, each as
     `Placed`."""
 
-    def __reduce__(self) -> tuple[type[Payload], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[Callable[..., Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)
         # A frozen value's segments may be in several messages of one packet. Pickle would make one
-        # object of each, and the reader of the first message would close it.
-        apart = tuple([each.told() if isinstance(each, Segment) else each for each in buffers])
-        return Payload, (data, apart, *others)
+        # object of each, and the reader of the first message would close it. And no message may
+        # fail for want of the module of a segment's class.
+        apart = tuple([each.row() if isinstance(each, Segment) else each for each in buffers])
+        return _again, (data, apart, *others)
 
     @property
     def size(self) -> int:
@@ -103,11 +105,25 @@ def slots() -> ModuleType:
 
 
 def said(row: Row) -> Segment:
-    """The segment, or the buffer in a slot, that a message names by this row."""
-    if row[-1]:
+    """The segment, or the buffer in a slot, that a message names by this row.
+
+    The message must not fail. If `slots` cannot be loaded, the use of the buffer raises
+    `SerializationError`.
+    """
+    if not row[-1]:
+        return Segment.said(row)
+    try:
         buffer: Segment = slots().InSlot(row)
-        return buffer
-    return Segment.said(row)
+    except (OSError, ImportError, MemoryError) as error:  # such as for want of descriptors
+        buffer = Segment.said(row)
+        buffer.refuse(error)
+    return buffer
+
+
+def _again(data: bytes, buffers: tuple[Any, ...], *others: Any) -> Payload:
+    """The payload of a pickle, which names each segment by its row."""
+    made = tuple([said(each) if type(each) is tuple else each for each in buffers])
+    return Payload(data, made, *others)
 
 
 def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:

@@ -459,7 +459,7 @@ def loads(
     """
     buffers = [opened(each) for each in payload.buffers]
     handles = hooks.join(descriptors)
-    return unpickle(
+    value = unpickle(
         payload.data,
         buffers,
         payload.inert,
@@ -467,6 +467,9 @@ def loads(
         functions=payload.functions,
         make=make,
     )
+    if buffers:
+        shared.used(payload.buffers)
+    return value
 
 
 def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:

@@ -61,18 +61,23 @@ class Recycler:
         self._close = close
         self._close_soon = close_soon
         self._kept: deque[KeptSegment] = deque()
+        self.keep: Callable[[KeptSegment], None] = self._kept.append
+        """Take a segment that may still have readers. `look_after` it next.
+
+        It is C, so no interrupt comes between the caller's last step and this one.
+        """
         self._watched = False
 
-    def keep(self, descriptor: int, size: int) -> bool:
-        """Take a segment that may still have readers; false if the caller must close it."""
-        one = KeptSegment(descriptor, size, time.monotonic())
-        self._kept.append(one)  # before `_watch`: the watching thread ends when nothing is kept
+    def look_after(self, one: KeptSegment) -> None:
+        """Have it closed later, or now if that cannot be done or too many are kept.
+
+        It is kept already: the watching thread ends when nothing is.
+        """
         if not self._watch() and self._take(one):
-            return False
+            self._close_soon(one.descriptor, one.size)
         while _too_many(kept := self._now()):
             if self._take(kept[0]):
                 self._close_soon(kept[0].descriptor, kept[0].size)
-        return True
 
     def find(self, size: int) -> KeptSegment | None:
         """A locked segment without readers, of *size* bytes or little more; None if there is none.
@@ -80,10 +85,18 @@ class Recycler:
         The caller owns it from now on: it writes to the segment and unlocks it.
         """
         for each in reversed(self._now()):
-            if size <= each.size <= size + max(size, SPARE) and self._take(each):
+            if not size <= each.size <= size + max(size, SPARE):
+                continue
+            try:
+                self._kept.remove(each)  # of two threads that find it, only one gets it
                 if _locked(each.descriptor):
                     return each
+            except ValueError:
+                continue
+            except BaseException:  # an interrupt: nobody else has it
                 self._kept.append(each)
+                raise
+            self._kept.append(each)
         return None
 
     def empty(self) -> None:
@@ -119,6 +132,9 @@ class Recycler:
                 _thread.start_new_thread(self._look, ())
             except RuntimeError:
                 self._watched = False
+            except BaseException:  # an interrupt: the next one that is kept gets a thread
+                self._watched = False
+                raise
         return self._watched
 
     def _look(self) -> None:

@@ -12,7 +12,8 @@ the sender                    has the segment open until the message has been ac
                               message the segment. A frozen value keeps its own besides.
 the message arrives           the receiver opens ``/proc/PID/fd/N`` before it acknowledges
 the value is first used       it is mapped, privately, and the descriptor is closed; this happens
-                              earlier, if too many unused segments have arrived
+                              earlier, if too many unused segments have arrived. An interrupt of
+                              the unpickling loses nothing: it begins anew with the mapping
 the message is acknowledged   the sender keeps it for a moment, for another value (`recycling`),
                               or closes it
 the last array is dropped     it is unmapped
@@ -37,8 +38,8 @@ files) buffers go in the message, as they do between hosts. ``/dev/shm`` and its
 If there is not enough memory, the sender gets a `SharedMemoryFullError` before a reference has been
 shared or a byte sent. Otherwise the kernel would kill a process.
 
-A forked process inherits the segments that its parent reads, like all its memory, but not those
-that its parent has sent.
+A forked process inherits the mappings of its parent, like all its memory, but no descriptors of
+segments. A value that the parent has not mapped raises `SystemDownError` there.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ import errno
 import fcntl
 import os
 import resource
+import time
+from collections import deque
+from itertools import starmap, tee
 from typing import TYPE_CHECKING, Any
 
 from ..features import cores, has
@@ -58,15 +62,19 @@ from ..protocol.errors import (
     SenderDiedError,
     SerializationError,
     SharedMemoryFullError,
+    SystemDownError,
 )
 from .memory import available
-from .recycling import Recycler
+from .recycling import KeptSegment, Recycler
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from .mapping import Memory
 
 THRESHOLD = 128 << 10
-"""Buffers of so many bytes or more are shared. To copy smaller ones costs less than to map them."""
+"""Buffers of so many bytes or more are shared. To copy smaller ones costs less than to map them.
+The only buffer of a frozen value is shared from `frozen.ALONE` bytes on: it is copied just once."""
 LOOKED_AT = 16 << 20
 """For so many bytes in one message or more, the free memory is checked first."""
 KEPT_SHARE = 4
@@ -102,6 +110,9 @@ _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENXIO})
 _ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
 """The file is being written to for another segment; or it is of another kind, without seals."""
 _FULL = frozenset({errno.ENOSPC, errno.ENOMEM})
+CANNOT_MAP = OSError, ImportError, OverflowError, MemoryError
+"""Errors of `mapping`: by ``vm.max_map_count``, RLIMIT_AS, or if it cannot be loaded for want of
+descriptors."""
 _open: dict[int, str] = {}
 """This process's descriptors of segments, with the segments' names."""
 _written: dict[int, Memory] = {}
@@ -128,8 +139,6 @@ class Segment:
     def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
         self._source = source
         """A process, and the number of the descriptor there."""
-        self._descriptor = -1
-        """Our descriptor, while it is open here."""
         self._content: memoryview | bytes | bytearray | None = None
         """Its bytes, if they are here before the value is used."""
         self._trouble: FarrefError | MemoryError | None = None
@@ -138,6 +147,8 @@ class Segment:
         self.size = size
         self.writable = writable
         """Whether the receiver may write to a copy of its own."""
+        self._descriptor = -1
+        """Our descriptor, while it is open here. It is set last: `__del__` looks for it."""
 
     def __len__(self) -> int:
         return self.size
@@ -157,18 +168,21 @@ class Segment:
         """
         name = f"farref-{os.urandom(12).hex()}"
         label = _label(name, view.nbytes)
+        # First: the descriptor has an owner from the next step on.
+        self = cls((os.getpid(), -1), name, view.nbytes, writable=writable)
         kept = recycler.find(view.nbytes + len(label)) if passing else None
         if kept is None:
             if passing and len(_passing) >= MOST_PASSING:
                 return None
             check_room(view.nbytes)
-        descriptor = _made() if kept is None else kept.descriptor
-        if descriptor is None:
+        if kept is not None:
+            _open[kept.descriptor], self._descriptor = name, kept.descriptor
+        elif not _made(self):
             return None
+        descriptor = self._descriptor
+        self._source = os.getpid(), descriptor
         if passing:
             _passing.add(descriptor)
-        self = cls((os.getpid(), descriptor), name, view.nbytes, writable=writable)
-        self._hold(descriptor)
         if kept is not None:
             self._rewrite(view, label)
             return self
@@ -177,8 +191,8 @@ class Segment:
             _write(descriptor, memoryview(label), view.nbytes)
             memory = _again(descriptor, view.nbytes + len(label)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
-        except OSError as error:
-            if error.errno in _FULL:
+        except (OSError, ImportError) as error:
+            if isinstance(error, OSError) and error.errno in _FULL:
                 raise SharedMemoryFullError(_no_room(view.nbytes)) from error
             return None
         if memory is not None:
@@ -195,10 +209,6 @@ class Segment:
             copy_into(memory, view)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-
-    def told(self) -> Segment:
-        """A copy for a message: each message opens the segment for itself."""
-        return self.said(self.row())
 
     def row(self) -> Row:
         """Its fields in a message, as plain data; `said` is the inverse."""
@@ -249,7 +259,7 @@ class Segment:
             raise ProtocolError("a segment with malformed fields")
         path = f"/proc/{process}/fd/{number}"
         try:
-            self._hold(_with_descriptors(lambda: os.open(path, os.O_RDONLY | os.O_NONBLOCK)))
+            _opened(self, os.open, path, os.O_RDONLY | os.O_NONBLOCK)
             unread.add(self._descriptor)
         except OSError as error:
             self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
@@ -272,42 +282,46 @@ class Segment:
                 content = mapped(self._descriptor, self.size, writable=self.writable)
             else:
                 content = memoryview(self.content())
-        except (OSError, OverflowError, MemoryError):
+        except CANNOT_MAP:
             return  # it stays open
-        self.close(is_mapped=is_mapped)
-        self._content = content
+        self._content = content  # first: an interrupt here must lose nothing
         early.add(id(self))
+        self._let_go(is_mapped=is_mapped)
 
     def buffer(self, *, copy: bool = True) -> memoryview | bytes | bytearray:
-        """Its bytes, mapped for this process alone. If it came in a message, it is then closed.
+        """Its bytes, mapped for this process alone.
+
+        If it came in a message, its descriptor is then closed, and it keeps the bytes until they
+        are `used`: an interrupted unpickling begins anew with them.
 
         Raises:
             SenderDiedError: its sender ended before it was taken.
             SerializationError: it cannot be opened here.
+            SystemDownError: this process was forked after it was opened.
             MemoryError: it cannot be mapped, and *copy* is false.
         """
-        self._check()
-        if self._content is not None:
-            content, self._content = self._content, None
-            early.discard(id(self))
+        content: memoryview | bytes | bytearray | None = self._content
+        if content is not None:
             return content
-        is_mapped, foreign = False, self.foreign
+        self._check()
+        foreign, is_mapped = self.foreign, True
         if not foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
             from .mapping import mapped  # noqa: PLC0415 - as above
 
-            view = mapped(self._descriptor, self.size, writable=self.writable)
-            is_mapped = True
-            return view
-        except (OSError, OverflowError, MemoryError) as error:  # vm.max_map_count, or RLIMIT_AS
+            content = mapped(self._descriptor, self.size, writable=self.writable)
+        except CANNOT_MAP as error:
             if not copy:
+                if foreign:
+                    self.close()
                 raise MemoryError(f"cannot map {self.size} bytes of memory") from error
             recycler.empty()  # the kept segments have mappings too
-            return memoryview(self.content())
-        finally:
-            if foreign:
-                self.close(is_mapped=is_mapped)
+            content, is_mapped = memoryview(self.content()), False
+        if foreign:
+            self._content = content  # first: an interrupt here must lose nothing
+            self._let_go(is_mapped=is_mapped)
+        return content
 
     def content(self) -> bytes | bytearray:
         """Its bytes, copied; it stays open. Raises the same errors as `buffer`."""
@@ -323,8 +337,17 @@ class Segment:
     def _check(self) -> None:
         if self._trouble is not None:
             raise type(self._trouble)(str(self._trouble))  # new: the old would collect frames
-        if self._descriptor < 0 and self._content is None:
-            raise AssertionError(f"{self!r} is not open: a message is unpickled once")
+        if self._content is None and _open.get(self._descriptor) != self.name:
+            raise self._closed()
+
+    def _closed(self) -> Exception:
+        if self._descriptor < 0:
+            return AssertionError(f"{self!r} is not open: a message is unpickled once")
+        # Another file may have the number of the descriptor by now.
+        return SystemDownError(
+            f"this process was forked from one that had {self.size} bytes in shared memory, and "
+            "cannot read them itself; use the value before the fork, or start the system after it"
+        )
 
     def _is_it(self) -> bool:
         """Whether the opened file is the segment, and not a later file in its place.
@@ -352,7 +375,11 @@ class Segment:
             "create the value again, or call again if a second run does no harm"
         )
 
-    def _refused(self, error: OSError) -> SerializationError:
+    def refuse(self, error: Exception) -> None:
+        """It cannot be opened here because of *error*; `buffer` raises."""
+        self._trouble = self._refused(error)
+
+    def _refused(self, error: Exception) -> SerializationError:
         return SerializationError(
             f"cannot open {self.size} bytes of shared memory from process {self._source[0]}: "
             f"{error}; raise `ulimit -n` if file descriptors are short, or set "
@@ -361,29 +388,57 @@ class Segment:
 
     # ---- the end
 
-    def close(self, *, is_mapped: bool = False) -> None:
-        """Close it here. Mappings of it stay.
+    def close(self) -> None:
+        """Close it here. Mappings of it stay."""
+        if self._content is not None:
+            early.discard(id(self))
+            self._content = None
+        self._let_go()
+
+    def _let_go(self, *, is_mapped: bool = False) -> None:
+        """Close its descriptor.
 
         If it *is_mapped* here, closing frees no memory, so no other thread has to do it. The
         sender can reuse the segment as soon as the mapping is dropped, too.
         """
-        descriptor, self._descriptor = self._descriptor, -1
-        if self._content is not None:
-            self._content = None
-            early.discard(id(self))
+        descriptor = self._descriptor
         # A forked child has closed inherited descriptors, and may have reused the number.
         if descriptor >= 0 and _open.get(descriptor) == self.name:
             unread.discard(descriptor)
             memory = _written.get(descriptor)
-            if memory is None or not recycler.keep(descriptor, len(memory)):
-                _close(descriptor, 0 if is_mapped else self.size)
+            if memory is not None:
+                one = KeptSegment(descriptor, len(memory), time.monotonic())
+                self._descriptor = -1  # no interrupt comes between this step and the next
+                recycler.keep(one)
+                recycler.look_after(one)
+                return
+            size = 0 if is_mapped else self.size
+            if size >= SLOW_TO_FREE:
+                self._descriptor = -1  # a thread closes it
+            _close(descriptor, size)
+        self._descriptor = -1
 
     def __del__(self) -> None:
-        self.close()
+        try:
+            if hasattr(self, "_descriptor"):  # else an interrupt has ended `__init__`
+                self.close()
+        except BaseException:  # an interrupt: close what is still open
+            self.close()
+            raise
 
-    def _hold(self, descriptor: int) -> None:
-        _open[descriptor] = self.name
-        self._descriptor = descriptor
+
+def used(buffers: Iterable[object]) -> None:
+    """Their value has been unpickled: from now on only the value has their memory."""
+    for each in buffers:
+        if isinstance(each, Segment):
+            early.discard(id(each))
+            each._content = None
+
+
+def few_are_open() -> bool:
+    """Whether segments have less than a quarter of this process's descriptors."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return limit == resource.RLIM_INFINITY or 4 * len(_open) < limit
 
 
 def check_room_for(views: list[memoryview]) -> None:
@@ -417,29 +472,41 @@ def _label(name: str, size: int) -> bytes:
     return f" {name} {size}".encode(errors="replace")
 
 
-def _made() -> int | None:
-    """A new segment's descriptor; None if none can be made."""
+def _made(owner: Segment) -> bool:
+    """Whether *owner* could get a new file in memory."""
     if not SEALS or not (has("memfd") and has("procfs")):
-        return None
-    flags = os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING
+        return False
     try:
-        return _with_descriptors(lambda: os.memfd_create("farref", flags))
+        _opened(owner, os.memfd_create, "farref", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     except OSError:
-        return None
+        return False
+    return True
 
 
-def _with_descriptors(opening: Any) -> int:
-    """Call *opening*. If descriptors run out, raise the soft limit and call it again."""
+def _opened(owner: Segment, opening: Callable[..., int], *arguments: object) -> None:
+    """Give *owner* the descriptor that *opening* returns.
+
+    If descriptors run out, raise the soft limit and call *opening* again.
+    """
     try:
-        descriptor: int = opening()
+        _owned(owner, opening, arguments)
     except OSError as error:
         if error.errno != errno.EMFILE:
             raise
         recycler.empty()
         hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        descriptor = opening()
-    return descriptor
+        _owned(owner, opening, arguments)
+
+
+def _owned(owner: Segment, opening: Callable[..., int], arguments: tuple[object, ...]) -> None:
+    """``owner._descriptor = descriptor = opening(*arguments)``; ``_open[descriptor] = owner.name``.
+
+    All of it is one call of C, so no interrupt comes before the descriptor has its owner.
+    """
+    descriptor, again = tee(starmap(opening, (arguments,)))
+    stored = map(setattr, (owner,), ("_descriptor",), descriptor)
+    deque(zip(stored, map(_open.__setitem__, again, (owner.name,)), strict=False), maxlen=0)
 
 
 def memory_of(segment: Segment) -> Memory | None:
@@ -455,7 +522,7 @@ def _again(descriptor: int, size: int) -> Memory | None:
         from .mapping import mapped_to_write  # noqa: PLC0415 - as above
 
         return mapped_to_write(descriptor, size)
-    except (OSError, OverflowError, MemoryError):  # as of `mapped`
+    except CANNOT_MAP:
         return None
 
 
@@ -488,12 +555,15 @@ def _close(descriptor: int, size: int) -> None:
 
 
 def _close_now(descriptor: int) -> None:
-    del _open[descriptor]
-    _passing.discard(descriptor)
-    memory = _written.pop(descriptor, None)
-    os.close(descriptor)  # first: a fork at this moment would pass an open descriptor on
-    if memory is not None:
-        memory.close()
+    memory = None
+    try:
+        _passing.discard(descriptor)
+        memory = _written.pop(descriptor, None)
+    finally:  # also after an interrupt, and none comes between the next two steps
+        del _open[descriptor]
+        os.close(descriptor)  # first: a fork at this moment would pass an open descriptor on
+        if memory is not None:
+            memory.close()
 
 
 recycler = Recycler(_close_now, _close)

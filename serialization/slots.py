@@ -141,7 +141,10 @@ class InSlot(Segment):
         return bytearray(found) if self.writable else found
 
     def __del__(self, _early: set[int] = early) -> None:  # at Python's end the module is empty
-        slot = self.slot
+        try:
+            slot = self.slot
+        except AttributeError:  # an interrupt has ended `__init__`
+            return
         if slot is not None:
             slot.home.free.append(slot)
         if self._content is not None:

@@ -26,7 +26,7 @@ from ..core.core import Internal
 from ..core.current import running_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from ...protocol.effects import Effect, Run
     from ...protocol.ids import RRefId, WorkerId

@@ -56,6 +56,8 @@ _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")
 FEW = 16
 """So few references are no matter for the size of a message."""
+FEW_BUFFERS = 8
+"""So few places of buffers are no matter for it, either."""
 TIDY_SECONDS = 1.0
 """A list that functions were sent with, and that the program has dropped, lives at most so much
 longer."""
@@ -91,7 +93,7 @@ class Packer(Internal):
         self._spaces = Spaces()
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
-        """The endpoints for which a chore has asked whether they are near."""
+        """The endpoints for which a chore is to ask, or asks now, whether they are near."""
         core.on_deaths.append(self._forget)
 
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
@@ -112,7 +114,7 @@ class Packer(Internal):
                 simple = simplest, []
         lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
         if not call:
-            payload = self.in_slot(value, to, tag)
+            payload = self.in_slot(value, to, tag, wait=True)
             if payload is not None:
                 return Pack(True, Cargo(payload=payload))
         if simple is None and not lends:
@@ -165,20 +167,37 @@ class Packer(Internal):
         """
         made = dumps_soon(value)
         if made is None:
-            return None
+            return self.as_it_is(value, to) if type(value) is Frozen else None
         data, buffer = made
         if buffer is None:
             return Payload(data)
         return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
-    def in_slot(self, value: object, to: WorkerId, tag: object = None) -> Payload | None:
+    def as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
+        """A frozen value for *to*; None if that needs more than to send its bytes and a few places.
+
+        Asks nobody, and raises nothing.
+        """
+        pickled = value.pickled
+        if pickled.references or pickled.inert or len(pickled.buffers) > FEW_BUFFERS:
+            return None
+        if value.shared and not self._core.peers.near(to):
+            return None
+        return Payload(pickled.data, pickled.buffers, frozen=True)
+
+    def in_slot(
+        self, value: Any, to: WorkerId, tag: object = None, *, wait: bool = False
+    ) -> Payload | None:
         """*value* in a slot, if it is for one, and *to* is known to be near.
 
-        If that is not known, a chore asks. Not under the lock.
+        If that is not known, a chore asks. With *wait*, this asks itself, if no message can take
+        the value. Not under the lock.
         """
         if not fits_slot(value):
             return None
         near = self._core.peers.near(to)
+        if near is None and wait and memoryview(value).nbytes > self._core.port.largest():
+            near = self._registry.near(to)
         if near is None and to not in self._asked:
             self._asked.add(to)
             self._core.chores.submit(partial(self._ask, to))
@@ -186,9 +205,12 @@ class Packer(Internal):
         return None if made is None else _in_slot(*made, tag)
 
     def _ask(self, to: WorkerId) -> None:
-        """Ask whether *to* is near, once."""
-        with suppress(FarrefError):  # the system ends
-            self._registry.near(to)
+        """Ask whether *to* is near. If that fails, the next value for *to* asks again."""
+        try:
+            with suppress(FarrefError, OSError):  # the system ends, or no descriptor is left
+                self._registry.near(to)
+        finally:
+            self._asked.discard(to)
 
     def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
         """*call* without its function, and the definition of that, if it has one.
@@ -336,9 +358,12 @@ def opened(payload: Payload) -> Any:
     """
     buffers = [pickling.opened(each) for each in payload.buffers] if payload.buffers else ()
     try:
-        return pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
+        value = pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:
         raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
+    if buffers:
+        shared.used(payload.buffers)
+    return value
 
 
 class _Hooks:

@@ -12,6 +12,7 @@ from ...protocol.messages import Cargo
 from ...protocol.packets import size_of
 from ...serialization.failures import Failure
 from ...serialization.payload import Payload
+from ...serialization.shared import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
 
 HEAD = 2048
 """The most bytes that a message has beside its payload and its references."""
+PER_BUFFER = 5
+"""The same for each buffer."""
+PER_PLACE = 70
+"""The same for each place of a buffer in shared memory."""
 PER_PEER = 300
 """The same for each endpoint that it introduces, without the endpoint's name."""
 
@@ -29,6 +34,8 @@ def bytes_of(cargo: Cargo) -> int:
     payload, size = cargo.payload, HEAD + size_of(cargo.descriptors)
     if isinstance(payload, Payload):
         size += payload.framed
+        for each in payload.buffers:
+            size += PER_PLACE if isinstance(each, Segment) else PER_BUFFER
         if payload.peers:
             introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
             size += sum(PER_PEER + 4 * len(each.name) for each in introduced)

@@ -77,6 +77,13 @@ class SharedReplyRow(ReplyRow, frozen=True, tag=9):
     """The `Segment.row` of each."""
 
 
+class FrozenReplyRow(ReplyRow, frozen=True, tag=11):
+    """The `Reply` to a fetch of the receiver's, of a value that never changes."""
+
+    buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, Number], ...]
+    """Each itself, or the `Segment.row` of it."""
+
+
 class FetchRow(Row, frozen=True, tag=3):
     """A `Fetch` by the sender, of the object with this number."""
 
@@ -172,6 +179,7 @@ class SeveralRow(Row, frozen=True, tag=10):
 _WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
 PART_BYTES = 1 << 14
 """The most bytes of a part: as many as a window has are not too many for a row."""
+WITH_BUFFERS = frozenset({SharedReplyRow, FrozenReplyRow})
 _row_of = methodcaller("row")
 _others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
 _NO_OTHERS = ((), (), (), False, None, ())
@@ -186,6 +194,7 @@ decode = msgspec.msgpack.Decoder(
     | LendRow
     | ForeignFetchRow
     | SharedReplyRow
+    | FrozenReplyRow
     | SeveralRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
@@ -212,7 +221,10 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
             row = CreateRow(here, there, first, expects, call, data, name, place, *about)
     elif kind is Reply:
         payload, call = message.cargo.payload, message.call.number
-        if payload.buffers:
+        if payload.frozen:
+            each = tuple([it if type(it) is bytes else it.row() for it in payload.buffers])
+            row = FrozenReplyRow(here, there, first, expects, call, payload.data, each)
+        elif payload.buffers:
             buffers = tuple(map(_row_of, payload.buffers))
             row = SharedReplyRow(here, there, first, expects, call, payload.data, buffers)
         else:
@@ -317,6 +329,10 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
     if kind is SharedReplyRow:
         buffers = tuple(map(said, row.buffers))
         return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
+    if kind is FrozenReplyRow:
+        all_of = tuple([each if type(each) is bytes else said(each) for each in row.buffers])
+        cargo = Cargo(payload=Payload(row.data, all_of, frozen=True))
+        return Reply(call=CallId(me, row.call), cargo=cargo)
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)
         return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)

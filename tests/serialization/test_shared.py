@@ -20,12 +20,14 @@ import numpy as np
 import pytest
 
 from farref import ProtocolError, SenderDiedError, SerializationError, SharedMemoryFullError
+from farref.actors.values import packing
 from farref.serialization import memory, shared
-from farref.serialization.frozen import Frozen
+from farref.serialization.frozen import ALONE, LIGHT, Frozen
 from farref.serialization.payload import Payload
 from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
+from ..pressing import Pressing, pressed
 from .endpoint import TinyAddress, TinyEndpoint
 from .passing import arrived, near, opened, packed
 
@@ -70,6 +72,11 @@ VALUES: dict[str, Callable[[], Any]] = {
     "no length": lambda: np.empty((0, 7)),
     "no dimension": lambda: np.array(3.5),
     "objects": lambda: np.array([{"a": bytes(SIZE)}, None, "x"], dtype=object),
+    "times": lambda: np.arange(SIZE).astype("M8[s]").reshape(2, -1),
+    "times in Fortran order": lambda: np.asfortranarray(np.arange(SIZE).reshape(2, -1), "M8[ms]"),
+    "spans with gaps": lambda: np.arange(SIZE).astype("m8[25us]").reshape(64, -1)[::3, ::-2],
+    "one time": lambda: np.array("2026-11-26", "M8[D]"),
+    "no times": lambda: np.empty((0, 7), "M8"),
     "structures": lambda: np.zeros(SIZE, dtype=[("a", "<i4"), ("b", "S3")]),
     "bytes": lambda: os.urandom(SIZE),
     "bytearray": lambda: bytearray(os.urandom(SIZE)),
@@ -109,7 +116,13 @@ def test_a_frozen_value_comes_as_it_was(name: str) -> None:
     assert same(value, far.thaw())
 
 
-@pytest.mark.parametrize("name", ["C order", "Fortran order", "gaps", "structures", "small"])
+READ_ONLY = [
+    *("C order", "Fortran order", "gaps", "structures", "small"),
+    *("times", "times in Fortran order", "spans with gaps", "one time"),
+]
+
+
+@pytest.mark.parametrize("name", READ_ONLY)
 def test_a_frozen_array_says_that_it_cannot_be_changed(name: str) -> None:
     """On every way: by shared memory or in a frame, large or small."""
     frozen = Frozen.of(VALUES[name](), TinyAddress)
@@ -118,10 +131,36 @@ def test_a_frozen_array_says_that_it_cannot_be_changed(name: str) -> None:
     for each in (frozen, *fetched):
         array = each.thaw()[2] if name == "small" else each.thaw()
         with pytest.raises(ValueError, match="assignment destination is read-only"):
-            array[:] = array[:]
+            array[...] = array[...]
         with pytest.raises(ValueError, match="WRITEABLE"):
             array.setflags(write=True)
-        array.copy()[:] = 0
+        array.copy()[...] = 0
+
+
+@pytest.mark.parametrize("name", ["times", "times in Fortran order"])
+def test_a_frozen_array_of_times_is_in_shared_memory(name: str) -> None:
+    frozen = Frozen.of(VALUES[name](), TinyAddress)
+    assert frozen.shared == 8 * SIZE
+    assert frozen.light
+    swapped = VALUES[name]().astype(">M8[ms]")
+    assert same(swapped, Frozen.of(swapped, TinyAddress).thaw())
+
+
+EXCEPTIONS: dict[str, Callable[[], Any]] = {
+    "objects": lambda: np.array([None, "x"], dtype=object),
+    "times in structures": lambda: np.zeros(3, dtype=[("a", "M8[s]")]),
+    "a masked array": lambda: np.ma.array([1, 2]),
+    "records": lambda: np.zeros(3, dtype=[("a", "i4")]).view(np.recarray),
+}
+
+
+@pytest.mark.parametrize("name", EXCEPTIONS)
+def test_a_frozen_array_without_a_buffer_is_a_copy_for_each(name: str) -> None:
+    """As docs/values.md says."""
+    frozen = Frozen.of(EXCEPTIONS[name](), TinyAddress)
+    one, other = frozen.thaw(), frozen.thaw()
+    assert one.flags.writeable
+    assert not np.shares_memory(one, other)
 
 
 def test_only_large_buffers_are_shared_and_only_with_those_who_are_near() -> None:
@@ -134,6 +173,40 @@ def test_only_large_buffers_are_shared_and_only_with_those_who_are_near() -> Non
         raise AssertionError("asked for nothing")
 
     packed(value[1], never)
+
+
+@pytest.mark.parametrize("size", [1, ALONE - 1, ALONE, LIGHT, shared.THRESHOLD - 1])
+def test_the_only_buffer_of_a_frozen_value_is_shared_early(
+    monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    """So a wait brings it, as it brings smaller ones in the message."""
+    array = np.ones(size, np.uint8)
+    one, two = Frozen.of([array], TinyAddress), Frozen.of([array, array.copy()], TinyAddress)
+    assert type(one.pickled.buffers[0]) is (bytes if size < ALONE else Segment)
+    assert one.light
+    assert [type(each) for each in two.pickled.buffers] == [bytes, bytes]
+    monkeypatch.setattr(shared, "THRESHOLD", shared.IN_SLOT.stop + 1)
+    assert type(Frozen.of(array, TinyAddress).pickled.buffers[0]) is bytes
+
+
+def test_small_segments_leave_descriptors_for_others() -> None:
+    script = """
+import resource
+import numpy
+from farref.serialization.frozen import Frozen
+from farref.serialization.shared import THRESHOLD
+
+limit = 100
+resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+small, large = numpy.ones(40_000, "u1"), numpy.ones(THRESHOLD, "u1")
+all_of = [Frozen.of(small, type(None)) for _ in range(limit)]
+shared = [each.shared for each in all_of]
+assert shared == [40_000] * (limit // 4) + [0] * (limit * 3 // 4), shared
+assert Frozen.of(large, type(None)).shared == THRESHOLD
+del all_of[:10]
+assert Frozen.of(small, type(None)).shared == 40_000
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_sizes_are_told_apart() -> None:
@@ -238,6 +311,165 @@ def test_a_forked_child_keeps_no_segment_open() -> None:
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == errno.EBADF
     assert opened(arrived(payload)).size == SIZE
+
+
+def in_child(look: Callable[[], object]) -> str:
+    """The outcome of *look* in a forked child, as text."""
+    out, into = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            text = repr(look())
+        except BaseException as error:
+            text = f"{type(error).__name__}: {error}"
+        finally:
+            os.write(into, text.encode())
+            os._exit(0)
+    os.close(into)
+    with open(out, "rb") as found:
+        text = found.read().decode()
+    os.waitpid(pid, 0)
+    return text
+
+
+@pytest.mark.parametrize("again", [True, False], ids=["numbers used again", "numbers unused"])
+@pytest.mark.parametrize("kind", ["frozen", "sent", "early"])
+def test_a_forked_child_never_reads_another_file(tmp_path: Path, kind: str, again: bool) -> None:
+    """The numbers of its parent's descriptors may be those of other files."""
+    payload = packed(np.full(SIZE, 7, np.uint8))
+    frozen = Frozen.of(np.full(SIZE, 7, np.uint8), TinyAddress)
+    came = arrived(payload)
+    if kind == "early":
+        came.buffers[0]._take_content()  # type: ignore[union-attr]  # a segment
+
+    def look() -> set[int]:
+        for number in range(30 if again else 0):
+            file = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
+            os.write(file, b"Z" * 2 * SIZE)
+        return set((frozen.thaw() if kind == "frozen" else opened(came)).tolist())
+
+    found = in_child(look)
+    if kind == "early":  # its memory is inherited
+        assert found == "{7}"
+    else:
+        assert found.startswith("SystemDownError: this process was forked")
+    assert look() == {7}
+    assert in_child(frozen.thaw).startswith("array" if kind == "frozen" else "SystemDown")
+
+
+def thawed(payload: Payload) -> Any:
+    return Frozen.arrived(payload, ()).thaw()
+
+
+@pytest.mark.parametrize("early", [False, True], ids=["open", "early"])
+@pytest.mark.parametrize("use", [opened, packing.opened, thawed])
+def test_an_interrupted_unpickling_begins_anew(use: Callable[[Payload], Any], early: bool) -> None:
+    value = [np.full(SIZE, 7, np.uint8), np.full(SIZE, 8, np.uint8), Pressing()]
+    frozen = Frozen.of(value, TinyAddress).pickled
+    there = arrived(
+        packed(value) if use is not thawed else Payload(frozen.data, frozen.buffers, frozen=True)
+    )
+    segments = [each for each in there.buffers if isinstance(each, Segment)]
+    for each in segments if early else ():
+        each._take_content()
+    pressed.append(None)
+    with pytest.raises(KeyboardInterrupt):
+        use(there)
+    one, other, _ = use(there)
+    assert set(one) == {7}
+    assert set(other) == {8}
+    assert one.flags.writeable == (use is not thawed)
+    assert not shared.unread
+    if use is not thawed:  # two values must not have the same writable memory
+        assert not shared.early
+        with pytest.raises(AssertionError, match="unpickled once"):
+            use(there)
+
+
+class Late(BaseException):
+    """As of a signal handler with a deadline."""
+
+
+def made_of(view: memoryview) -> None:
+    Segment.of(view, writable=False)
+
+
+def sent_twice(view: memoryview) -> None:
+    """The second is written to the memory of the first."""
+    for _ in range(2):
+        Segment.of(view, writable=False, passing=True)
+
+
+def came(view: memoryview, use: Callable[[Segment], object] = Segment.buffer) -> None:
+    segment = Segment.of(view, writable=True)
+    assert segment is not None
+    there = Segment.said(segment.row())
+    there.take()
+    use(there)
+
+
+def came_early(view: memoryview) -> None:
+    came(view, Segment._take_content)
+
+
+NOT_OWNED = "__del__", "call"
+"""The moment when a descriptor has no owner: Python begins to let go of the segment."""
+
+
+def close_strays(mine: dict[int, str]) -> None:
+    """Close all segments but *mine*."""
+    for folder in Path("/proc/self/fd").iterdir():
+        number = int(folder.name)
+        if number not in mine and folder.exists() and "memfd:farref" in os.readlink(folder):
+            shared._open.setdefault(number, "")
+            shared.unread.discard(number)
+            shared._close_now(number)
+    shared.early.clear()
+
+
+@pytest.mark.parametrize("work", [made_of, sent_twice, came, came_early])
+def test_an_interrupt_leaves_nothing(
+    monkeypatch: pytest.MonkeyPatch, work: Callable[[memoryview], None]
+) -> None:
+    """Python runs signal handlers when a function begins, and when one of C has returned."""
+    view, passed, number = memoryview(bytes(shared.THRESHOLD)), 1, 0
+    ignored: list[Any] = []  # the kinds of errors in `__del__`
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: ignored.append(each.exc_type))
+    work(view)
+    while passed >= number:
+        number, passed = number + 1, 0
+        moment = "", ""
+
+        def interrupt(frame: Any, event: str, function: Any) -> None:
+            nonlocal passed, moment
+            if event in ("call", "c_return") and function is not sys.setprofile:
+                passed += 1
+                if passed == number:  # noqa: B023 - it is of this round
+                    sys.setprofile(None)
+                    moment = getattr(function, "__name__", frame.f_code.co_name), event
+                    raise Late
+
+        shared.recycler.empty()
+        before = dict(shared._open)
+        folder = len(os.listdir("/proc/self/fd"))
+        sys.setprofile(interrupt)
+        try:
+            work(view)
+        except Late:
+            pass
+        finally:
+            sys.setprofile(None)
+        shared.recycler.empty()
+        if moment == NOT_OWNED:
+            close_strays(before)
+        assert shared._open == before, moment
+        assert len(os.listdir("/proc/self/fd")) == folder, moment
+        assert not shared._passing
+        assert not shared._written
+        assert not shared.unread
+        assert not shared.early
+    assert number > 20
+    assert {*ignored} == {Late}
 
 
 SENDER = """
@@ -401,6 +633,57 @@ def test_what_cannot_be_mapped_is_read() -> None:
         print("ok")
     """
     assert limited(code) == "ok\n"
+
+
+NOT_LOADED = {
+    "no descriptor": "held = [os.dup(0) for _ in range(len(os.listdir('/proc/self/fd')) - 1, 64)]",
+    "no library": "sys.modules['farref.serialization.mapping'] = None",
+}
+
+
+@pytest.mark.parametrize("why", NOT_LOADED)
+def test_what_maps_cannot_be_loaded(why: str) -> None:
+    """The values are read, and new ones go in the message."""
+    code = f"""
+        value = np.full(SIZE, 7, np.uint8)
+        frozen = Frozen.of(value, TinyAddress)
+        payload = Payload(frozen.pickled.data, frozen.pickled.buffers, frozen=True)
+        used, there, many = arrived(payload), arrived(payload), arrived(payload)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        assert "farref.serialization.mapping" not in sys.modules
+        {NOT_LOADED[why]}
+        many.buffers[0]._take_content()
+        assert many.buffers[0]._descriptor >= 0
+        assert opened(used).sum() == opened(many).sum() == 7 * SIZE
+        assert Frozen.arrived(there, ()).thaw().sum() == frozen.thaw().sum() == 7 * SIZE
+        shared.BY_TWO = SIZE
+        assert opened(packed(value)).sum() == 7 * SIZE
+        print("ok")
+    """
+    assert limited(code) == "ok\n"
+
+
+def test_what_reads_slots_cannot_be_loaded() -> None:
+    """The message is taken. Only the value in the slot cannot be used."""
+    code = """
+        from farref.serialization.payload import said
+        row = 1, 0, "farref-01", ALONE, True, 1
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = [os.dup(0) for _ in range(len(os.listdir("/proc/self/fd")) - 1, 64)]
+        payload = pickle.loads(pickle.dumps(Payload(b"", (said(row), b"x"))))
+        payload.take()
+        for use in payload.buffers[0].buffer, payload.grounded:
+            try:
+                use()
+            except SerializationError as error:
+                assert "Too many open files" in str(error), error
+            else:
+                raise AssertionError
+        for each in held:
+            os.close(each)
+        print(type(said(row)).__name__)
+    """
+    assert limited(code) == "InSlot\n"
 
 
 def test_a_segment_that_may_not_be_opened_says_so() -> None:

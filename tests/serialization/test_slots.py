@@ -162,7 +162,7 @@ def test_only_so_many_are_in_use() -> None:
 
 def test_none_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(shared, "_made", lambda: None)
+        patched.setattr(shared, "_made", lambda _: False)
         for _ in range(2 * SLOTS):
             assert put(bytes(LEAST)) is None
 

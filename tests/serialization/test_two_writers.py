@@ -5,7 +5,9 @@ from __future__ import annotations
 import _thread
 import mmap
 import os
+import threading
 import time
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,6 +27,8 @@ pytestmark = [
     pytest.mark.usefixtures("nothing_stays_open", "small_pieces"),
 ]
 PIECE = 1 << 16
+PATIENCE = 10.0
+"""Seconds: one thread waits that long for the other."""
 SIZES = {"pieces": 16 * PIECE, "a rest": 16 * PIECE + 5, "one piece": PIECE - 1}
 two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
 
@@ -37,7 +41,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Writer:
-    """The calling thread's writes of whole pieces. Each takes a moment: the helper comes, too."""
+    """The calling thread's writes of whole pieces."""
 
     def __init__(self, before: Callable[[], object] = bool) -> None:
         self.pieces = 0
@@ -48,8 +52,39 @@ class Writer:
         if len(data) == PIECE:
             self._before()
             self.pieces += 1
-            time.sleep(0.005)
         return self._write(descriptor, data, at)
+
+
+class Helper:
+    """The other thread's copies of pieces. When it has taken one, it waits before it copies."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, until: Callable[[], object]) -> None:
+        self.pieces: deque[int] = deque()
+        """Those that neither thread has taken."""
+        self._has_one = threading.Event()
+        self._until = until
+        self._help, self._madvise = mapping._help, mapping._libc.madvise
+        monkeypatch.setattr(mapping, "_help", self._begin)
+        monkeypatch.setattr(mapping._libc, "madvise", self._make_pages)
+
+    def _begin(self, memory: Any, view: memoryview, pieces: deque[int], ended: Any) -> None:
+        self.pieces = pieces
+        self._help(memory, view, pieces, ended)
+
+    def _make_pages(self, address: int, size: int, advice: int) -> int:
+        if advice == mapping._POPULATE_WRITE:
+            self._has_one.set()
+            end = time.monotonic() + PATIENCE
+            while not self._until():
+                time.sleep(0.001)
+                if time.monotonic() > end:
+                    self._until = lambda: True  # it waits in vain once
+        return int(self._madvise(address, size, advice))
+
+    def await_it(self) -> None:
+        """Wait until it has taken a piece; not again if it has taken none in time."""
+        self._has_one.wait(PATIENCE)
+        self._has_one.set()
 
 
 def numbers(size: int) -> Any:
@@ -66,11 +101,12 @@ def test_the_value_comes_as_it_was(size: int) -> None:
 
 @two_cores
 def test_both_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, value = Writer(), numbers(32 * PIECE)
+    helper = Helper(monkeypatch, lambda: writer.pieces)
+    writer, value = Writer(helper.await_it), numbers(32 * PIECE)
     monkeypatch.setattr(os, "pwrite", writer)
-    payload = packed(value)
+    same = bool((opened(arrived(packed(value))) == value).all())  # no traceback keeps its memory
     assert 0 < writer.pieces < 32
-    assert (opened(arrived(payload)) == value).all()
+    assert same
 
 
 def test_a_small_one_is_written_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,6 +165,7 @@ def test_without_help_one_thread_writes_everything(
 @two_cores
 def test_an_interrupted_writer_ends_its_helper(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt() -> None:
+        helper.await_it()
         raise KeyboardInterrupt
 
     made: list[Any] = []
@@ -137,10 +174,13 @@ def test_an_interrupted_writer_ends_its_helper(monkeypatch: pytest.MonkeyPatch) 
         made.append(mapped(descriptor, size))
         return made[-1]
 
+    helper = Helper(monkeypatch, lambda: not helper.pieces)
     mapped = mapping.mapped_to_write
     monkeypatch.setattr(mapping, "mapped_to_write", seen)
     monkeypatch.setattr(os, "pwrite", Writer(interrupt))
     with pytest.raises(KeyboardInterrupt):
-        packed(numbers(1024 * PIECE))
-    copied = bytes(made[0][: 512 * PIECE : mmap.PAGESIZE])
-    assert not any(copied)  # it would have been here soon
+        packed(numbers(32 * PIECE))
+    copied = bytes(made[0][:: mmap.PAGESIZE])
+    pages = PIECE // mmap.PAGESIZE
+    assert any(copied[-pages:])  # the piece that it had taken
+    assert not any(copied[:-pages])
