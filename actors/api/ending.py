@@ -8,13 +8,13 @@ handles the messages that came before its exit.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import sys
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ..base.interrupts import new_future
 from ..core import sites
 from ..wire.messages import StillMaking, Unfinished
 
@@ -74,7 +74,7 @@ class Ending:
                 if unanswered:
                     self._core.port.wait(unanswered[0], min(left, LONG))
                 else:
-                    self._core.port.wait(concurrent.futures.Future(), min(left, pause))
+                    self._core.port.wait(new_future(), min(left, pause))
                     pause = min(2 * pause, LONG)
         return []
 

@@ -9,6 +9,8 @@ import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ...protocol.errors import ReferenceLostError
+from ..base.interrupts import new_future
+from ..calls.futures import Future
 from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import RRefId
     from ..calls.calls import Invocation
-    from ..calls.futures import Future
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
 
@@ -291,8 +292,14 @@ class Fetched:
 
 
 def _references(refs: Iterable[RRef[Any]]) -> list[RRef[Any]]:
-    found = list(refs)
+    found: list[Any] = [refs] if isinstance(refs, Future) else list(refs)
     for each in found:
+        if isinstance(each, Future):
+            raise TypeError(
+                f"`refs` must hold only RRefs, not {each!r}: write `future.wait()` or `await "
+                "future` for the result of a call, or call by `remote` in place of `rpc_async`, "
+                "which returns an RRef"
+            )
         if not isinstance(each, RRef):
             raise TypeError(f"`refs` must hold only RRefs, not {each!r}")
     return found
@@ -323,17 +330,15 @@ def wait(
     core = front.core
     seconds = check_timeout(timeout, core.settings.timeout, poll=True)
     core.check_may_block("wait", "`await` for each reference")
-    futures = [_readiness(ref, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
-    end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
-    some: concurrent.futures.Future[None] = concurrent.futures.Future()
+    some: concurrent.futures.Future[None] = new_future()
     done = itertools.count(1)
 
     def count(_: object) -> None:
         if next(done) == num_returns:
             some.set_result(None)
 
-    for future in futures:
-        concurrent.futures.Future.add_done_callback(future, count)
+    futures = [_readiness(ref, count, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
+    end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
     run = front.waits.block(*futures) if num_returns == len(refs) else None
     try:
         with core.pool.waiting():
@@ -347,7 +352,10 @@ def wait(
     return [refs[each] for each in came], [refs[each] for each in rest if each not in ready]
 
 
-def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
+def _readiness(
+    ref: RRef[Any], ready: Callable[[object], None], *, keep: bool
+) -> concurrent.futures.Future[Any]:
+    """A future that is done when *ref* has its value. Calls *ready* when that is kept, too."""
     if ref._frozen is None:
         try:
             future = ref._front.calls.fetch(ref.id, None, (), copy=False)
@@ -356,11 +364,12 @@ def _readiness(ref: RRef[Any], *, keep: bool) -> concurrent.futures.Future[Any]:
         else:
             future.asker = weakref.ref(ref)
             future.overlooked = True
-            future.on_answer(keep=keep)
+            future.on_answer(keep=keep, then=ready)
             return future
-    ready: concurrent.futures.Future[None] = concurrent.futures.Future()
-    ready.set_result(None)
-    return ready
+    done: concurrent.futures.Future[None] = new_future()
+    done.set_result(None)
+    ready(done)
+    return done
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

@@ -173,7 +173,10 @@ class Deaths:
     def live_with(self, pids: tuple[int, ...]) -> None:
         """End when one of *pids*, the system's own processes on this host, ends."""
         if pids and os.getpid() not in pids:
-            ended = f"a process of its own, one of {', '.join(map(str, pids))}, has ended"
+            ended = (
+                f"one of its processes here ({', '.join(map(str, pids))}) is gone, as after "
+                "`farref down` or a kill"
+            )
             self._vigils.append(Vigil(pids, lambda: self.lose(ended)))
 
     def _lost(self, message: Down) -> None:
@@ -185,7 +188,7 @@ class Deaths:
         core = self._core
         if core.closed:
             return
-        state = "has ended" if orderly else "has ended, or is cut off"
+        state = "has ended" if orderly else "has ended, or this host is cut off from it"
         reason = f"system {core.settings.system!r} {state}: {why}"
         self._log_end(logging.INFO, "%s ends: %s", core.me, reason)
         self.in_order = orderly

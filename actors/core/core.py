@@ -454,7 +454,7 @@ class Core(Internal):
         if self.loop_thread is not None and self.in_loop():
             raise WouldBlockError(
                 f"waiting for {notices.in_words(what)} here would stop {self.me}, which runs one "
-                f"handler at a time; make the handler `async` and write {instead} instead"
+                f"handler at a time; write {instead} instead, in an `async def`"
             )
         running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
         if running is not None and running() is not None:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -41,6 +40,7 @@ from ...serialization.failures import text_of
 from ...serialization.payload import Payload
 from ..base import forks
 from ..base.framing import Raw
+from ..base.interrupts import Condition
 from ..wire import parcels, rows
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
 from ..wire.faults import Faults
@@ -104,7 +104,7 @@ class Delivery(Internal):
         self.shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
         self.channels = self.links.channels
-        self.room = threading.Condition(core.lock)
+        self.room = Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
     # ---- out; under the lock unless the docstring says otherwise
@@ -368,7 +368,7 @@ class Delivery(Internal):
                     elif isinstance(message, Bulk):
                         tally.messages_received += core.receive_all(who, message, later, number) - 1
                     number += 1
-                if self.room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                if self.room._waiters:
                     self.room.notify_all()
                 if self.links.dirty or self.links.owing or core.tracer:
                     packets = self.packets()

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.packets import decode
+from ..base.interrupts import Condition
 from ..wire.faults import ACKNOWLEDGEMENT, Counts
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ class _Clock:
 
     def __init__(self, leave: Any) -> None:
         self._leave = leave
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._waiting: list[tuple[float, int, _Late]] = []
         self._numbers = itertools.count()
         self._running = False

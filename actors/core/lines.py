@@ -20,7 +20,15 @@ from ...protocol.errors import ProtocolError
 from ...protocol.messages import FLOW_OF, OF_DELIVERY
 from ...protocol.room import ROOM_BYTES
 from ..wire.parcels import Parcel, unpack, unpack_plain
-from ..wire.rows import PARCEL, SeveralRow, SharedReplyRow, decode, encode, message_of, messages_of
+from ..wire.rows import (
+    PARCEL,
+    WITH_BUFFERS,
+    SeveralRow,
+    decode,
+    encode,
+    message_of,
+    messages_of,
+)
 from .core import Internal
 from .delivery import GATHERED_BYTES
 from .links import CROWD
@@ -172,7 +180,7 @@ class Lines(Internal):
             parcel = Parcel(who, me, packet, (), False)
             self._delivery.take_parcel(parcel, address, self._hand_over)
             return
-        message, shared = message_of(row, who, me), kind is SharedReplyRow
+        message, shared = message_of(row, who, me), kind in WITH_BUFFERS
         special = shared or getattr(row, "place", None) is not None
         if not self._take(who, first, expects, message, special=special):
             packet = Packet(first, (message,), expects)
@@ -209,7 +217,7 @@ class Lines(Internal):
                         if tracer is not None:
                             tracer.taken_back()
                         core.take_plain(who, taken, later, first)
-                if self._room._waiters:  # type: ignore[attr-defined] # typeshed leaves it out
+                if self._room._waiters:
                     self._room.notify_all()
                 if links.dirty or links.owing or tracer is not None:
                     packets = self._delivery.packets()

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ...serialization.failures import details_of
+from ..base.interrupts import Condition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,7 +51,7 @@ class Pool:
         self.jobs: deque[Job] = deque()
         """The jobs that have not started."""
         self._lock = RLock()
-        self._ready = threading.Condition(self._lock)
+        self._ready = Condition(self._lock)
         self._places = size
         """Jobs that may still start."""
         self._idle = 0
@@ -60,6 +61,8 @@ class Pool:
         self._ending: set[int] = set()
         """Threads of jobs that waited so when the pool was closed, and that still run."""
         self.mine = _Mine()
+        self.on_end: Callable[[], object] = bool
+        """Called when a job has ended in a thread of the pool."""
 
     def submit(self, job: Callable[..., object], *args: Any) -> bool:
         """Run ``job(*args)`` in some thread, soon; false if the pool is closed.
@@ -183,6 +186,7 @@ class Pool:
             except BaseException as error:
                 self._failed(error)
             del job, args  # while waiting for the next job, keep nothing of the last
+            self.on_end()
             with self._lock:
                 self._places += 1
                 self._idle += 1

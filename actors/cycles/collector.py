@@ -21,6 +21,7 @@ import msgspec
 from ...protocol.effects import Looked, Scan, Weigh
 from ...protocol.quest import spread
 from ...protocol.survey import SOME
+from ..base.interrupts import Condition
 from ..core.core import Internal
 from .exact import is_exact
 from .scan import Scanner
@@ -78,7 +79,7 @@ class Collector(Internal):
         self._start: RRefId | None = None
         """The first object of the search under way; None if there is no search."""
         self._patient_until = 0.0
-        self._ended = threading.Condition(core.lock)
+        self._ended = Condition(core.lock)
         self._found: dict[RRefId, Garbage] = {}
         """Garbage found and not yet taken by `collect`, by its first object."""
         self._kept = 0

@@ -36,7 +36,7 @@ OBJECT = "(an object)"
 
 
 class Base(msgspec.Struct, frozen=True):
-    """The abilities of a base. Those that are not in `BASES` are Thespian's, for one host."""
+    """The abilities of a base."""
 
     name: str
     own: bool = False
@@ -127,7 +127,7 @@ def check(base: object) -> None:
     """Refuse a *base* on which no system can run, before anything starts.
 
     Raises:
-        ValueError: farref does not run on it.
+        ValueError: farref does not run on it, or there is none of that name.
         TypeError: it is a running `ActorSystem`.
     """
     fit = ", ".join(BASES)
@@ -143,6 +143,8 @@ def check(base: object) -> None:
     name = name.rpartition(".")[2]
     if name in REFUSED:
         raise ValueError(f"farref does not run on {name}: {REFUSED[name]}. Choose one of {fit}")
+    if isinstance(base, str) and base not in BASES:
+        raise ValueError(f"there is no system base {base!r}. Choose one of {fit}")
 
 
 def start(
@@ -155,7 +157,7 @@ def start(
     """
     if not isinstance(base, str):
         return _open(base), {}
-    about = BASES.get(base, Base(base))
+    about = BASES[base]
     if not about.processes:
         return _open(base, capabilities, log_definitions=False), {}
     if about.own:
@@ -251,7 +253,7 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         raise SystemDownError(
             f"system {name!r} runs on a base object of its program; only that program can use it"
         )
-    about = BASES.get(base, Base(base))
+    about = BASES[base]
     if not about.processes:
         raise SystemDownError(f"system {name!r} runs inside one program; no other can join it")
     if about.own:

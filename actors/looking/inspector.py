@@ -7,7 +7,6 @@ the user's functions and finalizers may occupy.
 
 from __future__ import annotations
 
-import concurrent.futures
 import contextlib
 import logging
 import time
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import WorkerDiedError
 from ...serialization.failures import text_of
+from ..base.interrupts import new_future
 from ..core.core import Internal
 from ..core.pool import Pool
 from ..recording.tracing import spell
@@ -89,7 +89,7 @@ class Inspector(Internal):
             }
             for info in infos:
                 if info.id == core.me:  # in another thread, to see this thread's variables, too
-                    mine = asked[info.id] = concurrent.futures.Future()
+                    mine = asked[info.id] = new_future()
                     question = Inspect(0, info.address, about, rows, collect)
                     self.asked(question, mine.set_result)
             for worker, answer in asked.items():

@@ -23,6 +23,7 @@ from ...protocol import plain, plain_loan
 from ...protocol.effects import Free
 from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
 from ...serialization.failures import CAUGHT, Failure
+from ...serialization.frozen import Frozen
 from ...serialization.holes import filled
 from ...serialization.payload import Payload
 from ...serialization.pickling import cannot_unpickle
@@ -155,10 +156,14 @@ class StraightServer(Internal):
         payload = self._packer.soon(value, caller)
         if payload is None:
             return False
-        line, size = lines.to(caller), len(payload.data)
-        for each in payload.buffers:  # as `Payload.size`, which calls two functions
-            size += each.size  # type: ignore[union-attr]  # it is in a slot
-        if line is None or len(payload.data) >= self._most:
+        line, framed = lines.to(caller), len(payload.data)
+        size = framed
+        if payload.frozen:  # only such a value has buffers that travel in the message
+            framed, size = payload.framed, payload.size
+        else:
+            for each in payload.buffers:  # as `Payload.size`, which calls two functions
+                size += each.size  # type: ignore[union-attr]  # it is in a slot
+        if line is None or framed >= self._most:
             return False
         if size >= NOTED and not self._server.has_room(caller):
             return False
@@ -313,11 +318,16 @@ class StraightServer(Internal):
     def _packed(self, value: object, to: WorkerId, *, large: bool = True) -> list[Payload] | None:
         """The `Payload` of *value*, if it is plain and small, but for buffers shared with *to*.
 
-        Only with *large* has it large ones. None if it is not. It comes in a list, which `_answer`
-        empties: so no caller keeps it.
+        A value that is not frozen has them only with *large*. None if it is not plain. It comes in
+        a list, which `_answer` empties: so no caller keeps it.
         """
         try:
             if type(value) not in ATOMS:
+                if type(value) is Frozen:
+                    payload = self._packer.as_it_is(value, to)
+                    if payload is None or payload.framed >= self._most:
+                        return None
+                    return [payload]
                 payload = self._packer.in_slot(value, to)
                 if payload is not None:
                     return [payload]

@@ -20,6 +20,7 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, ThespianWatch
 
 from ..base.bell import Bell
 from ..base.framing import Raw
+from ..base.interrupts import new_future
 from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
@@ -76,6 +77,7 @@ class ActorPort(SelfRunning):
         """
         if self._own is not None:
             self._own.loop.work(endpoint.core.brief)
+            endpoint.core.pool.on_end = self._own.loop.lead_of.offer
             self._own.loop.take_raw(receive)
             self._own.loop.take_turns(turn)
             endpoint.core.brief.looks = self._own.loop.looks
@@ -103,17 +105,24 @@ class ActorPort(SelfRunning):
         return self._bell is not None or self._own is not None
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        """Wait. A thread that does the mailbox's work goes on with it meanwhile."""
-        if self._own is not None:
-            check_no_turn(self._own.loop)
-        if self._own is None or not self._own.loop.is_aide():
+        """Wait, and receive meanwhile if nobody else needs the loop."""
+        if self._own is None:
             return super().wait(future, timeout)
-        end = time.monotonic() + timeout
-        if isinstance(future, Future):
-            future.leader = self._own.loop.lead_of
-            if self._own.loop.lead(partial(is_over, future), timeout):
-                return True
-        return super().wait(future, max(0.0, end - time.monotonic()))
+        loop, end = self._own.loop, time.monotonic() + timeout
+        lead = loop.lead_of
+        check_no_turn(loop)
+        lead.waiting.append(None)
+        try:
+            if isinstance(future, Future):
+                future.leader = lead
+                loop.visit(partial(is_over, future), timeout)
+                if future.over:
+                    return True
+            else:  # it tells no leader that it is over
+                lead.crowd()
+            return super().wait(future, max(0.0, end - time.monotonic()))
+        finally:
+            lead.waiting.pop()
 
     def post(self, address: ActorAddress, message: object) -> None:
         if not self.runs_by_itself:
@@ -137,7 +146,7 @@ class ActorPort(SelfRunning):
         """Run *work* in the mailbox thread and return its result."""
         if self._in_mailbox_thread():
             return work()
-        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done: concurrent.futures.Future[Any] = new_future()
 
         def task() -> None:
             try:

@@ -7,6 +7,7 @@ import contextlib
 import threading
 from typing import TYPE_CHECKING, Any
 
+from ..base.interrupts import new_future
 from ..core import port
 from ..hosting import versions
 from ..wire.messages import TO_ENDPOINTS, TO_SHELLS, Joined, LeaveSystem, Serving, check_wire
@@ -31,10 +32,10 @@ class Receiver(port.Port):
         self._early: list[Callable[[], object]] = []
         """Each takes one message that came before the endpoint was made."""
         self.inbox = ProgramInbox()
-        self.joined: concurrent.futures.Future[Joined] = concurrent.futures.Future()
-        self.versions: concurrent.futures.Future[object] = concurrent.futures.Future()
-        self.serving: concurrent.futures.Future[Serving] = concurrent.futures.Future()
-        self.left: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self.joined: concurrent.futures.Future[Joined] = new_future()
+        self.versions: concurrent.futures.Future[object] = new_future()
+        self.serving: concurrent.futures.Future[Serving] = new_future()
+        self.left: concurrent.futures.Future[None] = new_future()
         """Done when this host has left a system that goes on without it."""
 
     def full(self) -> bool:

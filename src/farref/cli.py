@@ -1,5 +1,7 @@
 """The command `farref`. Each subcommand is a module of `farref.commands`."""
 
+import inspect
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -44,8 +46,14 @@ def main(
     """Remote references for Thespian actors."""
 
 
+def _help(command: Callable[..., None]) -> str:
+    """The docstring of *command*, each paragraph as one line: the terminal breaks it."""
+    paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(each.split()) for each in paragraphs)
+
+
 for _command in (demo, down, gc, join, key, metrics, ps, refs, rendezvous):
-    app.command()(_command)
+    app.command(help=_help(_command))(_command)
 # Behind the program's name, options are the program's.
-app.command(context_settings={"allow_interspersed_args": False})(run)
-app.command()(trace)
+app.command(context_settings={"allow_interspersed_args": False}, help=_help(run))(run)
+app.command(help=_help(trace))(trace)

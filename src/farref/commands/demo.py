@@ -62,6 +62,8 @@ PROGRAMS = ("parameter-server", "pagerank", "mapreduce", "photographs", "wordcou
 """The programs; the tour ends with them. Run alone, each has options of its own."""
 CHAOS = "chaos"
 """A simulation, drawn from a seed. It is not part of the tour."""
+SEED, ACTS = 1, 30
+"""Its options by default."""
 ALL = "all"
 
 
@@ -103,8 +105,21 @@ def demo(
     save: SaveOption = None,
     base: BaseOption = None,
     sharing: SharingOption = None,
-    seed: Annotated[int, typer.Option(min=0, help="For `chaos`: draws its events.")] = 1,
-    acts: Annotated[int, typer.Option(min=0, max=500, help="For `chaos`: how many acts.")] = 30,
+    seed: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help=f"For `chaos`: draws its events; by default {SEED}.", show_default=False
+        ),
+    ] = None,
+    acts: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=500,
+            help=f"For `chaos`: how many acts; by default {ACTS}.",
+            show_default=False,
+        ),
+    ] = None,
     pace: PaceOption = None,
     workers: WorkersOption = None,
     weather: Annotated[
@@ -133,12 +148,17 @@ def demo(
         raise typer.BadParameter(
             f"only programs take it: {', '.join(PROGRAMS)}", param_hint="--workers"
         )
+    of_chaos = {"--seed": seed, "--acts": acts, "--weather": weather}
+    useless = [option for option, value in of_chaos.items() if value is not None]
+    if useless and name != CHAOS:
+        raise typer.BadParameter(f"only {CHAOS} takes it", param_hint=useless[0])
     how = How(base, sharing, workers, pause_of(pace))
     if name is None:
         _list(as_json=as_json)
     elif name == ALL:
         raise typer.Exit(0 if _tour(how, as_json=as_json) else 1)
     elif name == CHAOS:
+        seed, acts = SEED if seed is None else seed, ACTS if acts is None else acts
         right = chaos.run(seed, acts, how.sharing, weather, save, as_json=as_json, pause=how.pause)
         raise typer.Exit(0 if right else 1)
     else:

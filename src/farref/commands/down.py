@@ -26,6 +26,9 @@ def down(
 ) -> None:
     """End a system that was started on this machine, with all its workers on all hosts.
 
+    Without a name, it ends the only one that runs, and does not ask; if several run,
+    it ends none.
+
     The program that started it goes on, and gets SystemDownError. A system with a
     registry ends on all hosts, too, whichever of them began. To end one machine's
     part of a system, stop `farref join`, or the program, there.

@@ -1,4 +1,7 @@
-"""The errors that a command expects: one line on standard error, and exit code 1."""
+"""The errors that a command expects: one line on standard error, and exit code 1.
+
+A wrong argument is exit code 2, as typer has it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ..actors.hosting import bases
 from ..protocol.errors import FarrefError
 
 if TYPE_CHECKING:
@@ -22,3 +26,13 @@ def failing(command: str, *more: type[Exception]) -> Iterator[None]:
     except expected as error:
         typer.echo(f"farref {command}: {error}", err=True)
         raise typer.Exit(1) from error
+
+
+def checked_base(name: str | None) -> str | None:
+    """*name*, of a system base. Raises `typer.BadParameter` if farref does not run on it."""
+    if name is not None:
+        try:
+            bases.check(name)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+    return name

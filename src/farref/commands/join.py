@@ -12,6 +12,7 @@ from ..actors.api.system import System
 from ..actors.base.certificates import TLS
 from ..actors.hosting.bases import DEFAULT
 from ..protocol.errors import FarrefError
+from .failing import checked_base
 
 
 def join(
@@ -53,7 +54,9 @@ def join(
         list[str] | None,
         typer.Option(metavar="NAME[=TEXT]", help="A capability of this host; may be repeated."),
     ] = None,
-    base: Annotated[str, typer.Option(help="The first host's system base.")] = DEFAULT,
+    base: Annotated[
+        str, typer.Option(callback=checked_base, help="The first host's system base.")
+    ] = DEFAULT,
 ) -> None:
     """Let the system that runs on another machine create workers here, until it ends."""
     # SIGTERM then ends our workers in order, and tells the system.

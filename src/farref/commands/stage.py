@@ -29,10 +29,12 @@ from rich.console import Console
 from rich.text import Text
 
 from ..actors.api.system import System
+from ..actors.hosting.bases import BASES
 from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
 from .bar import waiting
+from .failing import checked_base
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -72,7 +74,9 @@ SharingOption = Annotated[
 
 BaseOption = Annotated[
     str | None,
-    typer.Option(help="The Thespian system base, e.g. simpleSystemBase.", show_default=False),
+    typer.Option(
+        callback=checked_base, help=f"The system base: {', '.join(BASES)}.", show_default=False
+    ),
 ]
 SaveOption = Annotated[
     Path | None,

@@ -39,7 +39,7 @@ Key = tuple[str, str]
 """An endpoint and a reference."""
 
 
-LEGEND = "held by: h handles, t calls, forks not settled, v values with it, b loans"
+LEGEND = "held by: h handles, t pending calls, forks, messages, v values with it, b loans"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import sys
 import time
 from functools import partial
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..actors.api import rpc
 from ..actors.api.system import System
 from ..actors.base import addresses
+from ..actors.hosting.processes import host
 from ..actors.wire.settings import THREADS
 from ..protocol.errors import (
     FarrefError,
@@ -26,7 +28,7 @@ from .ending import end_world, wait_for_others
 from .handles import give_rank_rrefs
 from .meeting import KEY, Meeting, meet
 from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
-from .roster import Listing, Roster
+from .roster import Listing, Origin, Roster
 from .rounds import GRACE, WATCH, dead, error_of, is_done, list_of_ranks, round_of
 from .world import Here, Ranks, current, enter, is_in_world
 
@@ -81,18 +83,18 @@ def init_rpc(
     else:
         system, listing = _find(meeting, name, chosen, end)
     give_rank_rrefs(system)
-    names, same_program = listing
-    world = Ranks(system, meeting, names)
+    names, same_program, origins = listing
+    world = Ranks(system, meeting, names, origins)
     enter(world, same_program=same_program)
     try:
-        _, lost = round_of(world, 0, end)  # before it, a rank may not know its own name
+        round_of(world, 0, end)  # before it, a rank may not know its own name
     except BaseException:
         end_world(world, graceful=False)
         raise
     world.begun.set()
-    if lost:
+    if world.lost:
         end_world(world, graceful=True)
-        raise error_of(world, lost)
+        raise error_of(world)
     if meeting.rank == 0:
         _wait_for_beginnings(world)
 
@@ -116,10 +118,10 @@ def _begin(
     except FarrefError as error:
         raise type(error)(f"rank 0 cannot start at {meeting.point}: {error}") from error
     try:
-        future = _arrived(0, name, meeting.size, _main())
+        future = _arrived(0, name, meeting.size, _main(), _origin())
         while not is_done(future, WATCH):
-            for rank, why in dead(system, roster.names()).items():
-                roster.refuse(WorkerDiedError(f"rank {rank} died before all had arrived: {why}"))
+            for rank in dead(system, roster.names()):
+                roster.refuse(WorkerDiedError(f"rank {rank} died before all had arrived"))
             if time.monotonic() > end:
                 late = ", ".join(map(str, roster.missing()))
                 roster.refuse(
@@ -135,11 +137,11 @@ def _begin(
         raise
 
 
-def _arrived(rank: int, name: str, size: int, main: str) -> Future[Listing]:
+def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Future[Listing]:
     """Runs at rank 0, for each rank. An error is the answer of all that have arrived."""
     roster = list_of_ranks()
     try:
-        return roster.arrive(rank, name, size, main)
+        return roster.arrive(rank, name, size, main, origin)
     except ValueError as error:
         roster.refuse(ValueError(f"the ranks do not fit together: {error}"))  # nobody waits in vain
         raise
@@ -208,7 +210,7 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
     first = system.hosts()[0].capabilities.get(FIRST)
     if first is None:
         raise SystemDownError(f"the system at {meeting.point} was not started by init_rpc")
-    args = (meeting.rank, name, meeting.size, _main())
+    args = (meeting.rank, name, meeting.size, _main(), _origin())
     while True:
         left = max(1.0, end - time.monotonic())
         try:
@@ -224,6 +226,10 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
 
 
 # ---- shared
+
+
+def _origin() -> Origin:
+    return host(), os.getpid()
 
 
 def _main() -> str:

@@ -8,6 +8,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ..actors.api.ending import Ending
+from ..actors.base.lives import Watched
+from ..actors.hosting.processes import host
 from ..actors.looking.counting import counters
 from ..protocol.errors import FarrefError, FetchTimeoutError
 from .rounds import GRACE, error_of, round_of
@@ -16,6 +18,11 @@ from .world import Here, current, leave
 if TYPE_CHECKING:
     from ..actors.api.system import System
     from .world import Ranks
+
+LOOK = 0.01
+"""Seconds between two looks for a process that ends."""
+LINGER = 5.0
+"""Seconds for which a rank that has left waits for the processes of dead ranks to end."""
 
 
 def shutdown(graceful: bool = True, timeout: float = 0) -> None:
@@ -28,8 +35,9 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
         timeout: seconds to wait; 0 is no limit.
 
     Raises:
-        RuntimeError: before `init_rpc`; or a rank has died, or did not call this in time. This
-            process has left then.
+        RuntimeError: before `init_rpc`; or a rank has died (`WorkerDiedError`), or did not call
+            this in time. This process has left then; and the process of the dead rank has ended,
+            if it is on this host and needs no longer than `LINGER`.
         ValueError: the timeout is negative.
     """
     world = current()
@@ -44,7 +52,11 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
 
 
 def end_world(world: Ranks, *, graceful: bool) -> None:
-    """Leave *world*; rank 0 ends its system, if *graceful* after the others have left."""
+    """Leave *world*; rank 0 ends its system, if *graceful* after the others have left.
+
+    Then it waits until the processes of dead ranks have ended. `mp.spawn` and torchrun report the
+    error of the process that ends first: so they report the cause.
+    """
     leave()
     try:
         if world.meeting.rank == 0 and graceful:
@@ -52,23 +64,33 @@ def end_world(world: Ranks, *, graceful: bool) -> None:
     finally:
         Here.roster = None
         world.system.shutdown(graceful=graceful, timeout=0)
+        _wait_for_lost(world)
 
 
 def _part(world: Ranks, end: float) -> None:
     """Wait until nobody waits for anybody, round by round."""
-    quiet, lost = False, tuple[str, ...]()
+    quiet = False
     while not quiet:
         _finish(world, end)
         made = sum(count for kind, count in counters().user.items() if kind != "Reply")
-        quiet, lost = round_of(world, made - world.own_calls, end)
-    if lost:
-        raise error_of(world, lost)
+        quiet = round_of(world, made - world.own_calls, end)
+    if world.lost:
+        raise error_of(world)
 
 
 def _finish(world: Ranks, end: float) -> None:
     left = Ending(world.system.endpoint, last=False).wait(max(0.0, end - time.monotonic()))
     if left:
         raise FetchTimeoutError(f"shutdown() gives up waiting for {'; '.join(left)}")
+
+
+def _wait_for_lost(world: Ranks) -> None:
+    end = time.monotonic() + LINGER
+    for rank in world.lost:
+        where, pid = world.origins[rank]
+        process = Watched.of(pid) if where == host() else None
+        while process is not None and process.running() and time.monotonic() < end:
+            time.sleep(LOOK)
 
 
 def wait_for_others(system: System, seconds: float) -> None:

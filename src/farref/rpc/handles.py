@@ -49,6 +49,19 @@ class RankRRef(handle.RRef[T]):
             refuse_devices("devices of an RRef")
         super().__init__(value, serial=False)
 
+    def to_here(self, timeout: float | None = None) -> T:
+        """A fresh copy of the value; at its owner the object itself, as in PyTorch.
+
+        Waits, and raises, as `farref.RRef.to_here`.
+        """
+        try:
+            if self.is_owner():
+                return self.local_value(timeout)
+        except ValueError:  # of the function that makes it; or it stands for an object elsewhere
+            if self.is_owner():
+                raise
+        return super().to_here(timeout)
+
     def owner(self) -> RankInfo:  # type: ignore[override]  # PyTorch's: its id is the rank
         """The name and the rank of the process that holds the value.
 

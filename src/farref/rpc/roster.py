@@ -21,10 +21,12 @@ from typing import TypeAlias
 from ..actors.calls.futures import Future
 from ..protocol.errors import SystemDownError
 
-Listing: TypeAlias = "tuple[tuple[str, ...], bool]"
-"""The names of the ranks, by rank; and whether all run the same program."""
-Round: TypeAlias = "tuple[bool, tuple[str, ...]]"
-"""Whether no rank has made calls since the round before; and the ranks that have died, in words."""
+Origin: TypeAlias = "tuple[str, int]"
+"""The process of a rank: its host (`hosting.processes.host`), and its pid there."""
+Listing: TypeAlias = "tuple[tuple[str, ...], bool, tuple[Origin, ...]]"
+"""The names of the ranks, by rank; whether all run the same program; and their processes."""
+Round: TypeAlias = "tuple[bool, tuple[int, ...]]"
+"""Whether no rank has made calls since the round before; and the ranks that have died."""
 
 
 class Roster:
@@ -33,16 +35,16 @@ class Roster:
     def __init__(self, size: int) -> None:
         self._lock = threading.Lock()
         self._size = size
-        self._arrived: dict[int, tuple[str, str, Future[Listing]]] = {}
+        self._arrived: dict[int, tuple[str, str, Origin, Future[Listing]]] = {}
         self._ready: dict[int, tuple[int, Future[Round]]] = {}
         self._calls = -1
         """The calls that all ranks had made at the end of the last round."""
         self._began = False
         """Whether all ranks have arrived."""
-        self._lost: dict[int, str] = {}
-        """The ranks that have died, each with the reason."""
+        self._lost: set[int] = set()
+        """The ranks that have died."""
 
-    def arrive(self, rank: int, name: str, size: int, main: str) -> Future[Listing]:
+    def arrive(self, rank: int, name: str, size: int, main: str, origin: Origin) -> Future[Listing]:
         """*rank* is there. The answer comes once all are.
 
         Raises:
@@ -61,14 +63,13 @@ class Roster:
                 one, other = sorted((names[name], rank))
                 raise ValueError(f"ranks {one} and {other} have the same name, {name!r}")
             future: Future[Listing] = Future()
-            self._arrived[rank] = name, main, future
-            there = list(self._arrived.values()) if len(self._arrived) == self._size else []
-            self._began = bool(there)
+            self._arrived[rank] = name, main, origin, future
+            self._began = len(self._arrived) == self._size
+            there = [self._arrived[each] for each in range(self._size)] if self._began else []
         if there:
-            names_by_rank = tuple(self._arrived[each][0] for each in range(self._size))
-            mains = {main for _, main, _ in there}
-            listing = names_by_rank, len(mains) == 1 and "" not in mains
-            for *_, waiting in there:
+            all_names, all_mains, origins, futures = zip(*there, strict=True)
+            listing = all_names, len({*all_mains}) == 1 and "" not in all_mains, origins
+            for waiting in futures:
                 waiting.set_result(listing)
         return future
 
@@ -101,21 +102,21 @@ class Roster:
         self._end_round()
         return future
 
-    def lose(self, rank: int, why: str) -> None:
+    def lose(self, rank: int) -> None:
         """*rank* has died: nobody waits for it any more."""
         with self._lock:
-            self._lost[rank] = why
+            self._lost.add(rank)
         self._end_round()
 
     def _end_round(self) -> None:
         with self._lock:
-            if len(self._ready.keys() | self._lost.keys()) < self._size or not self._ready:
+            if len(self._ready.keys() | self._lost) < self._size or not self._ready:
                 return
             here = {rank: each for rank, each in self._ready.items() if rank not in self._lost}
             total = sum(calls for calls, _ in here.values())
             quiet, self._calls = total == self._calls, total
             waiting = [future for _, future in self._ready.values()]
-            lost = tuple(f"rank {rank}: {why}" for rank, why in sorted(self._lost.items()))
+            lost = tuple(sorted(self._lost))
             self._ready = {}
         for future in waiting:
             future.set_result((quiet, lost))

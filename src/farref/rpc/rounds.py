@@ -24,15 +24,24 @@ GRACE = 10.0
 rank 0 waits until the others have left."""
 
 
-def round_of(world: Ranks, calls: int, end: float) -> Round:
-    """Wait until each rank has come to this round. This rank has made *calls* calls."""
+def round_of(world: Ranks, calls: int, end: float) -> bool:
+    """Wait until each rank has come to this round. This rank has made *calls* calls.
+
+    Returns whether no rank has made calls since the round before; notes the lost ranks in *world*.
+    """
     if world.meeting.rank == 0:
-        return _lead(world, calls, end)
-    world.own_calls += 1
-    left = max(0.01, end + GRACE - time.monotonic())
-    args = (world.meeting.rank, calls)
-    answer: Round = rpc.rpc_sync(world.names[0], _ready, args, timeout=left)
-    return answer
+        answer = _lead(world, calls, end)
+    else:
+        world.own_calls += 1
+        left = max(0.01, end + GRACE - time.monotonic())
+        args = (world.meeting.rank, calls)
+        try:
+            answer = rpc.rpc_sync(world.names[0], _ready, args, timeout=left)
+        except (WorkerDiedError, SystemDownError) as error:  # the system ends with rank 0
+            world.lost = (0,)
+            raise error_of(world) from error
+    quiet, world.lost = answer
+    return quiet
 
 
 def _ready(rank: int, calls: int) -> Future[Round]:
@@ -44,8 +53,8 @@ def _lead(world: Ranks, calls: int, end: float) -> Round:
     roster = list_of_ranks()
     future = roster.ready(0, calls)
     while not is_done(future, WATCH):
-        for rank, why in dead(world.system, roster.names()).items():
-            roster.lose(rank, why)
+        for rank in dead(world.system, roster.names()):
+            roster.lose(rank)
         if time.monotonic() > end:
             raise FetchTimeoutError("not all ranks came in time")
     return future.result()
@@ -67,12 +76,13 @@ def is_done(future: Future[Any], seconds: float) -> bool:
     return True
 
 
-def dead(system: System, names: dict[int, str]) -> dict[int, str]:
-    """Those of the ranks *names* that have died, each with the reason."""
+def dead(system: System, names: dict[int, str]) -> list[int]:
+    """Those of the ranks *names* that have died."""
     there = {info.name for info in system.workers()}
-    return {rank: f"{name!r} is gone" for rank, name in names.items() if name not in there}
+    return [rank for rank, name in names.items() if name not in there]
 
 
-def error_of(world: Ranks, lost: tuple[str, ...]) -> WorkerDiedError:
-    """The error for the deaths of the ranks *lost*."""
-    return WorkerDiedError(f"of {world.meeting.size} ranks some have died: {'; '.join(lost)}")
+def error_of(world: Ranks) -> WorkerDiedError:
+    """The error for the deaths of the lost ranks."""
+    said = "; ".join(f"rank {rank}: {world.names[rank]!r} is gone" for rank in world.lost)
+    return WorkerDiedError(f"of {world.meeting.size} ranks some have died: {said}")

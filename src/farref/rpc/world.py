@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from ..actors.wire.messages import WorkerInfo
     from .meeting import Meeting
-    from .roster import Roster
+    from .roster import Origin, Roster
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +33,19 @@ class RankInfo:
 class Ranks:
     """The ranks that have met, seen by one of them."""
 
-    def __init__(self, system: System, meeting: Meeting, names: tuple[str, ...]) -> None:
+    def __init__(
+        self,
+        system: System,
+        meeting: Meeting,
+        names: tuple[str, ...],
+        origins: tuple[Origin, ...],
+    ) -> None:
         self.system = system
         self.meeting = meeting
         self.names = names
+        self.origins = origins
+        self.lost: tuple[int, ...] = ()
+        """The ranks that have died, as far as this one knows."""
         self.pid = os.getpid()
         self.own_calls = 0 if meeting.rank == 0 else 1
         """Calls of this package's: the first one told that this rank has arrived."""

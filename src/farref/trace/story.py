@@ -15,6 +15,8 @@ from enum import Enum
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
+from ..plurals import one
+from ..protocol.messages import BY_NAME
 from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
 from .labels import Labels
@@ -332,8 +334,10 @@ class _Teller:
         for row in sent:
             if (row.sender, row.receiver, row.number) not in received:
                 at, peer = self.names.of(row.sender), self.names.of(row.receiver)
+                kind = BY_NAME.get(row.kind)
+                word = row.kind if kind is None else kind.word()
                 ended = lost if {row.sender, row.receiver} & dead else left
-                ended.append(f"a {row.kind} from {at} to {peer} did not arrive")
+                ended.append(f"{one(word)} from {at} to {peer} did not arrive")
         return Summary(
             Counter(row.kind for row in sent if row.user),
             Counter(row.kind for row in sent if not row.user),
