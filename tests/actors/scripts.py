@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+SID = """
+import os
+
+def sid(pid):
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None
+"""
+"""The session of a process, in a program: None once the process has gone."""
+
 
 def write(folder: Path, text: str) -> Path:
     path = folder / f"program_{len(list(folder.iterdir()))}.py"

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -23,8 +22,12 @@ from farref import Counters, RefActor, RRef, System, WorkerDiedError
 from farref.actors.looking.metrics import METRICS, text
 from farref.testing import until
 
+from ..actors.helpers import hold
+from ..stopping import stopped
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from prometheus_client.metrics_core import Metric
 
@@ -116,17 +119,17 @@ def test_who_did_not_answer_is_down() -> None:
 # ---- the counts
 
 
-class Sleeper(RefActor):
-    def receiveMsg_float(self, message: float, sender: Any) -> None:
-        time.sleep(message)
+class Holder(RefActor):
+    def receiveMsg_PosixPath(self, message: Path, sender: Any) -> None:
+        hold(message)
 
 
 def boom() -> None:
     raise ValueError("on purpose")
 
 
-def kept(refs: list[RRef[Any]], seconds: float) -> None:
-    time.sleep(seconds)
+def kept(refs: list[RRef[Any]], gate: Path) -> None:
+    hold(gate)
 
 
 def now(system: System) -> dict[str, Counters]:
@@ -134,26 +137,30 @@ def now(system: System) -> dict[str, Counters]:
 
 
 @pytest.mark.processes
-def test_counts_of_what_is_there_now_come_and_go(system: System) -> None:
+def test_counts_of_what_is_there_now_come_and_go(system: System, tmp_path: Path) -> None:
+    first, second, third = (tmp_path / name for name in ("first", "second", "third"))
     ref = RRef([1])
-    future = farref.rpc_async("B", kept, ([ref, ref], 1.0))
+    future = farref.rpc_async("B", kept, ([ref, ref], first))
     assert until(system, lambda: now(system)["B"].borrowed > 0)
     there = now(system)
     assert there["program"].in_flight == 1
     assert there["program"].lent == there["B"].borrowed
+    first.touch()
     future.result()
     assert until(system, lambda: now(system)["program"].lent == now(system)["B"].borrowed == 0)
     assert now(system)["program"].in_flight == 0
 
-    actor = system.create(Sleeper, "S")
+    actor = system.create(Holder, "S")
     for _ in range(5):
-        system.tell(actor, 0.3)
+        system.tell(actor, second)
     assert until(system, lambda: now(system)["S"].inbox > 0)
+    second.touch()
     assert until(system, lambda: now(system)["S"].inbox == 0)
     assert now(system)["S"].messages_received >= 5
 
-    calls = [farref.rpc_async("B", kept, ([], 0.3)) for _ in range(40)]
+    calls = [farref.rpc_async("B", kept, ([], third)) for _ in range(40)]
     assert until(system, lambda: now(system)["B"].waiting > 0)
+    third.touch()
     for call in calls:
         call.result()
     assert now(system)["B"].waiting == 0
@@ -182,13 +189,10 @@ def test_counts_that_grow(system: System) -> None:
 def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
     system = unhurried
     pid = farref.rpc_sync("B", os.getpid)
-    os.kill(pid, signal.SIGSTOP)
-    try:
+    with stopped(pid):
         future = farref.rpc_async("B", pow, (2, 3))
         assert system.counters(timeout=0.2)["program"].backlog >= 1
         assert value(asked(system.name, "--timeout", "0.2"), "farref_up", endpoint="B") == 0
-    finally:
-        os.kill(pid, signal.SIGCONT)
     assert future.result() == 8
     assert until(system, lambda: now(system)["program"].backlog == 0)
 

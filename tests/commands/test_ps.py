@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -88,6 +89,38 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
             assert join.communicate(timeout=30)[0] == "mine has ended\n"
             assert join.returncode == 0
     assert listed() == []
+
+
+ALONE = """
+    import time
+    import farref
+
+    with farref.System(name="alone") as system:
+        system.worker("B")
+        print("ready", flush=True)
+        while True:
+            try:
+                farref.rpc_sync("B", time.sleep, (100,))
+            except farref.WorkerDiedError:
+                time.sleep(0.01)  # B has ended before the rest
+            except farref.SystemDownError as error:
+                print(error)
+                break
+"""
+
+
+def test_the_program_is_told_that_the_system_ended(own_folder: Path, tmp_path: Path) -> None:
+    with started(tmp_path, ALONE) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        assert run("down") == Finished(0, "alone has ended\n", "")
+        out, err = program.communicate(timeout=30)
+    assert (program.returncode, err) == (0, "")
+    assert re.match(
+        r"system 'alone' has ended, or this host is cut off from it: one of its processes here "
+        r"\(\d+, \d+\) is gone, as after `farref down` or a kill; ",
+        out,
+    )
 
 
 def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Path) -> None:

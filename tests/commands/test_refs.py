@@ -32,7 +32,7 @@ from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height
 
-from ..actors.helpers import make_box, until
+from ..actors.helpers import PATIENCE, make_box, until
 from ..docs.pages import blocks
 from .test_cli import FARREF, in_a_terminal, piped
 from .test_cli import farref as command
@@ -534,13 +534,17 @@ def test_a_wait_shows_that_it_lasts(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(bar, "LATE", PATIENCE)
     with waiting("asking"):
         pass
     assert capsys.readouterr().err == ""
     monkeypatch.setattr(bar, "LATE", 0.01)
+    shown, end = "", time.monotonic() + PATIENCE
     with waiting("asking"):
-        time.sleep(0.1)
-    assert "asking" in capsys.readouterr().err
+        while "asking" not in shown:
+            assert time.monotonic() < end, "nothing is shown"
+            time.sleep(0.01)
+            shown += capsys.readouterr().err
 
 
 def test_the_summary() -> None:

@@ -115,7 +115,7 @@ def test_when_either_end_dies() -> None:
         os.kill(rpc_sync("B", os.getpid), signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
             call_until_it_fails(it.put)
-        until(system, lambda: rpc_sync("C", spaces_of, ("B",)) == 0)
+        assert until(system, lambda: rpc_sync("C", spaces_of, ("B",)) == 0)
         system.worker("B")
         assert call(it.put, 1, 1) == 1, "the new worker gets the function, and begins anew"
         assert [rpc_sync("B", on, (it.put, "C", key)) for key in "xy"] == [2, 3]

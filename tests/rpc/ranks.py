@@ -1,6 +1,7 @@
 """A program of three ranks. Run once per rank; its argument says what rank 0 does."""
 
 import asyncio
+import atexit
 import os
 import sys
 import threading
@@ -11,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from farref import rpc
+from farref.actors.base import lives
 from farref.rpc.roster import Roster, Round
 
 T = TypeVar("T")
@@ -125,6 +127,25 @@ def references() -> None:
         made.backward()
 
 
+def changed(rref: "rpc.RRef[list[int]]") -> list[int]:
+    """At the owner `to_here` is no copy."""
+    rref.to_here().append(3)
+    return rref.local_value()
+
+
+def at_the_owner() -> None:
+    mine = rpc.RRef(Counter())  # it has a lock: no copy of it can be made
+    assert mine.to_here() is mine.local_value()
+    assert rpc.rpc_sync(1, changed, args=(rpc.remote(1, list, args=((1, 2),)),)) == [1, 2, 3]
+    assert rpc.remote(0, slow, args=([1],)).to_here() == [1]
+    with pytest.raises(ValueError, match="invalid literal"):
+        rpc.remote(0, int, args=("x",)).to_here()
+    made_here = rpc.remote(0, passed_on, args=("worker1", slow_two))
+    assert (made_here.to_here(), made_here.to_here()) == (2, 2)
+    with pytest.raises(RuntimeError, match="did not come within"):
+        rpc.remote(0, slow, args=(1,)).to_here(timeout=0.05)
+
+
 def passed_on(to: str, function: Callable[..., Any]) -> "rpc.RRef[Any]":
     return rpc.remote(to, function)
 
@@ -180,6 +201,22 @@ def answer_late() -> None:
     Roster.ready = late  # type: ignore[method-assign]  # the delay
 
 
+def fail_beside_others(failing: int) -> None:
+    """The rank *failing* raises, and its process takes a while to end."""
+    process = lives.Watched.of(rpc.rpc_sync(failing, os.getpid))
+    rpc.rpc_sync(failing, keep, args=(RANK, RANK))
+    if failing == RANK:
+        while len(kept) < 3:
+            time.sleep(0.01)
+        atexit.register(time.sleep, 1)
+        rpc.shutdown(graceful=False)  # as its end does, which would sleep before
+        raise KeyError(f"rank {failing} fails")
+    try:
+        rpc.shutdown()
+    finally:
+        print(process is not None and process.alive())  # noqa: T201 - the test reads it
+
+
 def main() -> None:
     todo, *rest = sys.argv[1:]
     if todo == "at once" and RANK == 0:
@@ -193,14 +230,15 @@ def main() -> None:
     if RANK == 0 and todo == "calls":
         calls()
         references()
+        at_the_owner()
     if RANK == 0 and todo == "aliases":
         aliases()
     if RANK == 0 and todo == "chain":
         rpc.rpc_async(1, chain, args=(1, 7))
     if RANK == 0 and todo == "remote":
         rpc.remote(1, keep, args=("chain", slow(0)))
-    if RANK == 0 and todo == "raise":
-        raise KeyError("rank 0 fails")
+    if todo == "raise":
+        fail_beside_others(int(rest[1]))
     if RANK == 1 and todo == "die":
         os._exit(3)
     rpc.shutdown(graceful=todo != "at once")

@@ -58,11 +58,17 @@ def test_a_rank_that_dies(when: str) -> None:
         assert said in ended[rank][2], ended
 
 
-def test_rank_0_fails() -> None:
-    ended = launch(RANKS, 2, "raise")
-    assert [code for code, _, _ in ended] == [1, 1]
-    assert "rank 0 fails" in ended[0][2]
-    assert "Error" in ended[1][2]
+@pytest.mark.parametrize("failing", [0, 1])
+def test_a_rank_that_fails_ends_first(failing: int) -> None:
+    """`mp.spawn` and torchrun report the error of the process that ends first."""
+    ended = launch(RANKS, 3, "raise", "30", str(failing))
+    assert [code for code, _, _ in ended] == [1, 1, 1], ended
+    for rank, (_, out, errors) in enumerate(ended):
+        if rank == failing:
+            assert f"rank {failing} fails" in errors
+        else:
+            assert f"rank {failing}: 'worker{failing}' is gone" in errors, ended
+            assert out.strip() == "False", "its process lives on"
 
 
 def test_leaving_at_once() -> None:

@@ -255,7 +255,7 @@ def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
         number = ref.id.number
         del ref
     story = read(tmp_path)
-    assert any("a ForkRequest from C to B did not arrive" in line for line in story.summary.left)
+    assert any("a fork request from C to B did not arrive" in line for line in story.summary.left)
     test = tmp_path / "incident.txt"
     test.write_text(trace_test(story), encoding="utf-8")
     assert differences(test) == ""

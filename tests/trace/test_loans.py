@@ -214,22 +214,39 @@ def test_a_dead_lender_is_replaced_by_what_its_borrower_announces() -> None:
 
 CRASH = """
 import os, sys, time
+from pathlib import Path
 from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
+from farref.testing import until
+from farref.trace import load
+
+TRACE, GATES = Path(sys.argv[2]), Path(sys.argv[3])
+
+
+def opens(gate):
+    (GATES / gate).touch()
+
+
+def hold(gate):
+    end = time.monotonic() + 30
+    while not (GATES / gate).exists():
+        assert time.monotonic() < end, gate
+        time.sleep(0.005)
 
 
 def on_d(x):
-    time.sleep(1.0)
+    opens("D has it")
+    hold("C has ended")
     return x.to_here()
 
 
 def on_c(x):
     rpc_async("D", on_d, args=(x,))
-    time.sleep(0.8)
+    hold("A is buried")
 
 
 def on_a(x):
     rpc_async("C", on_c, args=(x,))
-    time.sleep(0.3)
+    hold("D has it")
     os._exit(1)
 
 
@@ -240,21 +257,33 @@ def on_b():
         pass
 
 
-with System(sharing=sys.argv[1], orphan_grace=0.3, trace=sys.argv[2]) as system:
+def are_buried():
+    # Each of them knows that A's grace is over.
+    steps = load(TRACE).steps
+    return {at[0] for at in steps if any(step.kind == "buried" for step in steps[at])} >= set("BCD")
+
+
+with System(sharing=sys.argv[1], orphan_grace=0.3, trace=str(TRACE)) as system:
     for name in "ABCD":
         system.worker(name)
     rpc_sync("B", on_b)
-    time.sleep(2.0)
+    assert until(system, are_buried)
+    opens("A is buried")
+    assert until(system, lambda: system.counters()["C"].served == 1)
+    opens("C has ended")
+    assert until(system, lambda: system.counters()["D"].served == 1)
+    assert until(system, lambda: not system.references().rows)
 """
 
 
 @pytest.mark.processes
 @pytest.mark.parametrize("sharing", DISCIPLINES)
 def test_the_death_of_a_lender_of_real_actors(sharing: Sharing, tmp_path: Path) -> None:
-    """B lends to A, A to C, C to D; A dies, and D still gets the value."""
+    """B lends to A, A to C, C to D; A dies, is buried, C ends, and D still gets the value."""
     program, folder = tmp_path / "program.py", tmp_path / "trace"
     program.write_text(CRASH)
-    subprocess.run([sys.executable, str(program), sharing, str(folder)], check=True, timeout=60)
+    command = [sys.executable, str(program), sharing, str(folder), str(tmp_path)]
+    subprocess.run(command, check=True, timeout=60)
     story = read(folder)
     assert story.summary.left == ()
     assert story.summary.freed == 1

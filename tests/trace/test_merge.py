@@ -146,8 +146,15 @@ def test_what_is_left_is_named() -> None:
     assert story.summary.left == (
         "A/1, owned by B, is not freed",
         "fork A/1 of A/1, held by A, is known to the owner still",
-        "a Delete from A to B did not arrive",
+        "a delete from A to B did not arrive",
     )
+
+
+def test_a_message_that_did_not_arrive_has_its_usual_name() -> None:
+    recording = user_to_user()
+    cut = [each for each in recording.steps[A] if (each.kind, each.message) != ("receive", "Ack")]
+    story = tell(Recording({**recording.steps, A: cut}))
+    assert "an ACK from B to A did not arrive" in story.summary.left
 
 
 def test_a_burial_ends_the_forks_of_the_dead() -> None:

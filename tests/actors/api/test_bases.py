@@ -100,6 +100,10 @@ def test_a_base_on_which_farref_does_not_run_is_refused_at_once(name: str) -> No
         System(f"thespian.system.{name}")
     with pytest.raises(ValueError, match="does not run on"):
         System.join("127.0.0.1", base=name)
+    with pytest.raises(ValueError, match=r"no system base 'nosuch'\. Choose one of farrefBase, "):
+        System("nosuch")
+    with pytest.raises(ValueError, match="no system base"):
+        System.join("127.0.0.1", base="nosuch")
     assert set(directory.folder().glob("*.json")) <= before
 
 

@@ -19,6 +19,7 @@ import farref
 from farref import RRef, System
 
 from ...bases import BASES
+from ...stopping import stop
 from ..helpers import hold
 from ..scripts import started, write
 
@@ -134,7 +135,7 @@ def test_an_owner_may_be_slow_to_name_it(gate: Path, caplog: pytest.LogCaptureFi
         system.worker("B")
         pid = farref.rpc_sync("B", os.getpid)
         farref.remote("B", hold, (gate,))
-        os.kill(pid, signal.SIGSTOP)
+        stop(pid)
         later = threading.Timer(0.1, os.kill, (pid, signal.SIGCONT))
         later.start()
         system.shutdown(timeout=0.05)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +14,7 @@ import farref
 from farref import ANY, RefActor, RRef, WorkerNotFoundError
 from farref.actors.core.current import frame
 
-from ..helpers import hold, until
+from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,25 +36,40 @@ def nothing_under_way() -> bool:
     return not any(loads().values())
 
 
+def one_by_one(count: int, busy: int = 0) -> list[str]:
+    """Where *count* calls run. Each begins when only *busy* requests are under way.
+
+    The result of a call comes a moment before the call is a load no more.
+    """
+    places = []
+    for _ in range(count):
+        end = time.monotonic() + PATIENCE
+        while sum(loads().values()) > busy:
+            assert time.monotonic() < end, "a request is still under way"
+            time.sleep(0.001)
+        places.append(farref.rpc_sync(ANY, who))
+    return places
+
+
 def test_requests_are_spread(system: System) -> None:
-    until(system, nothing_under_way)
+    assert until(system, nothing_under_way)
     futures = [farref.rpc_async(ANY, who) for _ in range(4)]
     assert {future.result() for future in futures} == {"B", "C"}
+    assert until(system, nothing_under_way)
     refs = [farref.remote(None, who) for _ in range(4)]
     assert Counter(farref.get(refs)) == Counter(ref.owner_name() for ref in refs)
     assert {ref.owner_name() for ref in refs} == {"B", "C"}
     assert farref.rpc_sync(ANY, who) in {"B", "C"}
-    until(system, nothing_under_way)
-    assert nothing_under_way()
+    assert until(system, nothing_under_way)
 
 
 @pytest.mark.parametrize("how", ["remote", "rpc_async"])
 def test_a_worker_that_is_busy_gets_no_more(system: System, gate: Path, how: str) -> None:
-    until(system, nothing_under_way)
+    assert until(system, nothing_under_way)
     call: Any = getattr(farref, how)
     busy = call(ANY, _hold_and_tell, (gate,))
     (there,) = [worker for worker, load in loads().items() if load]
-    others = {farref.rpc_sync(ANY, who) for _ in range(4)}
+    others = set(one_by_one(4, busy=1))
     refs = [farref.remote(ANY, who) for _ in range(1)]
     assert others == {"B", "C"} - {there}
     gate.touch()
@@ -73,7 +89,7 @@ def test_several_results_are_on_one_worker(system: System) -> None:
 
 
 def test_a_request_that_cannot_be_sent_is_no_load(system: System) -> None:
-    until(system, nothing_under_way)
+    assert until(system, nothing_under_way)
     for call in (farref.remote, farref.rpc_async):
         with pytest.raises(farref.SerializationError):
             call(ANY, who, (frame(),))
@@ -88,15 +104,11 @@ def test_without_a_worker_it_is_an_error(own_system: System) -> None:
     own_system.worker("B")
     assert farref.rpc_sync(ANY, who) == "B"
     own_system.worker("C")  # this endpoint's own creations count at once
-    assert {farref.rpc_sync(ANY, who) for _ in range(2)} == {"B", "C"}
+    assert set(one_by_one(2)) == {"B", "C"}
 
 
 def test_a_worker_places_its_calls_on_others_first(system: System) -> None:
-    assert farref.rpc_sync("B", _placed) == ["C", "C"]
-
-
-def _placed() -> list[str]:
-    return [farref.rpc_sync(ANY, who) for _ in range(2)]
+    assert farref.rpc_sync("B", one_by_one, (2,)) == ["C", "C"]
 
 
 def test_a_dead_worker_gets_nothing(process_system: System) -> None:
@@ -104,8 +116,8 @@ def test_a_dead_worker_gets_nothing(process_system: System) -> None:
         process_system.worker(name)
     assert {farref.rpc_sync(ANY, who) for _ in range(2)} == {"B", "C"}
     os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
-    until(process_system, lambda: "B" not in {each.name for each in process_system.workers()})
-    until(process_system, lambda: _is_dead("B"))
+    assert until(process_system, lambda: "B" not in {w.name for w in process_system.workers()})
+    assert until(process_system, lambda: _is_dead("B"))
     assert {farref.rpc_sync(ANY, who) for _ in range(3)} == {"C"}
 
 

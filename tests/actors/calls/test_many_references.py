@@ -115,14 +115,15 @@ def end() -> int | None:
 def test_functions_of_the_callee(system: System) -> None:
     def counted(number: int) -> int:
         refs, counts = farref.rpc_sync("B", make, (number,)), list[int]()
-        for _ in range(10):
+        for _ in range(100):  # on a busy machine another thread may run each of the first ones
             farref.rpc_sync("C", begin)
             farref.rpc_sync("C", nothing, (refs,))
             count = farref.rpc_sync("C", end)
-            if count is not None:
+            if count is not None and count > number:  # or another thread has run the call
                 counts.append(count)
-        # Of a much lower one, another thread has run the call. A higher one has other work in it.
-        return min(count for count in counts if count > number)
+            if len(counts) == 5:
+                break
+        return min(counts)  # a higher one has other work in it
 
     more = (counted(MANY) - counted(FEW)) / (MANY - FEW)
     assert more <= CALLEE

@@ -93,7 +93,7 @@ def test_each_result_is_freed_by_itself(system: System) -> None:
     assert farref.get([kept, dropped]) == [1, 2]
     del dropped
     # Neither does the run stay, which had both values.
-    until(system, lambda: _owned_by("B", system) == {str(kept.id)})
+    assert until(system, lambda: _owned_by("B", system) == {str(kept.id)})
     assert kept.to_here() == 1
 
 

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +18,7 @@ import pytest
 import farref
 from farref import SerializationError, System
 from farref.actors.base import Limits, system_base
+from farref.actors.core.current import frame
 from farref.actors.values import packing
 from farref.serialization import shared, slots
 from farref.serialization.slots import SLOTS
@@ -90,7 +96,7 @@ def test_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_answer_that_is_too_large_for_a_message() -> None:
-    """One in a slot is not, from the moment when its sender knows that the receiver is near."""
+    """One in a slot is not; a text is for no slot."""
     with System(system_base(limits=Limits(max_message_bytes=60_000)), timeout=20) as system:
         system.worker("B")
         ref = farref.remote("B", text)
@@ -108,3 +114,98 @@ def test_an_answer_that_is_too_large_for_a_message() -> None:
 
         assert until(system, arrives)
         assert farref.remote("B", ones).to_here().sum() == SIZE
+
+
+@pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
+def test_a_first_answer_that_is_too_large_for_a_message(by_call: bool) -> None:
+    """Then its sender asks whether the receiver is near, and waits."""
+    with System(system_base(limits=Limits(max_message_bytes=60_000)), timeout=20) as system:
+        system.worker("B")
+        value = farref.rpc_sync("B", ones) if by_call else farref.remote("B", ones).to_here()
+        assert value.sum() == SIZE
+
+
+held: list[int] = []
+
+
+def fill() -> None:
+    """From now on this process has no descriptor left, until `free`."""
+    few = len(os.listdir("/proc/self/fd")) + 3
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
+    try:
+        while True:
+            held.append(os.dup(0))
+    except OSError:
+        pass
+
+
+def free() -> None:
+    for each in held:
+        os.close(each)
+    held.clear()
+
+
+def asked() -> int:
+    """The number of receivers that this process asks about just now."""
+    return len(frame().core.front.calls.packer._asked)
+
+
+def test_a_sender_that_could_not_ask_asks_again(system: System) -> None:
+    farref.rpc_sync("B", fill)
+    assert farref.rpc_sync("B", ones).sum() == SIZE
+    assert until(system, lambda: farref.rpc_sync("B", asked) == 0)
+    assert farref.rpc_sync("B", in_use) == (0, 0)
+    farref.rpc_sync("B", free)
+    assert until(system, lambda: farref.rpc_sync("B", ones) is not None and len(slots._known) > 0)
+
+
+def test_a_receiver_without_descriptors() -> None:
+    """Only the values in slots fail. What the sender sends later is not held up."""
+    code = """
+        import os, resource, sys
+        import numpy as np
+        import farref
+        from farref import SerializationError, System
+        from farref.actors.core.current import frame
+        from farref.testing import until
+
+        def ones():
+            return np.ones(100_000, np.uint8)
+
+        def is_known():
+            core = frame().core
+            return any(core.peers.near(each) for each in core.peers.addresses)
+
+        if __name__ == "__main__":
+            with System("farrefBase", timeout=20) as system:
+                system.worker("B")
+                farref.rpc_sync("B", ones)
+                assert until(system, lambda: farref.rpc_sync("B", is_known))
+                assert "farref.serialization.slots" not in sys.modules
+                least = len(os.listdir("/proc/self/fd")) + 3
+                resource.setrlimit(resource.RLIMIT_NOFILE, (least, least))
+                held = []
+                try:
+                    while True:
+                        held.append(os.dup(0))
+                except OSError:
+                    pass
+                for _ in range(3):
+                    try:
+                        farref.rpc_sync("B", ones)
+                    except SerializationError as error:
+                        print("refused")
+                    assert farref.rpc_sync("B", len, args=("abc",)) == 3
+                for each in held:
+                    os.close(each)
+                print(farref.rpc_sync("B", ones).sum())
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    assert done.stdout == "refused\n" * 3 + f"{SIZE}\n", done.stderr

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 import resource
-import signal
 import statistics
 import sys
 from collections import Counter
@@ -24,6 +23,8 @@ from farref.actors.core import brief
 from farref.actors.wire import parcels, rows
 from farref.serialization.plain import dumps_plain, dumps_soon
 from farref.testing import assert_nothing_held, until
+
+from ...stopping import stopped
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,21 +148,27 @@ def size(request: pytest.FixtureRequest, system: System) -> Iterator[int]:
 OF_ARRAYS = {1_000: fetch_array, 100_000: fetch_middling_array, 300_000: fetch_large_array}
 
 
+def counts_of(operation: Callable[[], None], few: int) -> list[float]:
+    """The functions for each *operation* in this thread: a mean of *few*, again and again."""
+    for _ in range(TIMES):
+        operation()
+    counts = []
+    for _ in range(TIMES // few):
+        functions = Functions()
+        try:
+            for _ in range(few):
+                operation()
+        finally:
+            counts.append(functions.end() / few)
+    return counts
+
+
 def counted(operation: Callable[[], None]) -> float:
     """The functions for each *operation* in this thread, without what other work adds.
 
     A thread that sleeps before the answer comes takes one or two more: the bounds allow for them.
     """
-    for _ in range(TIMES):
-        operation()
-    counts = []
-    for _ in range(TIMES // FEW):
-        functions = Functions()
-        try:
-            for _ in range(FEW):
-                operation()
-        finally:
-            counts.append(functions.end() / FEW)
+    counts = counts_of(operation, FEW)
     return min(each for each in counts if each > max(counts) / 2)  # or another thread has received
 
 
@@ -178,20 +185,23 @@ def test_functions_of_the_caller_of_many() -> None:
     """Of each of them.
 
     B begins when all calls are there. So this thread takes nearly all replies. If B answers
-    meanwhile, another thread takes some, and this one runs one or two functions less.
+    meanwhile, another thread takes some, and this one runs one or two functions less. Each packet
+    of replies takes 16 functions, and B sends more of them on a busy machine.
     """
     pid = farref.rpc_sync("B", os.getpid)
 
     def fly_together() -> None:
-        os.kill(pid, signal.SIGSTOP)
-        try:
+        counter = sys.getprofile()
+        sys.setprofile(None)  # the functions that stop B do not count
+        with stopped(pid):
+            sys.setprofile(counter)
             futures = [farref.rpc_async("B", nothing) for _ in range(FLYING)]
-        finally:
-            os.kill(pid, signal.SIGCONT)
+            sys.setprofile(None)
+        sys.setprofile(counter)
         for future in futures:
             future.result()
 
-    assert counted(fly_together) / FLYING <= 34
+    assert 20 < statistics.quantiles(counts_of(fly_together, 1), n=10)[0] / FLYING <= 34
 
 
 def counted_there(operation: Callable[[], None]) -> float:
@@ -204,7 +214,8 @@ def counted_there(operation: Callable[[], None]) -> float:
         for _ in range(FEW):
             operation()
         counts.append(farref.rpc_sync("B", end) / FEW)
-    return statistics.median(counts)  # in some rounds a thread looks after other things
+    # In some rounds a thread looks after other things, on a busy machine in most.
+    return statistics.quantiles(counts, n=10)[0]
 
 
 @pytest.mark.usefixtures("operands")
@@ -229,6 +240,26 @@ def test_functions_of_a_first_fetch(size: int) -> None:
 
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
     assert 30 < counted_there(OF_ARRAYS[size]) <= {1_000: 37, 100_000: 42, 300_000: 100}[size]
+
+
+@pytest.mark.parametrize(
+    ("size", "most"), [(1_000, (66, 44)), (10_000, (66, 44)), (100_000, (88, 48))]
+)
+def test_functions_of_a_first_fetch_of_a_frozen_array(
+    system: System, size: int, most: tuple[int, int]
+) -> None:
+    """It travels as a copy does, or its memory is named. The user keeps it."""
+    refs = [farref.remote("B", array, (size,), frozen=True) for _ in range(4 * TIMES)]
+    farref.rpc_sync("B", nothing)
+    following = iter(refs)
+    found = (
+        counted(lambda: next(following).to_here()),
+        counted_there(lambda: next(following).to_here()),
+    )
+    assert all(0.8 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
+    refs.clear()
+    following = iter(refs)
+    assert_nothing_held(system)
 
 
 def switches() -> int:

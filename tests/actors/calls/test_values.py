@@ -25,18 +25,23 @@ from farref import (
     SenderDiedError,
     SerializationError,
     System,
+    SystemDownError,
     WorkerDiedError,
 )
 from farref.actors.api import rpc as api
+from farref.actors.base import Limits, system_base
 from farref.actors.base.outgoing import OutConnection
+from farref.actors.calls.futures import Future
 from farref.actors.core.current import frame
 from farref.actors.serving import straight
 from farref.protocol.messages import Reply
 from farref.serialization import mapping, recycling, shared, slots
+from farref.serialization.frozen import ALONE
 from farref.serialization.slots import SLOTS
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
+from ...pressing import Pressing, pressed
 from ...stopping import stop, stopped
 from ..helpers import PATIENCE, hold, until
 
@@ -308,10 +313,120 @@ def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
     assert farref.wait([frozen, frozen], 2, timeout=0) == ([frozen, frozen], [])
 
 
+@pytest.mark.processes
+def test_a_wait_is_over_when_its_values_are_kept(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread keeps it, and the answer is there before the wait begins."""
+    answered, asked = Future._answered, api._readiness
+
+    def keeping(future: Future[Any], *, keep: bool) -> None:
+        time.sleep(0.3)
+        answered(future, keep=keep)
+
+    def asking(*of: Any, **how: Any) -> Any:
+        future = asked(*of, **how)
+        time.sleep(0.1)
+        return future
+
+    ref = farref.remote("B", sevens, frozen=True)
+    assert until(system, lambda: farref.rpc_sync("B", int) == 0)
+    monkeypatch.setattr(Future, "_answered", keeping)
+    monkeypatch.setattr(api, "_readiness", asking)
+    assert farref.wait([ref]) == ([ref], [])
+    assert has(ref)
+
+
+@pytest.mark.parametrize("size", [1, 5_000, ALONE - 1, ALONE, 200_000])
+def test_a_wait_brings_an_array_of_any_size(system: System, size: int) -> None:
+    ref = farref.remote("B", np.ones, (size, np.uint8), frozen=True)
+    assert farref.wait([ref]) == ([ref], [])
+    assert has(ref)
+    assert total_of(ref) == size
+
+
+@pytest.mark.parametrize("size", [1, 1_000, ALONE - 1, ALONE, 200_000])
+def test_a_first_fetch_of_a_frozen_array(system: System, size: int) -> None:
+    """It needs no `wait`, and the handle keeps the value."""
+    refs = [farref.remote("B", np.full, (size, n, np.uint8), frozen=True) for n in range(20)]
+    for number, ref in enumerate(refs):
+        value = ref.to_here()
+        assert (total(value), has(ref)) == (size * number, True)
+        with pytest.raises(ValueError, match=READ_ONLY):
+            value[0] = 1
+    assert [total(ref.to_here()) for ref in refs] == [size * number for number in range(20)]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("size", [5_000, 20_000, 40_000])
+def test_a_frozen_array_that_no_message_can_take(size: int) -> None:
+    """Its memory is named, or the user is told."""
+    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=20) as system:
+        system.worker("B")
+        assert total_of(farref.remote("B", np.ones, (ALONE, np.uint8), frozen=True)) == ALONE
+        refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(3)]
+        assert farref.wait(refs, 3) == (refs, [])
+        for ref in refs:
+            ref._frozen = None  # ask again
+            if size < ALONE:
+                with pytest.raises(SerializationError, match="the limit is 4500"):
+                    ref.to_here()
+            else:
+                assert total_of(ref) == size
+
+
+def believe(worker: str, near: bool) -> None:
+    """Whether *worker* is on this host."""
+    core = frame().core
+    found = core.front.registry.find(worker)  # it may have to ask, and the answer takes the lock
+    with core.lock:
+        core.peers.learn_near(found.id, near=near)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("size", [100, ALONE, 200_000])
+def test_no_memory_is_named_to_another_host(
+    system: System, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(3)]
+    me, opened = system.endpoint.core.me.name, list[object]()
+    monkeypatch.setattr(shared.Segment, "open", opened.append)
+    farref.rpc_sync("B", believe, (me, False))
+    try:
+        assert [total_of(ref) for ref in refs] == [size] * 3
+    finally:
+        farref.rpc_sync("B", believe, (me, True))
+    assert not opened
+
+
+@pytest.mark.processes
+def test_a_frozen_value_with_many_buffers(system: System) -> None:
+    """Their places alone may be more than a message takes."""
+    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=5) as small:
+        small.worker("S")
+        for number in (1, 8, 9, 20):
+            ref = farref.remote("S", many_arrays, (number,), frozen=True)
+            assert len(ref.to_here()) == number
+        for is_made in (False, True):
+            ref = farref.remote("S", many_arrays, (100,), frozen=True)
+            if is_made:
+                assert farref.wait([ref]) == ([ref], [])
+            with pytest.raises(SerializationError, match="the limit is 4500"):
+                ref.to_here()
+    for number in (8, 9, 100):
+        ref = farref.remote("B", many_arrays, (number,), frozen=True)
+        farref.rpc_sync("B", int)
+        assert len(ref.to_here()) == number
+
+
+def many_arrays(number: int) -> list[Any]:
+    return [np.ones(shared.THRESHOLD, np.uint8) for _ in range(number)]
+
+
 def test_what_a_wait_does_not_bring(system: System) -> None:
     """Large values without shared memory, values with references, and values behind aliases."""
     refs = {
-        "heavy": farref.remote("B", lambda: list(range(10_000)), frozen=True),
+        "heavy": farref.remote("B", lambda: list(range(20_000)), frozen=True),
         "with a reference": farref.remote("B", lambda: [RRef([1])], frozen=True),
         "an alias": farref.remote("C", lambda: farref.remote("B", sevens, frozen=True)),
         "an error": farref.remote("B", divmod, (1, 0), frozen=True),
@@ -319,7 +434,7 @@ def test_what_a_wait_does_not_bring(system: System) -> None:
     }
     assert farref.wait(refs.values(), len(refs)) == ([*refs.values()], [])
     assert {name: has(ref) for name, ref in refs.items()} == dict.fromkeys(refs, False)
-    assert refs["heavy"].to_here()[-1] == 9999
+    assert refs["heavy"].to_here()[-1] == 19_999
     assert refs["with a reference"].to_here()[0].to_here() == [1]
     assert total_of(refs["an alias"]) == total_of(refs["our own"]) == 7 * SIZE
     with pytest.raises(ZeroDivisionError):
@@ -355,7 +470,7 @@ def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
     """While the wait goes on, a fetch may have brought a value that the wait does not bring."""
-    heavy = farref.remote("B", lambda: list(range(10_000)), frozen=True)
+    heavy = farref.remote("B", lambda: list(range(20_000)), frozen=True)
     future = heavy._front.calls.fetch(heavy.id, None, (), copy=False)
     future.asker = weakref.ref(heavy)
     heavy.to_here()
@@ -682,6 +797,54 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
         assert total(value) == 7 * SIZE
         del value
     assert look(pid_of("B"))[0] == 1
+
+
+def pressing(size: int) -> list[Any]:
+    return [sevens(size), Pressing()]
+
+
+def pressing_frozen(size: int) -> RRef[list[Any]]:
+    return RRef(pressing(size), frozen=True)
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("size", [100, SIZE])
+def test_an_interrupted_result_asks_again(processes: System, size: int) -> None:
+    futures = [
+        farref.rpc_async("B", pressing, args=(size,)),
+        farref.rpc_sync("B", pressing_frozen, args=(size,)).future(),
+    ]
+    for future in futures:
+        assert until(processes, future.done)
+        pressed.append(None)
+        with pytest.raises(KeyboardInterrupt):
+            future.result()
+        assert total(future.result()[0]) == 7 * size
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("again", [True, False], ids=["numbers used again", "numbers unused"])
+def test_a_forked_child_gets_no_other_bytes(processes: System, tmp_path: Path, again: bool) -> None:
+    """Neither of a frozen value nor of a reply that its parent has not used."""
+    ref = RRef(sevens(), frozen=True)
+    future = farref.rpc_async("B", sevens)
+    assert until(processes, future.done)
+    for look in (ref.local_value, future.result):
+        pid = os.fork()
+        if pid == 0:
+            code = 1
+            try:
+                for number in range(30 if again else 0):
+                    file = os.open(tmp_path / str(number), os.O_RDWR | os.O_CREAT)
+                    os.write(file, b"Z" * 2 * SIZE)
+                look()
+            except SystemDownError:
+                code = 0
+            finally:
+                os._exit(code)
+        assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+        assert total(look()) == 7 * SIZE
+    del ref, future, look
 
 
 @pytest.mark.processes

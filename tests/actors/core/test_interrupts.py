@@ -23,7 +23,7 @@ from farref.actors.wire.messages import ReplyAddress
 from farref.testing import assert_nothing_held
 
 from ..helpers import PATIENCE
-from .interrupting import Interrupting
+from .interrupting import Interrupting, is_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -178,6 +178,37 @@ def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
     endpoint = alone.endpoint
     endpoint.calls.ask(endpoint.registry.find("echo"), "question", PATIENCE)
     assert endpoint.calls.in_flight == 0
+
+
+@pytest.mark.processes
+def test_no_interrupt_keeps_the_lock_of_a_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that receives the answers would wait for that lock, for ever."""
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # as above
+    locks: list[Any] = []
+
+    def cancel() -> None:
+        called = farref.rpc_async("B", make, (1,))
+        locks.append(called._deciding)
+        called.cancel()
+
+    def wait() -> None:
+        called = farref.rpc_async("B", make, (1,))
+        locks.append(called._deciding)
+        called.result()
+
+    def wait_for_some() -> None:
+        farref.wait([farref.remote("B", make, (1,))])
+
+    files = "/futures.py", "/_base.py", "/threading.py", "/interrupts.py", "/ports.py"
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        for way in (cancel, wait, wait_for_some):
+            place = 0
+            for place in Interrupting(*files).at_every_place(way):
+                assert all(map(is_free, locks)), (way, place)
+                locks.clear()
+                assert farref.rpc_sync("B", make, (2,)) == 2, (way, place)
+            assert place > 10, way
 
 
 PROGRAM = """

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 NAMES = tuple("BCDEFG")
-LOCK = threading.Lock()
 BROKEN: list[str] = []
 """Errors that the threads of a worker got from objects that they held."""
 THREADS: list[threading.Thread] = []

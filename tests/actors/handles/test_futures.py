@@ -132,17 +132,18 @@ def test_cancel_takes_back_what_has_not_left(system: System, gate: Path) -> None
     assert last.result() == [1]
 
 
-def test_cancel_does_not_stop_what_runs(system: System) -> None:
+def test_cancel_does_not_stop_what_runs(system: System, gate: Path) -> None:
     ran: RRef[list[str]] = RRef([])
-    future = farref.rpc_async("B", _slow_append, (ran,))
+    future = farref.rpc_async("B", _slow_append, (ran, gate))
     idle_until_started(system, ran)
     assert future.cancel()
+    gate.touch()
     assert until(system, lambda: ran.local_value() == ["started", "ended"])
 
 
-def _slow_append(where: RRef[list[str]]) -> None:
+def _slow_append(where: RRef[list[str]], gate: Path) -> None:
     where.rpc_sync().append("started")
-    time.sleep(0.1)
+    hold(gate)
     where.rpc_sync().append("ended")
 
 

@@ -63,7 +63,7 @@ def test_a_timeout_ends_the_wait(system: System, gate: Path) -> None:
 
 def test_the_timeout_of_the_creation_ends_the_wait(system: System, gate: Path) -> None:
     ref = farref.remote(farref.get_worker_info(), hold, (gate, 1), timeout=0.2)
-    with pytest.raises(FetchTimeoutError, match=r"0\.\d+ s"):
+    with pytest.raises(FetchTimeoutError, match=r"within (0\.\d+|1) s"):  # 1 s if we ask late
         ref.local_value()
     gate.touch()
     assert ref.local_value() == 1

@@ -418,7 +418,7 @@ def test_a_waiting_function_is_told_by_its_own_variable(searched: System, gate: 
     """Not by the loop that runs it, nor by the actor system, which leads to the loop."""
     ref = farref.remote("B", make_box)
     future = farref.rpc_async("B", held_awaiting, (ref, gate))
-    until(searched, lambda: ("task", "variable ref") in paths(searched, str(ref.id)))
+    assert until(searched, lambda: ("task", "variable ref") in paths(searched, str(ref.id)))
     ways = paths(searched, str(ref.id))
     assert sorted(ways) == [("local", "variable ref"), ("task", "variable ref")]
     gate.touch()

@@ -23,6 +23,7 @@ from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
 from ...bases import PROCESSES
+from ..scripts import SID
 
 if TYPE_CHECKING:
     from farref import RRef
@@ -132,15 +133,17 @@ def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         System()
 
 
-KILLING = """
-import logging, os, sys, time
+KILLING = (
+    SID
+    + """
+import logging, sys, time
 import psutil
 import farref
 def say(text):
     logging.getLogger("app").warning(text)
 def logger(session):
     for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "farref: logger" and os.getsid(process.pid) == session:
+        if process.info["name"] == "farref: logger" and sid(process.pid) == session:
             return process
 with farref.System() as system:
     for name in "BC":
@@ -162,6 +165,7 @@ with farref.System() as system:
         farref.rpc_sync(name, say, (f"last, of {name}",))
     print(logger(system._stay.session).pid != killed.pid)
 """
+)
 
 
 @pytest.mark.timeout(60)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextvars
 import os
+import resource
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -17,6 +18,8 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, System, WouldBlockError
+from farref.actors.base.lead import Lead
+from farref.actors.core import brief
 from farref.actors.core.brief import Brief
 from farref.actors.core.current import frame
 from farref.actors.core.pool import Pool
@@ -119,6 +122,96 @@ def test_a_finalizer_that_calls_in_a_thread_that_receives_is_refused(brief_syste
     assert set(found) - {None} == {3}
     found = [call_while_it_receives(lambda: True) for _ in range(20)]
     assert set(found) - {None} == {3}
+
+
+def waits_for_calls(to: str, times: int) -> tuple[str, float]:
+    """The calling thread's name, and how often a thread of its process waits for each call."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw
+    for _ in range(times):
+        farref.rpc_sync(to, same, args=(1,))
+    waits = resource.getrusage(resource.RUSAGE_SELF).ru_nvcsw - before
+    return threading.current_thread().name, waits / times
+
+
+@pytest.mark.processes
+def test_a_function_in_the_pool_receives_the_replies_to_its_calls(brief_system: System) -> None:
+    """It waits once for each. Another thread would wait once more, and this one for that."""
+    brief_system.worker("C")
+    found = [farref.rpc_sync("B", waits_for_calls, args=("C", 200)) for _ in range(15)]
+    waits = [each for name, each in found if name == "farref B"]
+    assert len(waits) > 5, "it is not brief"
+    assert min(waits) < 1.8
+
+
+def call_while_it_begins_to_wait() -> tuple[str, list[object]]:
+    """Call B; a finalizer calls, too, in the moment before this thread receives.
+
+    If this thread need not receive, since the answer is there already, the finalizer does not run.
+    """
+    me, enter, found = threading.get_ident(), Lead.enter, list[object]()
+    with pytest.MonkeyPatch.context() as patched:
+
+        def entering(led: Lead, **how: Any) -> bool:
+            """Where Python's collector may run, too."""
+            if threading.get_ident() == me:
+                patched.undo()
+                found.append(farref.rpc_sync("B", same, args=(1,)))
+            return enter(led, **how)
+
+        patched.setattr(Lead, "enter", entering)
+        found.append(farref.rpc_sync("B", same, args=(2,)))
+    return threading.current_thread().name, found
+
+
+def no_function_is_brief() -> None:
+    """At the worker, from now on."""
+    brief.BRIEF = -1.0
+
+
+@pytest.mark.processes
+def test_a_finalizer_that_calls_in_a_thread_that_begins_to_wait(brief_system: System) -> None:
+    """Both have their answers, and the wait that is noted is the outer one."""
+    brief_system.worker("C")
+    found = [farref.rpc_sync("C", call_while_it_begins_to_wait) for _ in range(20)]
+    farref.rpc_sync("C", no_function_is_brief)
+    found += [farref.rpc_sync("C", call_while_it_begins_to_wait) for _ in range(20)]
+    met = [(name, answers) for name, answers in found if answers != [2]]
+    assert len(met) > 5
+    assert all(answers == [1, 2] for _, answers in met)
+    assert {"farref aide", "farref C"} <= {name for name, _ in met}
+
+
+def call_in_turns(to: Sequence[str], numbers: range) -> list[object]:
+    """Call each of *to* with some of *numbers*; a thread of the function's own does, too."""
+    found: list[object] = []
+
+    def call() -> None:
+        found.extend(farref.rpc_sync(each, same, args=(n,)) for n in numbers for each in to)
+
+    beside = threading.Thread(target=call)
+    beside.start()
+    call()
+    beside.join(PATIENCE)
+    return found
+
+
+@pytest.mark.processes
+def test_functions_that_call_each_others_processes_at_once(brief_system: System) -> None:
+    """Each of them may receive, and gives way to the others and to the brief calls that come."""
+    names = ["B", "C", "D"]
+    for name in names[1:]:
+        brief_system.worker(name)
+    futures = [
+        farref.rpc_async(name, call_in_turns, args=(names, range(n, n + 60)))
+        for n in range(4)
+        for name in names
+    ]
+    while not all(each.done() for each in futures):
+        assert [farref.rpc_sync(name, same, args=(name,)) for name in names] == names
+    for number, future in enumerate(futures):
+        first = number // len(names)
+        expected = [n for n in range(first, first + 60) for _ in range(2 * len(names))]
+        assert sorted(future.result()) == expected
 
 
 def paint() -> None:

@@ -173,6 +173,9 @@ def test_a_call_with_its_arguments_lines_up_behind_those_that_came_meanwhile(
     busy = farref.rpc_async("B", note_and_hold, ("busy", gates[1]))
     assert has_begun(system, begun, "busy")
     meanwhile = farref.rpc_async("B", note, ("meanwhile",))
+    assert stays(
+        begun, "before", "busy"
+    )  # B has the call: it answers a later fetch of this process
     gates[0].touch()
     assert until(system, lambda: fetched_from_c(system) > answers)
     assert stays(begun, "before", "busy")

@@ -33,7 +33,6 @@ class BatchServer:
         self.left = batch
         self.sum = 0
         self.future: Future[int] = Future()
-        self.fallen: list[str] = []
 
     def update(self, value: int) -> Future[int]:
         future = self.future

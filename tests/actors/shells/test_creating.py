@@ -61,7 +61,7 @@ def test_an_error_of_the_constructor_is_raised_and_ends_the_actor(system: System
     with pytest.raises(KeyError, match="a bad greeting") as caught:
         system.create(Greeter, "bad", args=("bad",))
     assert "__init__" in str(caught.value.__cause__)
-    until(system, lambda: "bad" not in {info.name for info in system.workers()})
+    assert until(system, lambda: "bad" not in {info.name for info in system.workers()})
     address = system.create(Greeter, "bad", args=("good",))
     assert system.ask(address, "you")[0] == "good, you"
 

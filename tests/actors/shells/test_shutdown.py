@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import socket
 import sys
 import threading
 import time
@@ -262,9 +263,10 @@ def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None
 
 
 def test_a_system_that_does_not_start_leaves_nothing(mark: str) -> None:
-    bad: Any = "noSuchBase"
-    with pytest.raises(SystemDownError):
-        System(bad)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(SystemDownError, match=r"did not start: cannot listen"):
+            System("farrefBase", host="127.0.0.1", port=port)
 
 
 @pytest.fixture

@@ -48,6 +48,7 @@ REPLIES = st.builds(
     NUMBERS,
     st.binary(),
 )
+PLACES = st.tuples(NUMBERS, NUMBERS, st.text(), NUMBERS, st.booleans(), NUMBERS)
 SHARED = st.builds(
     lambda number, data, places: Reply(
         call=CallId(B, number),
@@ -55,7 +56,22 @@ SHARED = st.builds(
     ),
     NUMBERS,
     st.binary(),
-    st.lists(st.tuples(NUMBERS, NUMBERS, st.text(), NUMBERS, st.booleans(), NUMBERS), min_size=1),
+    st.lists(PLACES, min_size=1),
+)
+FROZEN = st.builds(
+    lambda number, data, parts: Reply(
+        call=CallId(B, number),
+        cargo=Cargo(
+            payload=Payload(
+                data,
+                tuple(each if type(each) is bytes else said(each) for each in parts),
+                frozen=True,
+            )
+        ),
+    ),
+    NUMBERS,
+    st.binary(),
+    st.lists(st.one_of(st.binary(), PLACES)),
 )
 FETCHES = st.builds(
     lambda number, creator, rref, direct: Fetch(
@@ -110,8 +126,9 @@ def test_a_message_is_the_same_at_the_other_end(
     assert rows.message_of(row, A, B) == message
 
 
-@given(SHARED, NUMBERS, NUMBERS)
+@given(st.one_of(SHARED, FROZEN), NUMBERS, NUMBERS)
 def test_buffers_in_shared_memory_are_named(message: Reply, first: int, expects: int) -> None:
+    """A frozen value may have others, which travel in the row."""
     data = rows.encode(A, B, Packet(first, (message,), expects))
     assert data is not None
     row = rows.decode(data)
@@ -121,11 +138,14 @@ def test_buffers_in_shared_memory_are_named(message: Reply, first: int, expects:
     one, other = message.cargo.payload, there.cargo.payload
     assert isinstance(one, Payload)
     assert isinstance(other, Payload)
-    assert (there.call, other.data) == (message.call, one.data)
-    assert list(map(place_of, other.buffers)) == list(map(place_of, one.buffers))
+    assert (there.call, other.data, other.frozen) == (message.call, one.data, one.frozen)
+    assert list(map(said_of, other.buffers)) == list(map(said_of, one.buffers))
 
 
-def place_of(buffer: object) -> object:
+def said_of(buffer: object) -> object:
+    """A buffer itself, or its place."""
+    if type(buffer) is bytes:
+        return buffer
     assert isinstance(buffer, Segment)
     return buffer.row()
 
@@ -232,6 +252,10 @@ def test_anything_else_is_refused(data: bytes) -> None:
         [7, 1, 2, 0, 0, 1, b"", [[1, 1, "name", 5]]],
         [7, 1, 2, 0, 0, 1, b"", [b"bytes"]],
         [9, 1, 2, 0, 0, 1, b""],
+        [9, 1, 2, 0, 0, 1, b"", [b"itself"]],
+        [11, 1, 2, 0, 0, 1, b""],
+        [11, 1, 2, 0, 0, 1, b"", ["text"]],
+        [11, 1, 2, 0, 0, 1, b"", [[1, 2, "name", 3, False]]],
         [10, 1, 2, 0, 0, [[1, 1, b"", "f"]]],
         [10, 1, 2, 0, 0, [[2, -1, b""]]],
         [10, 1, 2, 0, 0, [[2, 1, b"", "one field more"]]],
