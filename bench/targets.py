@@ -103,7 +103,11 @@ TARGETS: dict[str, tuple[Target, ...]] = {
         *(Target(bound=bound, beside=beside, points=(KB,)) for bound, beside in _ROUND_TRIP),
         Target(bound=0.5, beside=TORCH, points=_LARGE),
     ),
-    "frozen": (_MAPPED_BY_RAY, Target(bound=1 / 20, beside=TORCH, points=_MAPPED)),
+    "frozen": (
+        Target(bound=0.5, points=_SMALL),
+        _MAPPED_BY_RAY,
+        Target(bound=1 / 20, beside=TORCH, points=_MAPPED),
+    ),
     "frozen-read": (_MAPPED_BY_RAY,),
     "frozen-again": (_MAPPED_BY_RAY,),
 }
