@@ -136,6 +136,8 @@ if TYPE_CHECKING:
 
     class LoggerConnected(ActorSystemMessage): ...
 
+    class LoggerExitRequest(ActorSystemMessage): ...
+
     class EndpointConnected(ActorSystemMessage):
         childInstance: int
 
@@ -173,6 +175,7 @@ if TYPE_CHECKING:
         def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool: ...
         def _reset_logging(self) -> None: ...
         def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None: ...
+        def _cleanupAdminFinish(self, intent: object, status: object) -> None: ...
         def signalChildDied(self, signum: int, frame: object) -> None: ...
         def _registerChild(self, address: ActorAddress) -> None: ...
         def _pendingActorReady(
@@ -260,7 +263,11 @@ else:
         ActorLocalAddress,
         CannotPickleAddress,
     )
-    from thespian.system.logdirector import ThespianLogForwarder, startupASLogger
+    from thespian.system.logdirector import (
+        LoggerExitRequest,
+        ThespianLogForwarder,
+        startupASLogger,
+    )
     from thespian.system.messages.admin import SystemShutdown, SystemShutdownCompleted
     from thespian.system.messages.convention import CONV_ADDR_IPV4_CAPABILITY
     from thespian.system.messages.multiproc import (

@@ -20,7 +20,7 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from ._thespian import (
     ActorAddress,
@@ -46,6 +46,9 @@ from .dormant import Dormant
 from .envelopes import Received, UserIntent
 from .outgoing import OutConnection
 from .transport import Transport
+
+LAST_RECORDS: Final = 5.0
+"""Seconds in which the logger writes the last records."""
 
 
 def forget_child(manager: Any, address: ActorAddress) -> None:
@@ -286,6 +289,12 @@ class Admin(Replicator, ThespianAdmin):
             self._reset_logging()
             self.asLogger = None
         super()._cleanupAdmin(finish_cleanup)
+
+    def _cleanupAdminFinish(self, intent: object, status: object) -> None:
+        """Wait for the last records. Thespian gives the logger 20 ms for its end."""
+        if self.asLogProc is not None:
+            self.asLogProc.childProc.join(LAST_RECORDS)
+        super()._cleanupAdminFinish(intent, status)
 
     def log_record(self, record: logging.LogRecord) -> None:
         """Have the logger show *record*: an admin has no logging of its own. Never waits."""

@@ -6,7 +6,7 @@ forks its keeper. A process that ends closes its transport, which acknowledges i
 and removes its socket. A child ends at once if its parent is gone when it starts.
 """
 
-# ruff: noqa: PLR0917 (Thespian chose the names and the order of arguments)
+# ruff: noqa: N803, PLR0917 (Thespian chose the names and the order of arguments)
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import gc
 import logging
 import os
 import signal
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
 
 from . import keeper, places, signals, titles
 from ._thespian import (
@@ -23,6 +24,8 @@ from ._thespian import (
     ActorLocalAddress,
     ChildInfo,
     EndpointConnected,
+    LoggerExitRequest,
+    RunExpired,
     ThespianLogForwarder,
     TransmitIntent,
     child_exit_signals,
@@ -39,6 +42,9 @@ from .endpoints import Berth, abandon_inherited
 from .logs import adopt_loggers
 from .managers import Admin, Manager
 from .transport import Transport
+
+QUIET: Final = timedelta(seconds=0.05)
+"""The logger ends when it was told to, and no record has come for so long."""
 
 
 def _begin() -> None:
@@ -120,16 +126,32 @@ def _log_aggregator(admin: Admin) -> ActorAddress | None:
     return leaders[0]
 
 
+class LoggerTransport(Transport):
+    """Gives the order to end last: all records come before it."""
+
+    _end: Any = None
+
+    def run(self, handler: Any, maximumDuration: Any = None) -> Any:
+        """Wait for the next message. The order may overtake the records of other senders."""
+        if self._end is None:
+            found = super().run(handler, maximumDuration)
+            if not isinstance(getattr(found, "message", None), LoggerExitRequest):
+                return found
+            self._end = found
+        found = super().run(handler, QUIET)
+        return self._end if isinstance(found, RunExpired) else found
+
+
 def run_logger(
     admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
     _begin()
     titles.name_process("logger")
-    made: list[Transport] = []
+    made: list[LoggerTransport] = []
 
-    def make_transport(init: Berth) -> Transport:
-        made.append(Transport(init))
+    def make_transport(init: Berth) -> LoggerTransport:
+        made.append(LoggerTransport(init))
         return made[-1]
 
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import socket
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from thespian.actors import Actor, ActorAddress, ActorSystemMessage
 from farref.actors.base import addresses, places
 from farref.actors.base.dormant import Dormant
 from farref.actors.base.listener import Sockets
+from farref.actors.base.loop import ACK_PATIENCE
 from farref.actors.base.poller import Poller
 
 from .kit import PATIENCE, Echo, eventually, running
@@ -109,11 +111,12 @@ def test_if_it_cannot_start_its_peers_are_told(sockets: Sockets, poller: Poller)
 
 
 class Logging(Actor):
-    """Writes a record for each message, and answers it."""
+    """Writes a record for each message, and answers it; for a number, so many records."""
 
     def receiveMessage(self, message: Any, sender: ActorAddress) -> None:
         if not isinstance(message, ActorSystemMessage):
-            logging.getLogger("a test").warning(message)
+            for number in range(message) if isinstance(message, int) else [message]:
+                logging.getLogger("a test").warning("%s", number)
             self.send(sender, message)
 
 
@@ -132,3 +135,25 @@ def test_no_other_child_of_the_admin_listens_for_it(*, runs: bool) -> None:
         listening = {each.laddr for each in admin.net_connections("unix")} - {""}
         assert len(listening) == 2  # its own, and the logger's
         assert not listening & {each.laddr for each in actor.net_connections("unix")}
+
+
+class SlowHandler(logging.FileHandler):
+    """Takes its time. The actor ends while the first record is written."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        time.sleep(ACK_PATIENCE + 0.5 if record.getMessage() == "0" else 0.05)
+        super().emit(record)
+
+
+@pytest.mark.processes
+def test_the_last_records_are_shown(tmp_path: Path) -> None:
+    """The admin tells the logger to end by another stream, which overtakes the records."""
+    log, many = tmp_path / "log", 20
+    shown = {
+        "version": 1,
+        "handlers": {"file": {"()": SlowHandler, "filename": str(log)}},
+        "root": {"handlers": ["file"], "level": "WARNING"},
+    }
+    with running(log_defs=shown) as system:
+        system.ask(system.createActor(Logging), many, PATIENCE)
+    assert log.read_text().splitlines() == [str(each) for each in range(many)]
