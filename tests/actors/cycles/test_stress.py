@@ -253,7 +253,7 @@ def assert_left(system: System, expected: set[str], names: set[str]) -> None:
         assert expected <= left
         if left == expected:
             return
-        assert time.monotonic() < end, left - expected
+        assert time.monotonic() < end, [row for row in rows if row.rref in left - expected]
         time.sleep(0.1)
 
 
