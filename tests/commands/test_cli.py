@@ -158,6 +158,7 @@ def test_the_disciplines_are_in_the_help() -> None:
         (("demo", "user-to-user", "--seed", "3"), "--seed: only chaos takes it"),
         (("demo", "pagerank", "--acts", "3"), "--acts: only chaos takes it"),
         (("demo", "all", "--weather", "calm"), "--weather: only chaos takes it"),
+        (("demo", "chaos", "--base", "farrefBase"), "--base: chaos is a simulation, on no base"),
         (("demo", "return-value", "--base", "nonsense"), f"no system base 'nonsense'. {CHOOSE}"),
         (("demo", "return-value", "--base", "multiprocUDPBase"), CHOOSE),
         (("join", "127.0.0.1", "--base", "nonsense"), CHOOSE),

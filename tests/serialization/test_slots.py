@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import os
 import pickle
 import signal
+import sys
 import threading
 import time
+from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +26,7 @@ from farref.serialization.slots import SLOTS, InSlot, put
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from types import FrameType
 
 pytestmark = [
     pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
@@ -386,3 +391,157 @@ def test_it_goes_on_in_the_message() -> None:
     assert shared.early
     del there
     assert not shared.early
+
+
+# ---- a message that goes before the bytes
+
+
+def ahead(value: bytes) -> tuple[InSlot, InSlot]:
+    """A buffer that is not written yet, and the one that its message names."""
+    buffer = put(value, ahead=True)
+    assert buffer is not None
+    return buffer, InSlot.said(buffer.row_ahead())
+
+
+def test_the_receiver_waits_for_the_bytes() -> None:
+    one().row()  # the slot has been used before
+    buffer, there = ahead(b"x" * LEAST)
+    writer = threading.Timer(slots.PATIENCE / 4, buffer.write)
+    writer.start()
+    assert there.written()
+    there.take()
+    assert there.buffer() == b"x" * LEAST
+    writer.join()
+
+
+def test_the_receiver_waits_no_longer_than_its_patience() -> None:
+    buffer, there = ahead(b"x" * LEAST)
+    started = time.monotonic()
+    assert not there.written()
+    assert time.monotonic() - started >= slots.PATIENCE
+    again = InSlot.said(buffer.row())  # what is sent again is written first
+    assert again.written()
+    again.take()
+    assert again.buffer() == b"x" * LEAST
+
+
+def test_a_slot_that_is_used_again_is_not_waited_for() -> None:
+    buffer, there = ahead(b"x" * LEAST)
+    buffer.write()
+    del buffer
+    assert one().slot is not None
+    assert there.written()
+    there.take()
+    with pytest.raises(SenderDiedError):
+        there.buffer()
+
+
+def test_the_old_bytes_stay_until_the_new_ones_come() -> None:
+    """So a receiver that was given up for dead takes the old ones, or none."""
+    buffer, old = ahead(b"x" * LEAST)
+    slot = buffer.slot
+    assert slot is not None
+    buffer.write()
+    number = buffer.number
+    del buffer
+    again, there = ahead(b"y" * LEAST)
+    assert again.slot is slot
+    assert int.from_bytes(bytes(slot.memory[:8]), "little") == number  # the old bytes are whole
+    old.take()
+    assert old.buffer() == b"x" * LEAST
+    again.write()
+    assert there.written()
+
+
+def waited_and_taken(one: InSlot) -> None:
+    if one.written():
+        one.take()
+
+
+class Stepwise:
+    """Runs a function in a thread, one line of `slots` at a time."""
+
+    def __init__(self, do: Callable[[], Any]) -> None:
+        self._do = do
+        self._go, self._paused = threading.Semaphore(0), threading.Semaphore(0)
+        self.over = False
+        self._thread = threading.Thread(target=self._run)
+        self._thread.start()
+        self._paused.acquire()
+
+    def _run(self) -> None:
+        sys.settrace(self._seen)
+        try:
+            self._do()
+        finally:
+            sys.settrace(None)
+            self.over = True
+            self._paused.release()
+
+    def _seen(self, frame: FrameType, event: str, _argument: object) -> Any:
+        if frame.f_code.co_filename != slots.__file__:
+            return None
+        if event == "line":
+            self._paused.release()
+            self._go.acquire()
+        return self._seen
+
+    def step(self, lines: int) -> None:
+        """Run so many lines, or all that are left."""
+        for _ in range(lines):
+            if self.over:
+                break
+            self._go.release()
+            self._paused.acquire()
+
+    def finish(self) -> None:
+        while not self.over:
+            self.step(1)
+        self._thread.join()
+
+
+@pytest.mark.parametrize("given_up", [True, False])
+def test_writer_and_reader_line_by_line(*, given_up: bool) -> None:
+    """The ends change at any two lines, four times. A reader takes its own bytes, or none.
+
+    *given_up*: it reads those before the ones that are written meanwhile.
+    """
+    seen: Counter[str] = Counter()
+    for here, there, again in itertools.product(range(0, 20, 2), range(1, 8), range(0, 20, 4)):
+        old, its_reader = ahead(b"x" * LEAST)
+        old.write()
+        slot = old.slot
+        del old
+        new, new_reader = ahead(b"y" * LEAST)
+        assert new.slot is slot
+        one, wanted = (its_reader, b"x") if given_up else (new_reader, b"y")
+        reader, writer = Stepwise(partial(waited_and_taken, one)), Stepwise(new.write)
+        reader.step(here)
+        writer.step(there)
+        reader.step(again)
+        writer.finish()
+        reader.finish()
+        try:
+            assert one.buffer() == wanted * LEAST
+            seen["its own"] += 1
+        except SenderDiedError:
+            seen["none"] += 1
+        del new
+    assert seen["its own"] > 100
+    assert (seen["none"] > 100) == given_up
+
+
+def test_its_owner_reads_it_before_it_is_written() -> None:
+    buffer, there = ahead(b"x" * LEAST)
+    assert buffer.content() == b"x" * LEAST
+    assert there.written()
+
+
+@pytest.mark.parametrize("field", [2, 5])
+def test_malformed_fields_are_not_waited_for(field: int) -> None:
+    row: list[Any] = list(one().row())
+    row[field] = None
+    there = InSlot.said(tuple(row))
+    assert there.written()
+    with pytest.raises(ProtocolError):
+        there.take()

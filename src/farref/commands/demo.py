@@ -152,6 +152,8 @@ def demo(
     useless = [option for option, value in of_chaos.items() if value is not None]
     if useless and name != CHAOS:
         raise typer.BadParameter(f"only {CHAOS} takes it", param_hint=useless[0])
+    if base is not None and name == CHAOS:
+        raise typer.BadParameter(f"{CHAOS} is a simulation, on no base", param_hint="--base")
     how = How(base, sharing, workers, pause_of(pace))
     if name is None:
         _list(as_json=as_json)

@@ -162,22 +162,22 @@ def counts_of(operation: Callable[[], None], few: int) -> list[float]:
     return counts
 
 
-def usual(counts: list[float], most: float) -> float:
+def usual(counts: list[float], least: float) -> float:
     """The lowest tenth of *counts*, as a thread looks after other things in some rounds.
 
-    A round with less than half of *most* does not count: another thread did the work.
+    It is above *least*: in a round with fewer functions another thread did a part of the work.
     """
-    whole = sorted(each for each in counts if each > most / 2)
+    whole = sorted(each for each in counts if each > least)
     assert whole, counts
     return whole[len(whole) // 10]
 
 
-def counted(operation: Callable[[], None], most: float) -> float:
+def counted(operation: Callable[[], None], least: float) -> float:
     """The functions for each *operation* in this thread, without what other work adds.
 
     A thread that sleeps before the answer comes takes one or two more: the bounds allow for them.
     """
-    return usual(counts_of(operation, FEW), most)
+    return usual(counts_of(operation, FEW), least)
 
 
 @pytest.mark.usefixtures("operands")
@@ -185,7 +185,7 @@ def counted(operation: Callable[[], None], most: float) -> float:
     ("operation", "most"), [(call, 38), (fetch, 37), (create, 102), (lend, 50)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
-    assert counted(operation, most) <= most
+    assert counted(operation, 0.8 * most) <= most
 
 
 @pytest.mark.usefixtures("system")
@@ -209,10 +209,10 @@ def test_functions_of_the_caller_of_many() -> None:
         for future in futures:
             future.result()
 
-    assert 20 < usual(counts_of(fly_together, 1), 34 * FLYING) / FLYING <= 34
+    assert usual(counts_of(fly_together, 1), 20 * FLYING) / FLYING <= 34
 
 
-def counted_there(operation: Callable[[], None], most: float) -> float:
+def counted_there(operation: Callable[[], None], least: float) -> float:
     """The functions for each *operation* in the thread of B's that does the work."""
     for _ in range(TIMES):
         operation()
@@ -222,18 +222,18 @@ def counted_there(operation: Callable[[], None], most: float) -> float:
         for _ in range(FEW):
             operation()
         counts.append(farref.rpc_sync("B", end) / FEW)
-    return usual(counts, most)
+    return usual(counts, least)
 
 
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(("operation", "most"), [(call, 46), (fetch, 31), (lend, 61)])
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
-    assert 25 < counted_there(operation, most) <= most
+    assert counted_there(operation, 25) <= most
 
 
 @pytest.mark.usefixtures("system")
 def test_functions_of_the_callee_of_many() -> None:
-    assert 20 < counted_there(fly, 34 * FLYING) / FLYING <= 34
+    assert counted_there(fly, 20 * FLYING) / FLYING <= 34
 
 
 def test_functions_of_a_first_fetch(size: int) -> None:
@@ -242,12 +242,12 @@ def test_functions_of_a_first_fetch(size: int) -> None:
     A frame that is read in two parts takes 7 more; a large one may always be.
     """
     most = {1_000: 37, 100_000: 45, 300_000: 63}[size]
-    assert counted(OF_ARRAYS[size], most) <= most
+    assert counted(OF_ARRAYS[size], 0.8 * most) <= most
 
 
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
     most = {1_000: 37, 100_000: 42, 300_000: 100}[size]
-    assert 30 < counted_there(OF_ARRAYS[size], most) <= most
+    assert counted_there(OF_ARRAYS[size], 30) <= most
 
 
 @pytest.mark.parametrize(
@@ -260,11 +260,9 @@ def test_functions_of_a_first_fetch_of_a_frozen_array(
     refs = [farref.remote("B", array, (size,), frozen=True) for _ in range(4 * TIMES)]
     farref.rpc_sync("B", nothing)
     following = iter(refs)
-    found = (
-        counted(lambda: next(following).to_here(), most[0]),
-        counted_there(lambda: next(following).to_here(), most[1]),
-    )
-    assert all(0.8 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
+    here, there = most
+    assert counted(lambda: next(following).to_here(), 0.8 * here) <= here
+    assert counted_there(lambda: next(following).to_here(), 0.8 * there) <= there
     refs.clear()
     following = iter(refs)
     assert_nothing_held(system)
