@@ -216,9 +216,6 @@ class Segment:
         process, descriptor = (os.getpid(), self._descriptor) if own else self._source
         return process, descriptor, self.name, self.size, self.writable, 0
 
-    row_ahead = row
-    """The same, for a message that may leave before the bytes are there (`slots`)."""
-
     @classmethod
     def said(cls, row: Row) -> Segment:
         """The segment that a message names."""
@@ -242,10 +239,6 @@ class Segment:
     def early(self) -> bool:
         """Whether it came, and has no descriptor any more: no message can name its place."""
         return self._content is not None
-
-    def written(self) -> bool:
-        """Whether its bytes are there. They are, but for those of a slot."""
-        return True
 
     def take(self) -> None:
         """Open it here, if it is not open: from now on its sender may close it.

@@ -6,15 +6,10 @@ keeps those mapped that it has met. The sender copies a value into a free slot. 
 it out before it acknowledges the message. After that the sender puts its next value there, for any
 receiver. If no slot is free, the value goes in the message.
 
-**Nobody gets the bytes of another value.** Each use of a slot has a number, which grows, and the
-message names it. The sender writes 0 in its place, then the bytes, then the number. The receiver
-looks for the number before it copies, and again afterwards. It finds a larger one only if the
-sender has given the receiver up for dead: then the value is lost, like one in a segment.
-
-**The message may go first**, if each end has a core. Then both ends work at once: the sender copies
-while the message travels. A receiver that finds a smaller number waits. After `PATIENCE` it drops
-the message, as if it were lost on the way. So a sender that stops there, or dies, needs no rule of
-its own. If it lives, it sends the message again, and writes the bytes before that (`InSlot.row`).
+**Nobody gets the bytes of another value.** Each use of a slot has a number. The sender writes the
+number before the bytes, and the message names it. The receiver looks for it before it copies, and
+again afterwards. It finds another one only if the sender has given the receiver up for dead: then
+the value is lost, like one in a segment.
 
 **Nothing can be left behind**, as with all segments: a slot has no name in any folder. If a process
 forks, the child has slots of its own.
@@ -24,11 +19,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import time
 from itertools import count
 from pathlib import Path
 from struct import Struct
-from threading import Lock
 from typing import TYPE_CHECKING
 
 from ..protocol.errors import FarrefError, ProtocolError
@@ -45,17 +38,11 @@ SLOTS = 8
 """The most slots of one process. A program that fetches one value after the other uses one."""
 MOST_KNOWN = 64
 """The most slots of others that one process keeps mapped; it forgets the one that it met first."""
-PATIENCE = 0.1
-"""Seconds in which the bytes follow their message."""
-TURNS = 100
-"""How often a receiver that waits looks for them before it sleeps: for some 50 us."""
-NAP = 0.0005
-"""Seconds between two looks after that."""
 _HEAD = 64
 """The bytes before the value: the number, and a gap, as copies are faster from whole lines."""
 _KINDS = str, int
 _numbers = count(1)
-_number = Struct("Q")  # in its native form it is written at once, in the others byte by byte
+_number = Struct("<Q")
 _number_in = _number.unpack_from
 
 
@@ -75,15 +62,13 @@ class Slot:
 class Own:
     """The slots of this process. A forked child has others."""
 
-    __slots__ = ("free", "room", "writing")
+    __slots__ = ("free", "room")
 
     def __init__(self) -> None:
         self.free: list[Slot] = []
         """Those without a message. The last one used is the next: the processor has it at hand."""
         self.room = [None] * SLOTS
         """For each slot that may still be made."""
-        self.writing = Lock()
-        """Held while a value is copied. Another thread may send its message again meanwhile."""
 
 
 class InSlot(Segment):
@@ -92,62 +77,22 @@ class InSlot(Segment):
     Its `number` is that of this use of the slot.
     """
 
-    __slots__ = ("number", "slot", "unwritten")
+    __slots__ = ("number", "slot")
 
     def __init__(self, row: Row) -> None:
         self.slot: Slot | None = None
         """Ours; None if a message names it."""
-        self.unwritten: bytes | memoryview | None = None
-        """The bytes that are still to be copied there."""
         self._content = self._trouble = None
         process, descriptor, self.name, self.size, self.writable, self.number = row
         self._source = process, descriptor
         self._descriptor = -1
 
     def row(self) -> Row:
-        self.write()
-        return self.row_ahead()
-
-    def row_ahead(self) -> Row:
         return *self._source, self.name, self.size, self.writable, self.number
 
     @classmethod
     def said(cls, row: Row) -> InSlot:
         return cls(row)
-
-    def write(self) -> None:
-        """Copy the bytes there, unless that is done. Any thread."""
-        slot = self.slot
-        if slot is None:
-            return
-        with slot.home.writing:
-            buffer, memory = self.unwritten, slot.memory
-            if buffer is not None:
-                _number.pack_into(memory, 0, 0)
-                memory[_HEAD : _HEAD + self.size] = buffer
-                _number.pack_into(memory, 0, self.number)
-                self.unwritten = None
-
-    def written(self) -> bool:
-        """Whether its sender has copied the bytes. Waits for that, for `PATIENCE` at most."""
-        name, number = self.name, self.number
-        if type(number) is not int or type(name) is not str:
-            return True  # `take` refuses it
-        try:
-            if _number_in(_known.get(name) or self._met())[0] >= number:
-                return True  # nearly always
-            end, turns = time.monotonic() + PATIENCE, 0
-            while _number_in(_known.get(name) or self._met())[0] < number:
-                turns += 1
-                if turns < TURNS:
-                    os.sched_yield()  # its sender may wait for this processor
-                elif time.monotonic() < end:
-                    time.sleep(NAP)
-                else:
-                    return False
-        except (FarrefError, MemoryError):  # `take` meets it again
-            pass
-        return True
 
     def take(self) -> None:
         """Copy it out of the slot. Raises `ProtocolError` for malformed fields."""
@@ -192,7 +137,6 @@ class InSlot(Segment):
         slot = self.slot
         if slot is None:
             return super().content()
-        self.write()
         found = slot.memory[_HEAD : _HEAD + self.size]
         return bytearray(found) if self.writable else found
 
@@ -214,11 +158,10 @@ _places: dict[str, tuple[int, int]] = {}
 """The process and the descriptor of each of them."""
 
 
-def put(buffer: bytes | memoryview, *, ahead: bool = False) -> InSlot | None:
+def put(buffer: bytes | memoryview) -> InSlot | None:
     """A copy of the contiguous bytes of *buffer*, at most `MOST`; None if no slot is free.
 
-    Also None if `shared.THRESHOLD` is so high that nothing is to be shared. With *ahead*, the
-    caller is to call `InSlot.write` as soon as the message has left.
+    Also None if `shared.THRESHOLD` is so high that nothing is to be shared.
 
     If the buffer is read-only, so is the receiver's copy. Runs none of the user's code.
     Thread-safe. May raise `MemoryError`.
@@ -234,9 +177,9 @@ def put(buffer: bytes | memoryview, *, ahead: bool = False) -> InSlot | None:
         if made is None:
             return None
         one.slot = slot = made
-    one.name, one._source, one.unwritten = slot.name, slot.place, view
-    if not ahead:
-        one.write()
+    one.name, one._source, memory = slot.name, slot.place, slot.memory
+    _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
+    memory[_HEAD : _HEAD + view.nbytes] = view
     return one
 
 

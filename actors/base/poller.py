@@ -117,11 +117,6 @@ class Poller:
         """The length of the last pause without spins, and the clock at its end."""
         self.watched: list[int] = []
 
-    @property
-    def pays(self) -> bool:
-        """Whether spins are not in vain now: so the other end has a core for itself."""
-        return self._spin > 0 and not self._pause
-
     def add(self, descriptor: int, events: int, owner: DescriptorOwner) -> None:
         """Tell *owner* about *events* on *descriptor*."""
         self._owners[descriptor] = owner

@@ -10,7 +10,6 @@ A trace shows the same rows of both.
 
 from __future__ import annotations
 
-from operator import methodcaller
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,6 @@ from ..wire.rows import (
     PARCEL,
     WITH_BUFFERS,
     SeveralRow,
-    SharedReplyRow,
     decode,
     encode,
     message_of,
@@ -42,7 +40,6 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Message
-    from ..base.poller import Poller
     from ..wire.parcels import Data
     from ..wire.rows import Plain
     from .brief import Later
@@ -50,8 +47,6 @@ if TYPE_CHECKING:
     from .delivery import Delivery
     from .links import Outgoing
     from .port import Connection
-
-_written = methodcaller("written")
 
 
 class Lines(Internal):
@@ -70,8 +65,6 @@ class Lines(Internal):
         """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
         returns false, with nothing changed, if the core is to take the message. Under the lock."""
         core.on_deaths.append(self._died)
-        self.poller: Poller | None = None
-        """That of our own base."""
         self._lines: dict[WorkerId, Connection] = {}
         self._numbered: dict[int, WorkerId] = {}
         """The peers by their incarnations."""
@@ -188,8 +181,6 @@ class Lines(Internal):
             self._delivery.take_parcel(parcel, address, self._hand_over)
             return
         message, shared = message_of(row, who, me), kind in WITH_BUFFERS
-        if kind is SharedReplyRow and not all(map(_written, message.cargo.payload.buffers)):  # type: ignore[union-attr]  # a reply's
-            return  # as if it were lost: it comes again
         special = shared or getattr(row, "place", None) is not None
         if not self._take(who, first, expects, message, special=special):
             packet = Packet(first, (message,), expects)

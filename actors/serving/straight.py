@@ -153,19 +153,16 @@ class StraightServer(Internal):
     def _copied(self, value: object, fetch: Fetch, later: Later) -> bool:
         """Answer *fetch* at once by a copy of *value*; false if that needs a job."""
         lines, caller = self._lines, fetch.call.caller
-        poller = self._lines.poller
-        ahead = poller is not None and poller.pays  # each end has a core
-        payload = self._packer.soon(value, caller, ahead=ahead)
+        payload = self._packer.soon(value, caller)
         if payload is None:
             return False
         line, framed = lines.to(caller), len(payload.data)
         size = framed
-        in_slot: Any = None
         if payload.frozen:  # only such a value has buffers that travel in the message
             framed, size = payload.framed, payload.size
-        elif payload.buffers:  # one, in a slot
-            in_slot = payload.buffers[0]
-            size += in_slot.size
+        else:
+            for each in payload.buffers:  # as `Payload.size`, which calls two functions
+                size += each.size  # type: ignore[union-attr]  # it is in a slot
         if line is None or framed >= self._most:
             return False
         if size >= NOTED and not self._server.has_room(caller):
@@ -179,8 +176,6 @@ class StraightServer(Internal):
         else:
             sent = self._traced(message, fetch, size)
         later.append(partial(lines.post, caller, line, sent))
-        if ahead and in_slot is not None:
-            later.append(in_slot.write)  # while the message travels
         return True
 
     # ---- in a thread of the pool, or between two messages

@@ -151,7 +151,6 @@ class Endpoint(Internal):
 
     def go_straight(self, loop: RunLoop, *, guests: bool) -> None:
         """Make plain requests straight, on the *loop* of our own base. *guests*: see `Straight`."""
-        self.lines.poller = loop.poller
         if self.spans is None:  # else each request has a span
             self.core.front.straight = Straight(
                 self.core,

@@ -160,10 +160,9 @@ class Packer(Internal):
         buffers = placed(views, lambda: True)
         return buffers if {*map(type, buffers)} == {Segment} else None
 
-    def soon(self, value: object, to: WorkerId, *, ahead: bool) -> Payload | None:
+    def soon(self, value: object, to: WorkerId) -> Payload | None:
         """*value*, pickled for *to* in microseconds; None if it may take longer.
 
-        *ahead* is that of `slots.put`, for a buffer in a slot.
         Asks nobody, runs none of the user's code, and raises nothing.
         """
         made = dumps_soon(value)
@@ -172,7 +171,7 @@ class Packer(Internal):
         data, buffer = made
         if buffer is None:
             return Payload(data)
-        return _in_slot(data, buffer, ahead=ahead) if self._core.peers.near(to) else None
+        return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
     def as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
         """A frozen value for *to*; None if that needs more than to send its bytes and a few places.
@@ -340,15 +339,13 @@ def _share_nothing(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
     raise AssertionError(f"{rrefs} are shared by unpickling")
 
 
-def _in_slot(
-    data: bytes, buffer: bytes | memoryview | None, tag: object = None, *, ahead: bool = False
-) -> Payload | None:
+def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None) -> Payload | None:
     """A pickle with *buffer* beside it, which is in a slot; None if there is none.
 
-    *ahead* is that of `slots.put`. Raises nothing.
+    Raises nothing.
     """
     try:
-        made = None if buffer is None else slots().put(buffer, ahead=ahead)
+        made = None if buffer is None else slots().put(buffer)
     except Exception:  # such as for want of memory, or of descriptors to load the module
         return None
     return None if made is None else Payload(data, (made,), tag=tag)

@@ -180,7 +180,7 @@ _WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
 PART_BYTES = 1 << 14
 """The most bytes of a part: as many as a window has are not too many for a row."""
 WITH_BUFFERS = frozenset({SharedReplyRow, FrozenReplyRow})
-_row_of = methodcaller("row_ahead")
+_row_of = methodcaller("row")
 _others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
 _NO_OTHERS = ((), (), (), False, None, ())
 _encode = msgspec.msgpack.Encoder().encode

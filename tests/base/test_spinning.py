@@ -113,7 +113,6 @@ def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
     crowded.wait(TIMEOUT)
     assert looks.timeouts == [0] * (spins_before + 1)
     assert crowded._pause == (0 if pays else LONGEST_PAUSE), "the next one is short again"
-    assert crowded.pays == pays
 
 
 @pytest.mark.parametrize(("seconds", "short"), [(2 * LONGEST_PAUSE, True), (2 * TURN, False)])
@@ -126,7 +125,6 @@ def test_a_rest_makes_the_next_pause_short(
     rested.wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT]
     assert rested._pause == (0 if short else LONGEST_PAUSE)
-    assert rested.pays == short
 
 
 def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,4 +132,3 @@ def test_one_core_never_spins(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> 
     alone = spinning(looks, monkeypatch, LOOK)
     alone.wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT]
-    assert not alone.pays

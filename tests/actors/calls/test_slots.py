@@ -8,9 +8,8 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
+import threading
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +17,7 @@ import psutil
 import pytest
 
 import farref
-from farref import OwnerDiedError, SerializationError, System
+from farref import SerializationError, System
 from farref.actors.base import Limits, system_base
 from farref.actors.core.current import frame
 from farref.actors.values import packing
@@ -167,7 +166,7 @@ def test_a_receiver_without_descriptors() -> None:
         import os, resource, sys
         import numpy as np
         import farref
-        from farref import OwnerDiedError, SerializationError, System
+        from farref import SerializationError, System
         from farref.actors.core.current import frame
         from farref.testing import until
 
@@ -213,50 +212,35 @@ def test_a_receiver_without_descriptors() -> None:
     assert done.stdout == "refused\n" * 3 + f"{SIZE}\n", done.stderr
 
 
-def go_ahead() -> None:
-    """Messages go ahead of their bytes from now on, on a busy machine too."""
-    frame().core.front.straight._lines.poller = SimpleNamespace(pays=True)
+RAN: list[bool] = []
 
 
-def slow_once(seconds: float) -> None:
-    """The next message goes, and its bytes follow after *seconds*."""
-    write, left = slots.InSlot.write, [seconds]
-
-    def slowly(one: slots.InSlot) -> None:
-        if left and one.unwritten is not None:
-            time.sleep(left.pop())
-        write(one)
-
-    slots.InSlot.write = slowly  # type: ignore[assignment, method-assign]  # B ends with the test
+def ran() -> list[bool]:
+    return RAN
 
 
-def die_once() -> None:
-    """The next message goes, and its sender dies before its bytes do."""
+def fill_before_it_leaves(ref: farref.RRef[Any]) -> None:
+    """The next array leaves when a method of it has run, in another thread of this process."""
+    lines = frame().core.front.straight._lines
+    post = lines.post
 
-    def dead(one: slots.InSlot) -> None:
-        if one.unwritten is not None:
-            os.kill(os.getpid(), signal.SIGKILL)
+    def later(to: Any, line: Any, sent: Any, *more: Any) -> None:
+        if sent.messages[0].cargo.payload.buffers:
+            lines.post = post
+            method = threading.Thread(target=lambda: ref.rpc_sync().fill(7))
+            method.start()
+            method.join(10)
+            RAN.append(not method.is_alive())
+        post(to, line, sent, *more)
 
-    slots.InSlot.write = dead  # type: ignore[assignment, method-assign]  # B ends with the test
+    lines.post = later
 
 
-@pytest.mark.parametrize("seconds", [slots.PATIENCE / 4, 3 * slots.PATIENCE])
-def test_the_bytes_come_late(system: System, seconds: float) -> None:
-    """The receiver waits for a moment, or drops the message. Then it comes again."""
+def test_what_runs_after_a_fetch_does_not_change_its_copy(system: System) -> None:
+    """A fetch has the turn until the value is copied."""
     ref = farref.remote("B", ones)
     assert until(system, lambda: ref.to_here() is not None and len(slots._known) > 0)
-    farref.rpc_sync("B", go_ahead)
-    farref.rpc_sync("B", slow_once, (seconds,))
-    assert int(ref.to_here().sum()) == SIZE
-    assert int(ref.to_here().sum()) == SIZE
-    again = system.references(timeout=20).counters["B"].retransmissions
-    assert bool(again) == (seconds > slots.PATIENCE)
-
-
-def test_the_sender_dies_before_the_bytes(system: System) -> None:
-    ref = farref.remote("B", ones)
-    assert until(system, lambda: ref.to_here() is not None and len(slots._known) > 0)
-    farref.rpc_sync("B", go_ahead)
-    farref.rpc_sync("B", die_once)
-    with pytest.raises(OwnerDiedError):
-        ref.to_here()
+    farref.rpc_sync("B", fill_before_it_leaves, (ref,))
+    assert set(ref.to_here()) == {1}
+    assert farref.rpc_sync("B", ran) == [True]
+    assert set(ref.to_here()) == {7}
