@@ -422,7 +422,7 @@ class Segment:
         try:
             if hasattr(self, "_descriptor"):  # else an interrupt has ended `__init__`
                 self.close()
-        except BaseException:  # an interrupt: close what is still open
+        except BaseException:  # a signal handler has raised in `close`, which can be called again
             self.close()
             raise
 

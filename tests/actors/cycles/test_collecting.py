@@ -16,6 +16,7 @@ import pytest
 
 from farref import RefActor, RefLostError, RRef, System, remote, rpc_sync
 from farref.actors.looking.metrics import text
+from farref.testing import until
 
 from ...bases import PROCESSES
 from ..conftest import GRACE
@@ -369,9 +370,7 @@ def owned(*systems: System) -> list[int]:
 
 def assert_owned(numbers: list[int], *systems: System) -> None:
     """The objects of *systems* become so few, and no fewer. A ring may need several searches."""
-    end = time.monotonic() + PATIENCE
-    while owned(*systems) != numbers:
-        assert time.monotonic() < end, owned(*systems)
+    assert until(systems[0], lambda: owned(*systems) == numbers, PATIENCE), owned(*systems)
     for _ in range(3):
         assert owned(*systems) == numbers
 
