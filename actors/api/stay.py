@@ -230,8 +230,8 @@ class Stay:
         try:
             if endpoint is not None:
                 leave_program(endpoint.core)
-                endpoint.registry.leave()
                 endpoint.close(f"system {self.name!r} was shut down")
+                endpoint.registry.leave_at_last(DRAIN if graceful and self.attached else 0.0)
             elif self._registrar is not None:
                 self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry

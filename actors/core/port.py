@@ -48,6 +48,10 @@ class Port(Protocol):
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""
 
+    def post_last(self, address: ActorAddress, message: object, patience: float) -> None:  # noqa: ARG002 - only ours waits
+        """Post *message*. On our own base, wait until the actor has it, for *patience* seconds."""
+        self.post(address, message)
+
     def wake(self) -> None:
         """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
 

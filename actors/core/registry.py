@@ -188,6 +188,14 @@ class Registry:
         """This endpoint has ended; or *worker*, which it was to create, will never exist."""
         self._port.post(self.registrar, EndpointLeave(worker or self._core.me))
 
+    def leave_at_last(self, patience: float) -> None:
+        """This program has left, and its process may end.
+
+        Wait *patience* seconds until the registrar has taken that. Or it might see first that the
+        process has ended, and report a death.
+        """
+        self._port.post_last(self.registrar, EndpointLeave(self._core.me), patience)
+
     def settled(self, dead: tuple[WorkerId, ...]) -> None:
         """This endpoint has settled these deaths."""
         self._port.post(self.registrar, Settled(self._core.me, dead))

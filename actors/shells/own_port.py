@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import WakeupMessage
 
 from ...serialization.failures import details_of
-from ..base.envelopes import UserIntent
+from ..base.envelopes import AwaitedIntent, UserIntent
 from ..base.framing import Raw
 from ..calls.futures import Future, is_over
 from ..hosting import bases
@@ -69,6 +69,12 @@ class OwnPort(OutsidePort):
         if not self._transport.closed:
             undelivered = self._base._undeliverable
             self._transport.enqueue(None, UserIntent(address, message, undelivered))
+
+    def post_last(self, address: ActorAddress, message: object, patience: float) -> None:
+        intent = AwaitedIntent(address, message, self._base._undeliverable)
+        connection = None if self._transport.closed else self._transport.enqueue(None, intent)
+        if connection is not None:
+            self._transport.await_handled(connection, patience)
 
     def wake(self) -> None:
         self._loop.nudge()

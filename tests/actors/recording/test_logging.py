@@ -268,6 +268,32 @@ with System(silence=1) as system:
     assert until(system, lambda: not os.path.exists(f"/proc/{pid}"))
 """
 
+LEAVES = """
+import subprocess
+LEAVER = '''
+import os, signal, sys
+from farref import System
+from farref.actors.wire.messages import Lookup
+with System.attach(sys.argv[1], program="leaver") as system:
+    os.kill(int(sys.argv[2]), signal.SIGSTOP)
+    for token in range(2000):
+        system._port.post(system.endpoint.registry.registrar, Lookup(-token))
+    print("I leave", flush=True)
+'''
+with System() as system:
+    print(system.name)
+    system.worker("watches")
+    registrar = farref.rpc_sync("watches", os.getppid)
+    leaver = subprocess.Popen(
+        [sys.executable, "-c", LEAVER, system.name, str(registrar)], stdout=subprocess.PIPE
+    )
+    assert leaver.stdout.readline()
+    time.sleep(0.6)  # its next look at the processes is due
+    os.kill(registrar, signal.SIGCONT)
+    assert leaver.wait() == 0
+    assert until(system, lambda: len(system.workers()) == 2)
+"""
+
 REFUSALS = """
 from thespian.actors import ActorAddress
 from farref.actors.wire.messages import Envelope, EndpointJoin, WorkerInfo
@@ -369,6 +395,13 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     assert (exited["farref_event"], exited["level"]) == ("endpoint.died", "INFO")
     # The end of the whole system raises no alarm.
     assert [event["farref_endpoint"] for event in events if event["level"] != "INFO"] == ["killed"]
+
+
+def test_a_program_that_has_left_is_not_reported_as_dead(tmp_path: Path) -> None:
+    """Its process has ended before the registrar reads the end of its messages."""
+    _, events = played(tmp_path, LEAVES)
+    (left,) = about(events, endpoint="leaver")
+    assert (left["farref_cause"], left["level"]) == ("it left", "INFO")
 
 
 def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
