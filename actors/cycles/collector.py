@@ -43,7 +43,7 @@ IDLE = 30.0
 LONGEST = 3600.0
 """The longest time between two searches from one object."""
 SHARE = 100
-"""The next look at all values comes after this many times as long as the last one took."""
+"""The next look at all values comes after this many times the processor time of the last one."""
 PATIENCE = 10.0
 """Seconds after which a search no longer waits for endpoints that do not answer a look."""
 TOGETHER = 100_000
@@ -198,14 +198,15 @@ class Collector(Internal):
             self._core.chores.submit(self._look)
 
     def _look(self) -> None:
-        started = time.monotonic()
+        began = (
+            time.thread_time()
+        )  # or a look on a busy machine would put off the next one for long
         try:
-            self._begin(self._idle(started), cuts=self._mode == "collect")
+            self._begin(self._idle(time.monotonic()), cuts=self._mode == "collect")
         except Exception:
             log.exception("%s could not look for garbage in cycles", self._core.me)
         finally:
-            now = time.monotonic()
-            self._look_at = now + max(IDLE, SHARE * (now - started))
+            self._look_at = time.monotonic() + max(IDLE, SHARE * (time.thread_time() - began))
             self._looking = False
 
     def _idle(self, now: float) -> list[RRefId]:

@@ -51,7 +51,7 @@ OBJECTS = 2_000_000
 """The most objects that a search through values meets; further ones count as live."""
 AGE = 2.0
 """The list of the values with handles is made anew after this many seconds, or later: after 20
-times as long as it took to make it."""
+times the processor time that it took to make it."""
 
 
 class Prepared:
@@ -90,11 +90,10 @@ class Scanner(Internal):
     def holders(self, *, anew: bool = False) -> dict[RRefId, Counter[RRefId]]:
         """For each object, the objects here with handles of it in their values, and how many."""
         with self.alone:
-            started = time.monotonic()
-            if anew or started > self._fresh_until:
+            if anew or time.monotonic() > self._fresh_until:
+                began = time.thread_time()
                 self._holders = self._search()
-                took = time.monotonic() - started
-                self._fresh_until = started + took + max(AGE, 20 * took)
+                self._fresh_until = time.monotonic() + max(AGE, 20 * (time.thread_time() - began))
             return self._holders
 
     def _search(self) -> dict[RRefId, Counter[RRefId]]:

@@ -87,18 +87,24 @@ def cost(mode: CycleMode) -> tuple[Counter[str], int, Counter[str]]:
         for name in "BC":
             system.worker(name)
         until(system, lambda: False, 0.5)
-        before = sent(system)
+        encoded, total = all_sizes(), all_counters(system)
         work()
         until(system, lambda: False, 0.5)
-        kinds, size, encoded = sent(system)
-        return kinds - before[0], size - before[1], encoded - before[2]
+        more = all_counters(system)  # first: the calls that ask for the sizes do not count
+        size = more.payload_bytes - total.payload_bytes
+        return kinds_of(more) - kinds_of(total), size, all_sizes() - encoded
 
 
-def sent(system: System) -> tuple[Counter[str], int, Counter[str]]:
-    encoded = sum((rpc_sync(name, sizes) for name in "BC"), start=sizes())
-    total = sum(system.counters().values(), start=Counters())
-    kinds = Counter(total.user) + Counter(total.control)
-    return kinds, total.payload_bytes, encoded
+def all_sizes() -> Counter[str]:
+    return sum((rpc_sync(name, sizes) for name in "BC"), start=sizes())
+
+
+def all_counters(system: System) -> Counters:
+    return sum(system.counters().values(), start=Counters())
+
+
+def kinds_of(counters: Counters) -> Counter[str]:
+    return Counter(counters.user) + Counter(counters.control)
 
 
 def test_messages_and_bytes_are_equal(monkeypatch: pytest.MonkeyPatch) -> None:

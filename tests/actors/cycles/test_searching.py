@@ -224,6 +224,23 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
             time.sleep(0.1)
 
 
+def test_a_look_that_only_waits_puts_off_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a busy machine: by its processor time, it may come again soon."""
+    search = scan.Scanner._search
+
+    def wait_and_search(self: scan.Scanner) -> Any:
+        time.sleep(0.5)
+        return search(self)
+
+    monkeypatch.setattr(scan.Scanner, "_search", wait_and_search)
+    monkeypatch.setattr(collector, "IDLE", 0.05)
+    monkeypatch.setattr(scan, "AGE", 0.02)
+    with System(timeout=20) as system:
+        system.worker("B")
+        names = ids(ring_of("B"))
+        assert until(system, lambda: not there(system, names), PATIENCE)
+
+
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
     """An endpoint searches all the time by itself."""
