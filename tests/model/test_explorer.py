@@ -23,6 +23,7 @@ from .world import Program
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+pytestmark = pytest.mark.timeout(600)  # the largest program computes for a minute on a slow machine
 PAGE = Path(__file__).parents[2] / "docs" / "verification.md"
 SLOW = [program for program in PROGRAMS if program.slow]
 

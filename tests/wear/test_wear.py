@@ -20,7 +20,7 @@ from farref.actors.core.current import enter_program, frame
 from farref.actors.hosting import bases
 from farref.testing import assert_nothing_held, until
 
-from ..bases import BASES
+from ..bases import LINKS, STOCK
 from .census import CHANCE, census, grown
 from .gauge import gauge, in_turns
 from .steps import steps_of_a_call
@@ -48,6 +48,8 @@ DEARER = 1.1
 """The factor by which a call's function count may grow: one acknowledgement more or less."""
 TIMES, ROUNDS = 20_000, 10
 """For each kind of operation, in `make soak`."""
+BASES_OF_WEAR = [*LINKS, *(pytest.param(base, marks=pytest.mark.slow) for base in STOCK)]
+"""`make soak` adds Thespian's bases with processes, which take a minute."""
 GRACE = 0.2
 PAUSE = 0.5
 """Seconds between two readings: a thread that the last one needed has ended by then."""
@@ -156,7 +158,7 @@ def fewest_steps(system: System) -> tuple[int, int]:
     return min(here for here, _ in found), min(there for _, there in found)
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", BASES_OF_WEAR)
 def test_nothing_grows_with_the_work(base: str) -> None:
     own = bases.BASES[base].own or not bases.BASES[base].processes
     wear(base, *((30, 100) if own else (10, 40)))
@@ -261,7 +263,7 @@ def test_no_table_grows_with_the_programs_that_have_been_here() -> None:
     come_and_go("farrefBase", visit, 5, 30)
 
 
-@pytest.mark.parametrize("base", BASES)
+@pytest.mark.parametrize("base", BASES_OF_WEAR)
 def test_no_table_grows_with_the_workers_that_have_been_here(
     base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -328,6 +328,7 @@ ALIASES = (
             "C": (),
         },
         ordered=True,
+        slow=True,
     ),
     Program(
         "two callers on an alias, in order",

@@ -20,7 +20,7 @@ from ..script import (
     Script,
     Shut,
 )
-from ..world import Program
+from ..world import Program, Sharing
 
 
 def _cycle(
@@ -30,6 +30,7 @@ def _cycle(
     *,
     searches: str = "A",
     slow: bool = False,
+    slow_in: tuple[Sharing, ...] = (),
     lingers: bool = False,
     **scripts: Script,
 ) -> Program:
@@ -40,6 +41,7 @@ def _cycle(
         searches=searches,
         reaches=reaches,
         slow=slow,
+        slow_in=slow_in,
         lingers=lingers,
     )
 
@@ -148,6 +150,7 @@ CYCLES = (
     ),
     _cycle(
         "a ring, and a reference that goes to and fro between two members",
+        slow_in=("fork", "lend"),
         A=(
             Own("s"),
             Remote("x", "B", ("s",), returns=("s",)),
