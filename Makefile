@@ -33,9 +33,9 @@ SIMULATE_OPTIONS =
 # What they tell `python -m bench` (names, --rounds N, --peers ...), or the script of the target.
 BENCH_OPTIONS =
 SCALE_OPTIONS =
-# What is measured with one core kept busy, too. Of arrays the small ones: all sizes take too long.
+# What is measured with one core kept busy, too. Not large arrays and 100,000 references: they take too long.
 OF_EACH_CALL = call in-flight remote-fetch share share-fetch
-OF_SMALL_ARRAYS = values --points 1KB,100KB
+AT_SMALL_POINTS = references values --points 1000,1KB,100KB
 # The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
 PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
@@ -145,7 +145,7 @@ bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 
 bench-plots: $(STAMP) ## the same and bench-scale, into docs/aims.md and benchmarks.md
 	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
-	$(BIN)/python -m bench $(OF_EACH_CALL) $(OF_SMALL_ARRAYS) --busy --minutes 3 \
+	$(BIN)/python -m bench $(OF_EACH_CALL) $(AT_SMALL_POINTS) --busy --minutes 3 \
 		--json docs/bench-busy.json $(BENCH_OPTIONS)
 	$(BIN)/python -m bench.scale --json docs/bench-scale.json --plot docs/bench-scale.png $(SCALE_OPTIONS)
 	$(BIN)/python -m bench.page

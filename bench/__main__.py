@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(Text(said), soft_wrap=True)
         for table in report.tables(rows, [spec.name for spec in present], plan.rounds):
             console.print(table)
-        aims = report.targets(rows)
+        aims = report.targets(rows, plan.rounds)
         if aims is not None:
             console.print(aims)
     lines = [f"{title}: skipped, {why}" for title, why in absent.items()]
@@ -83,8 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure farref beside PyTorch RPC, Ray, Xoscar, Dask, RPyC, multiprocessing's "
-        "Manager and raw Thespian messages.",
+        description="Measure farref beside PyTorch RPC, Ray, Xoscar, Monarch, Dask, RPyC, "
+        "multiprocessing's Manager and raw Thespian messages.",
     )
     add = parser.add_argument
     add("names", nargs="*", metavar="NAME", choices=[*BY_NAME, []], help="benchmarks; default: all")
@@ -160,7 +160,7 @@ def _run(
             hurried = plan
             if end is not None:
                 share = (end - time.monotonic()) / (len(todo) - len(rows))
-                peers = sum(spec.does(benchmark.work) for spec in specs)
+                peers = sum(spec.does(benchmark, point) for spec in specs)
                 hurried = plan.within(share, peers, benchmark, point)
             rows.append(measure(benchmark, point, hurried, stage))
             keep(rows)

@@ -8,9 +8,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-Unit = Literal["seconds", "per second", "bytes"]
-"""A figure's unit: seconds or bytes for each (less is better), or how many a second (more is)."""
-Group = Literal["calls", "chains", "references", "values", "frozen values", "memory", "growth"]
+Unit = Literal["seconds", "per second", "bytes", "percent"]
+"""A figure's unit: seconds or bytes for each, or percent of a core (less is better), or how many a
+second (more is)."""
+Group = Literal[
+    "calls",
+    "chains",
+    "references",
+    "values",
+    "frozen values",
+    "memory",
+    "start and rest",
+    "growth",
+]
 
 KB, MB, GB = 10**3, 10**6, 10**9
 
@@ -41,21 +51,23 @@ class Benchmark:
     """Limit in bytes for the fetches of a round, each of a new value (0: no limit)."""
     fresh: bool = False
     """Every round needs new processes, because one round's leftovers disturb the next."""
+    peers: tuple[str, ...] = ()
+    """The peers that it is of; empty for all."""
     what: str = ""
     """One sentence: the work that the time covers."""
 
     def workers(self, point: int) -> int:
-        """The number of worker processes that it needs."""
+        """The number of worker processes that it needs; 0 if it starts programs of its own."""
+        if self.group == "start and rest":
+            return 0
         return point if self.point == "workers" else 2
 
     @property
-    def switches(self) -> bool:
-        """Whether the context switches of its peers are counted: each costs as much as a call."""
-        return self.group == "calls"
-
-    @property
     def brief(self) -> bool:
-        """Whether its work is a call or a reference, which takes no time that a size decides."""
+        """Whether its work is a call or a reference, which takes no time that a size decides.
+
+        Then the context switches of its peers are counted: each costs as much as a call.
+        """
         return self.group in ("calls", "references") and not self.point
 
     def brief_at(self, point: int) -> bool:
@@ -93,6 +105,8 @@ def size(number: int) -> str:
 
 SIZES = (KB, 100 * KB, MB, 10 * MB, 100 * MB, GB)
 READ = (MB, 100 * MB)
+SMALL = (KB, 100 * KB)
+"""For these the round trip decides."""
 STEPS = (1, 2, 5, 10, 50)
 
 _CHAIN = Benchmark(
@@ -116,6 +130,15 @@ _VALUES = Benchmark(
     most=200,
     bulk=GB // 2,
     what="The program fetches arrays of B's, each for the first time; the first needs new pages.",
+)
+_START = Benchmark(
+    name="start",
+    title="System() and a worker",
+    group="start and rest",
+    work="start",
+    amount=5,
+    peers=("farref", "base"),
+    what="A fresh program, after its imports: until a worker has answered a call, five times.",
 )
 BENCHMARKS = (
     Benchmark(
@@ -225,6 +248,15 @@ BENCHMARKS = (
     ),
     replace(
         _VALUES,
+        name="bytes",
+        title="{} of bytes, fetched",
+        work="fetch_bytes",
+        points=SMALL,
+        most=100_000,
+        what="As values, of `bytes` in place of an array.",
+    ),
+    replace(
+        _VALUES,
         name="frozen",
         title="{} frozen array, fetched",
         group="frozen values",
@@ -269,6 +301,35 @@ BENCHMARKS = (
         amount=20_000,
         fresh=True,
         what="The growth of B by 20,000 small objects that the program holds.",
+    ),
+    replace(
+        _START,
+        name="import",
+        title="import farref",
+        work="load",
+        peers=("farref",),
+        what="A fresh Python imports farref, which is compiled; by the clock, five times.",
+    ),
+    _START,
+    replace(
+        _START,
+        name="rest",
+        title="4 workers at rest: share of a core",
+        work="rest",
+        unit="percent",
+        amount=10,
+        fresh=True,
+        what="A program and its system, for ten seconds: processor time of all their processes.",
+    ),
+    replace(
+        _START,
+        name="rest-memory",
+        title="4 workers at rest: memory",
+        work="rest_memory",
+        unit="bytes",
+        amount=3,
+        fresh=True,
+        what="The PSS of the same system's processes, without the program, after three seconds.",
     ),
     Benchmark(
         name="held",

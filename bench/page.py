@@ -1,4 +1,4 @@
-"""Write the figures of two pages from the measurements: no figure is typed by hand.
+"""Write the tables of figures of two pages from the measurements; people write the text around.
 
     python -m bench.page                # from the files docs/bench*.json
     python -m bench.page --check        # exit code 1 if a page says something else
@@ -51,7 +51,7 @@ def benchmarks(run: dict[str, Any]) -> str:
 
 def targets(run: dict[str, Any]) -> str:
     """The judged targets of ``python -m bench``."""
-    aims = report.targets(map(Row.from_json, run["results"]), markdown=True)
+    aims = report.targets(map(Row.from_json, run["results"]), run["rounds"], markdown=True)
     return f"{report.heading(run)}.\n\n{'' if aims is None else as_markdown(aims)}"
 
 

@@ -95,6 +95,18 @@ def resident(_: object = None) -> int:
     return int(psutil.Process().memory_info().rss)
 
 
+def _peer(name: str, workers: int) -> Peer:
+    """The peer *name*; without workers it starts programs of its own."""
+    if not workers:
+        from .programs import Programs  # noqa: PLC0415 (it imports this module)
+
+        return Programs(name)
+    spec = PEERS[name]
+    kind = getattr(importlib.import_module(f".peers.{spec.module}", __package__), spec.kind)
+    made: Peer = kind(workers, **spec.options)
+    return made
+
+
 def _serve(name: str, workers: int) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -102,9 +114,7 @@ def _serve(name: str, workers: int) -> None:
     def answer(**said: Any) -> None:
         print(json.dumps(said), file=answers, flush=True)
 
-    spec = PEERS[name]
-    module = importlib.import_module(f".peers.{spec.module}", __package__)
-    peer: Peer = getattr(module, spec.kind)(workers, **spec.options)
+    peer = _peer(name, workers)
     try:
         answer(ready=os.getpid())
         for line in sys.stdin:

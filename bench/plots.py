@@ -6,8 +6,8 @@ import importlib
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from .figures import shown
 from .peers import OURS, PEERS
-from .report import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -31,6 +31,7 @@ COLOURS = {
     "torch-rendezvous": "#a8431f",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
+    "monarch": "#5b6f9a",
     "manager": "#b0305c",
     "rpyc": "#2f8f8f",
     "dask": "#c98a2b",

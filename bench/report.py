@@ -12,8 +12,10 @@ from rich.table import Table
 from rich.text import Text
 
 from .catalogue import GROUPS
+from .figures import digits, shown
 from .machine import about, versions
 from .peers import OURS, PEERS, RAW, VARIANTS
+from .rounds import FEW
 from .targets import verdicts
 
 if TYPE_CHECKING:
@@ -27,27 +29,6 @@ if TYPE_CHECKING:
 
 LOST = "worse"
 """The mark of a row that a peer wins."""
-
-
-def shown(value: float, unit: Unit) -> str:
-    """*value* with three digits and a unit that suits it."""
-    if unit == "per second":
-        return f"{digits(value)}/s"
-    steps = (
-        ((1, "s"), (1e-3, "ms"), (1e-6, "us"))
-        if unit == "seconds"
-        else ((1e9, "GB"), (1e6, "MB"), (1e3, "KB"), (1, "B"))
-    )
-    for scale, name in steps:
-        if abs(value) >= scale:
-            return f"{digits(value / scale)} {name}"
-    scale, name = steps[-1]
-    return f"{digits(value / scale)} {name}"
-
-
-def digits(value: float) -> str:
-    """*value* with three digits."""
-    return f"{float(f'{value:.3g}'):,.10g}"
 
 
 def tables(
@@ -87,13 +68,18 @@ def _table(
     for head, _ in compared:
         made.add_column(head, justify="right")
     for row in rows:
-        fewer = f" ({row.rounds} of {rounds} rounds)" if row.rounds < rounds else ""
         cells = [_cell(row, name) for name in names]
-        made.add_row(f"{row.title}{fewer}", *cells, *(cell(row) for _, cell in compared))
+        made.add_row(_named(row, rounds), *cells, *(cell(row) for _, cell in compared))
         if row.switches:
             counts = (_waited(row, name) for name in names)
             made.add_row(f"{row.title}: context switches", *counts, *("" for _ in compared))
     return made
+
+
+def _named(row: Row, rounds: int, enough: int | None = None) -> str:
+    """The title of *row*, which says so if it has fewer rounds than *enough* of *rounds*."""
+    few = row.rounds < (enough or rounds)
+    return f"{row.title} ({row.rounds} of {rounds} rounds)" if few else row.title
 
 
 def _empty(title: str, first: str, *, markdown: bool) -> Table:
@@ -122,7 +108,7 @@ def _waited(row: Row, name: str) -> Text:
     """How often a thread of the peer waited, for each call."""
     if name not in row.switches:
         return Text("-", style="dim")
-    return Text(f"{statistics.median(row.switches[name]):.2g}", style="dim")
+    return Text(digits(statistics.median(row.switches[name]), 2), style="dim")
 
 
 def _to_best(row: Row) -> Text:
@@ -150,18 +136,22 @@ def _aims(row: Row) -> Text:
     return Text(f"{said}{of}", style="green" if said == "met" else "bold red")
 
 
-def targets(rows: Iterable[Row], *, markdown: bool = False) -> Table | None:
-    """Every judged target, and whether it is met; None if there is none."""
+def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Table | None:
+    """Every judged target, and whether it is met; None if there is none.
+
+    A row with fewer than `FEW` of *rounds* says so.
+    """
     found = [verdict for row in rows for verdict in verdicts(row)]
     if not found:
         return None
     made = _empty("targets", "targets" if markdown else "", markdown=markdown)
-    made.add_column("ratio of")
+    made.add_column("figure or ratio of")
     for head in ("aimed at", "measured", ""):
         made.add_column(head, justify="right")
     for verdict in found:
         said = Text(verdict.said, style="green" if verdict.met else "bold red")
-        made.add_row(verdict.row.title, verdict.compared, verdict.aim, digits(verdict.ratio), said)
+        title = _named(verdict.row, rounds, min(FEW, rounds))
+        made.add_row(title, verdict.compared, verdict.aim, verdict.measured, said)
     return made
 
 

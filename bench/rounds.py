@@ -117,11 +117,11 @@ class Row:
         return self.benchmark.unit == "per second"
 
     def ratio(self, one: str, other: str | None) -> float | None:
-        """The median of *one* : *other* over the rounds; None without either."""
-        if other is None or one not in self.figures or other not in self.figures:
+        """The median of *one* : *other* over the rounds; None without either, or beside a zero."""
+        if other is None or one not in self.figures or not all(self.figures.get(other, [0.0])):
             return None
         pairs = zip(self.figures[one], self.figures[other], strict=True)
-        return statistics.median(a / b if b else float("inf") for a, b in pairs)
+        return statistics.median(a / b for a, b in pairs)
 
     @property
     def loses(self) -> bool:
@@ -188,7 +188,7 @@ class Stage:
         if fresh or workers != self._workers:
             self.end()
         self._workers = workers
-        wanted = [s for s in self._specs if s.does(benchmark.work) and s.name not in without]
+        wanted = [s for s in self._specs if s.does(benchmark, point) and s.name not in without]
         for spec in wanted:
             if spec.name not in self._sessions:
                 try:
@@ -233,7 +233,7 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         for session in sessions[first:] + sessions[:first]:
             name = session.spec.name
             amount = amounts[name]
-            before = session.switches() if benchmark.switches else {}
+            before = session.switches() if benchmark.brief else {}
             figure = _attempt(row, session, stage, partial(_work, session, row, amount))
             amount *= benchmark.times
             if figure is not None:
@@ -274,7 +274,7 @@ def _warm_up(session: Session, row: Row, plan: Plan) -> int:
     fixed = benchmark.amount
     if fixed is not None and benchmark.fresh:
         session.do(benchmark.work, 1, point)  # one try; each round is another process
-        return fixed // 10 if plan.quick else fixed
+        return max(1, fixed // 10) if plan.quick else fixed
     if plan.quick:
         amount = min(fixed or 3, 20)
         session.do(benchmark.work, amount, point)

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
+from .figures import shown
 from .growth import Growth, forks, references, workers
 from .hosts import hosts
 from .machine import about, machine
 from .plots import pyplot
-from .report import counted, dropped, grown, shown
+from .report import counted, dropped, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable

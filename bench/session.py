@@ -9,11 +9,14 @@ processes that outlive the peer: some peers' daemons are nobody's children.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import functools
 import json
 import os
 import secrets
 import selectors
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +30,8 @@ import psutil
 from .peers import Spec
 
 TOKEN = "FARREF_BENCH_SESSION"  # noqa: S105 (the name of a variable)
+COMPILED = "FARREF_BENCH_COMPILED"
+"""The variable with the folder of compiled modules, for a peer that starts programs."""
 START_PATIENCE = 120.0
 """Seconds; importing torch in nine processes on a busy machine takes a while."""
 WORK_PATIENCE = 300.0
@@ -74,7 +79,12 @@ class Session:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,
-            env={**os.environ, TOKEN: self._token, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env={
+                **os.environ,
+                TOKEN: self._token,
+                COMPILED: "" if workers else compiled(),
+                "PYTHONPATH": os.pathsep.join(sys.path),
+            },
             start_new_session=True,  # Ctrl-C is for the command, which ends them in order
         )
         self._waker: subprocess.Popen[bytes] | None = None
@@ -117,9 +127,8 @@ class Session:
     def switches(self) -> Switches:
         """The voluntary context switches of every process of the session; empty if not on Linux."""
         found: Switches = {}
-        for process in psutil.process_iter():
-            if _carries(process, self._token):
-                found |= switches_of(process.pid)
+        for process in carrying(self._token):
+            found |= switches_of(process.pid)
         return found
 
     def end(self) -> None:
@@ -193,17 +202,30 @@ class Session:
         self.end()
 
 
+@functools.cache
+def compiled() -> str:
+    """The folder for compiled modules; it is there until this process ends."""
+    folder = tempfile.mkdtemp(prefix="farref-bench-")
+    atexit.register(shutil.rmtree, folder)
+    return folder
+
+
 def end_all(token: str) -> None:
     """Kill every process that inherited *token*, and wait until all are gone."""
     end = time.monotonic() + END_PATIENCE
     # Again, because one of them may have forked in the meantime.
-    while left := [process for process in psutil.process_iter() if _carries(process, token)]:
+    while left := carrying(token):
         for process in left:
             with contextlib.suppress(psutil.Error):
                 process.kill()
         psutil.wait_procs(left, timeout=max(0.0, end - time.monotonic()))
         if time.monotonic() > end:
             return
+
+
+def carrying(token: str) -> list[psutil.Process]:
+    """The processes that inherited *token*."""
+    return [process for process in psutil.process_iter() if _carries(process, token)]
 
 
 def _carries(process: psutil.Process, token: str) -> bool:

@@ -38,6 +38,11 @@ def array(size: int) -> Any:
     return np.ones(size, dtype=np.uint8)
 
 
+def some_bytes(size: int) -> bytes:
+    """An object of *size* bytes."""
+    return b"\x01" * size
+
+
 def checked(value: Any, size: int) -> None:
     """Check that *value* has *size* bytes and the right last byte."""
     if len(value) != size or int(value[-1]) != 1:

@@ -6,7 +6,10 @@ import importlib.util
 import platform
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ..catalogue import Benchmark
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +27,8 @@ class Spec:
     options: dict[str, Any] = field(default_factory=dict)
     works: tuple[str, ...] = ()
     """The works that the peer is for; empty for all that it offers."""
+    brief: bool = False
+    """Whether only brief work shows anything of the peer, and so no array of 1 MB or more."""
     ours: bool = False
     """Whether it is farref or a part of farref, not a peer to compare with."""
     asked: bool = False
@@ -31,9 +36,13 @@ class Spec:
     restless: bool = False
     """Its processes compute while they wait, and so take the cores from the other peers."""
 
-    def does(self, work: str) -> bool:
-        """Whether the peer is for *work*."""
-        return not self.works or work in self.works
+    def does(self, benchmark: Benchmark, point: int) -> bool:
+        """Whether the peer is measured in *benchmark* at *point*."""
+        return (
+            (not self.works or benchmark.work in self.works)
+            and (not benchmark.peers or self.name in benchmark.peers)
+            and (not self.brief or benchmark.brief_at(point))
+        )
 
     def missing(self) -> str:
         """Why the peer cannot run here; empty if it can."""
@@ -65,7 +74,8 @@ _SPECS = (
         name="no-spin",
         title="farref, no spin",
         options={"spin": False},
-        works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch"),
+        works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch", "value"),
+        brief=True,
     ),
     replace(
         _OURS,
@@ -98,7 +108,14 @@ _SPECS = (
         options={"base": "ours, no spin"},
         asked=True,
     ),
-    replace(_RAW, name="least", title="the least call", kind="Least", works=("call",)),
+    replace(
+        _RAW,
+        name="least",
+        title="the least call",
+        kind="Least",
+        works=("call", "value"),
+        brief=True,
+    ),
     Spec("thespian", "raw, Thespian", "raw", "RawPeer", (), "thespian", {"base": "stock"}),
     _TORCH,
     replace(
@@ -120,6 +137,18 @@ _SPECS = (
     ),
     Spec("ray", "Ray", "ray_actors", "Ray", ("ray", "numpy"), "ray"),
     Spec("xoscar", "Xoscar", "xoscar_pool", "Xoscar", ("xoscar", "numpy"), "xoscar"),
+    Spec(
+        "monarch",
+        "Monarch",
+        "monarch_actors",
+        "Monarch",
+        ("monarch", "numpy"),
+        "torchmonarch",
+        works=(
+            *("call", "in_flight", "everybody", "remote_fetch", "share", "share_fetch"),
+            *("create_drop", "value", "value_read", "fetch_bytes", "holders"),
+        ),
+    ),
     Spec("manager", "Manager", "objects", "Manager", ("numpy",), "Python"),
     Spec("rpyc", "RPyC", "objects", "RPyC", ("rpyc", "numpy"), "rpyc"),
     Spec("dask", "Dask actors", "objects", "Dask", ("distributed", "numpy"), "distributed"),

@@ -14,7 +14,7 @@ from multiprocessing.managers import BaseManager
 from typing import TYPE_CHECKING, Any
 
 from ..peer import PATIENCE, NotOffered, Peer, timed, until
-from ..things import added_up, array, checked, echo
+from ..things import added_up, array, checked, echo, some_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -38,6 +38,10 @@ class Server:
     def array(self, size: int) -> Any:
         """See `things.array`: a new one each time, as nothing here holds an earlier one."""
         return array(size)
+
+    def some_bytes(self, size: int) -> bytes:
+        """See `things.some_bytes`."""
+        return some_bytes(size)
 
 
 class ObjectPeer(Peer):
@@ -67,6 +71,14 @@ class ObjectPeer(Peer):
     def array(self, size: int) -> Any:
         """A copy of a new array of the object's."""
         return self.proxy.array(size)
+
+    def fetch_bytes(self, amount: int, point: int) -> float:
+        """Fetch `bytes` objects, a new one each time."""
+        return timed(amount, lambda _: checked(self.some_bytes(point), point))
+
+    def some_bytes(self, size: int) -> Any:
+        """A copy of a `bytes` object of the other process."""
+        return self.proxy.some_bytes(size)
 
 
 class Manager(ObjectPeer):
@@ -127,6 +139,9 @@ class RPyC(ObjectPeer):
     def ask(self, number: int) -> Any:
         return self.proxy(number)
 
+    def some_bytes(self, size: int) -> Any:
+        return self.connection.root.some_bytes(size)
+
     def in_flight(self, amount: int, _: int) -> float:
         """All of them at once."""
         return timed(1, lambda _: [each.value for each in map(self.later, range(amount))])
@@ -149,7 +164,8 @@ def _serve_rpyc(path: str) -> None:
     import rpyc  # noqa: PLC0415 (optional)
     from rpyc.utils.server import ThreadedServer  # noqa: PLC0415 (optional)
 
-    exposed = {"exposed_echo": Server.echo, "exposed_array": Server.array}
+    works = (Server.echo, Server.array, Server.some_bytes)
+    exposed = {f"exposed_{work.__name__}": work for work in works}
     service = type("Service", (rpyc.Service,), exposed)
     copies = {"allow_pickle": True}
     ThreadedServer(service(), socket_path=path, protocol_config=copies).start()
@@ -180,3 +196,6 @@ class Dask(ObjectPeer):
 
     def array(self, size: int) -> Any:
         return self.proxy.array(size).result()
+
+    def some_bytes(self, size: int) -> Any:
+        return self.proxy.some_bytes(size).result()

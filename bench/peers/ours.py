@@ -18,7 +18,7 @@ from farref.testing import Faults, delay
 
 from ..peer import PATIENCE, Clock, timed
 from ..things import Thing, array, echo
-from .references import B
+from .references import B, Kind
 from .rpc import RpcPeer
 
 LATE = 0.002
@@ -78,9 +78,11 @@ class Ours(RpcPeer):
         self.system.shutdown()
         self.folder.cleanup()
 
-    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[RRef[Any]]:
+    def values(
+        self, number: int, size: int, kind: Kind = array, *, frozen: bool = False
+    ) -> list[RRef[Any]]:
         """New ones, so that each is fetched for the first time."""
-        refs = [farref.remote(self.names[B], array, (size,), frozen=frozen) for _ in range(number)]
+        refs = [farref.remote(self.names[B], kind, (size,), frozen=frozen) for _ in range(number)]
         farref.wait(refs, len(refs))
         return refs
 

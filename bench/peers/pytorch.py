@@ -12,7 +12,7 @@ from torch.distributed import rpc
 
 from ..peer import PATIENCE, NotOffered
 from ..things import Thing, array
-from .references import B
+from .references import B, Kind
 from .rpc import RpcPeer
 
 PICKLED_BYTES = 100_000_000
@@ -63,11 +63,13 @@ class PyTorch(RpcPeer):
             process.join(10)
         self.folder.cleanup()
 
-    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:
+    def values(
+        self, number: int, size: int, kind: Kind = array, *, frozen: bool = False
+    ) -> list[Any]:
         """New ones, so that each is fetched for the first time. PyTorch has no frozen values."""
         if frozen and size > PICKLED_BYTES and not self.tensors:
             raise NotOffered("it copies, as without freezing, and that took too long")
-        refs = [self.remote(B, tensor if self.tensors else array, size) for _ in range(number)]
+        refs = [self.remote(B, tensor if self.tensors else kind, size) for _ in range(number)]
         for ref in refs:
             self.ask(B, wait_for, ref)
         return refs

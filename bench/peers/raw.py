@@ -7,7 +7,8 @@ counts or frees.
 The least call (`Least`) is the floor of `rpc_sync` in this language on this base. A function and
 its arguments are pickled, travel as one raw message, and are unpickled and called. The result is
 pickled, travels back, and completes a future that is found by a number. There are no references, no
-waiting threads, no timeouts, no errors, and no check for duplicate messages.
+waiting threads, no timeouts, no errors, and no check for duplicate messages. As a fetch it is the
+call of a function that makes an array.
 """
 
 # ruff: noqa: N802 (Thespian's method names; the classes say what they do)
@@ -25,8 +26,10 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest, ActorSystem
 from farref.actors.base import system_base
 
 from ..peer import PATIENCE, NotOffered, Peer
-from ..things import added_up, array, checked, echo
+from ..things import added_up, array, checked, echo, some_bytes
 
+OBJECTS = {"value": array, "value_read": array, "fetch_bytes": some_bytes, "share_fetch": echo}
+"""How B makes the object of a work that needs one, before the clock runs."""
 STOCK_BYTES = 10_000_000
 """The stock base takes quadratic time: 6 s for 100 MB."""
 
@@ -46,8 +49,8 @@ class Partner(Actor):
                 self.send(sender, (number, pickle.dumps(function(*args), 5)))
             case ("echo", number):
                 self.send(sender, ("echoed", number))
-            case ("make", key, size):
-                self.values[key] = array(size) if size else 1
+            case ("make", key, kind, size):
+                self.values[key] = kind(size)
             case ("get", key):
                 self.send(sender, ("value", self.values[key]))
             case ("drop", key):
@@ -70,6 +73,7 @@ class Driver(Actor):
     """Measures: ``(work, amount, point, b, c)``, answers seconds."""
 
     left: int
+    point: int
     waiting: dict[int, Future[Any]]
     """The least calls without an answer."""
 
@@ -78,7 +82,9 @@ class Driver(Actor):
             case (int(number), bytes(data)):
                 future = self.waiting.pop(number)
                 future.set_result(pickle.loads(data))  # noqa: S301 (from our own partner)
-                if future.result(0) != number:
+                if self.point:
+                    checked(future.result(0), self.point)
+                elif future.result(0) != number:
                     raise AssertionError("another call's result")
                 self.left -= 1
                 if self.left:
@@ -93,7 +99,7 @@ class Driver(Actor):
             case ("echoed", "prepared"):
                 self.begin()
             case ("echoed" | "value", value):
-                if self.work in ("value", "value_read"):
+                if self.point:
                     self.look(value)
                 if self.work == "one_way" and self.left:
                     self.left = 0  # C expects them now
@@ -108,8 +114,8 @@ class Driver(Actor):
 
     def prepare(self) -> None:
         """Have B make the objects, before the clock runs."""
-        if self.work in ("value", "value_read", "share_fetch"):
-            self.send(self.b, ("make", 0, self.point))
+        if self.work in OBJECTS:
+            self.send(self.b, ("make", 0, OBJECTS[self.work], self.point))
         self.send(self.b, ("echo", "prepared"))
 
     def begin(self) -> None:
@@ -129,16 +135,17 @@ class Driver(Actor):
                 self.send(self.b, ("echo", self.left))
             case "least":
                 self.waiting[self.left] = Future()
-                self.send(self.b, (self.left, pickle.dumps((echo, (self.left,)), 5)))
+                asked = (array, (self.point,)) if self.point else (echo, (self.left,))
+                self.send(self.b, (self.left, pickle.dumps(asked, 5)))
             case "remote_fetch":
-                self.send(self.b, ("make", self.left, 0))
+                self.send(self.b, ("make", self.left, echo, 1))
                 self.send(self.b, ("get", self.left))
                 self.send(self.b, ("drop", self.left))
             case "share":
                 self.send(self.c, ("echo", (self.b, self.left)))
             case "share_fetch":
                 self.send(self.c, ("fetch", self.b, 0))
-            case "value" | "value_read":
+            case "value" | "value_read" | "fetch_bytes":
                 self.send(self.b, ("get", 0))
             case "one_way":
                 self.send(self.c, ("expect", self.amount))
@@ -151,7 +158,7 @@ class Driver(Actor):
 
     def finish(self) -> None:
         self.send(self.asker, perf_counter() - self.started)
-        if self.work in ("value", "value_read", "share_fetch"):
+        if self.work in OBJECTS:
             self.send(self.b, ("drop", 0))
         if self.work == "start_worker":
             for child in self.children:
@@ -167,14 +174,9 @@ class RawPeer(Peer):
         "one_way",
         "remote_fetch",
         "share",
-        "share_fetch",
-        "value",
-        "value_read",
+        *OBJECTS,
         "start_worker",
     )
-
-    CALL = "call"
-    """The driver's name for a call."""
 
     def __init__(self, workers: int, *, base: str) -> None:
         super().__init__(workers)
@@ -200,15 +202,16 @@ class RawPeer(Peer):
             raise NotOffered("raw messages have no references, no rounds, and nothing frozen")
         if self.stock and point > STOCK_BYTES:
             raise NotOffered("its time grows with the square of the size")
-        asked = self.CALL if work == "call" else work
-        seconds = self.system.ask(self.driver, (asked, amount, point, self.b, self.c), PATIENCE)
+        seconds = self.system.ask(self.driver, (work, amount, point, self.b, self.c), PATIENCE)
         if not isinstance(seconds, float):
             raise TypeError(f"{work} answered {seconds!r}")
         return seconds
 
 
 class Least(RawPeer):
-    """The least possible call."""
+    """The least possible call, of a function that has no point or makes an array."""
 
-    WORKS = ("call",)
-    CALL = "least"
+    WORKS = ("least",)
+
+    def do(self, _: str, amount: int, point: int) -> float:
+        return super().do("least", amount, point)

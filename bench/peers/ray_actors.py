@@ -13,7 +13,7 @@ import ray
 
 from ..peer import resident, timed
 from ..things import array, echo
-from .references import B, ReferencePeer
+from .references import B, Kind, ReferencePeer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,9 +48,9 @@ class Crew:
         """References to *number* new objects, which this actor owns."""
         return [ray.put(1) for _ in range(number)]
 
-    def make_array(self, size: int) -> list[Any]:
-        """A reference to an array, which this actor owns."""
-        return [ray.put(array(size))]
+    def make_value(self, kind: Kind, size: int) -> list[Any]:
+        """A reference to a value, which this actor owns."""
+        return [ray.put(kind(size))]
 
     def count(self, refs: list[Any]) -> int:
         """The number of references."""
@@ -124,9 +124,16 @@ class Ray(ReferencePeer):
         """Have a later call answered, which frees them here; their end cannot be seen."""
         self._all(self.everyone, echo, 0)
 
-    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:  # noqa: ARG002 (all are frozen)
+    def values(
+        self,
+        number: int,
+        size: int,
+        kind: Kind = array,
+        *,
+        frozen: bool = False,  # noqa: ARG002 (all are frozen)
+    ) -> list[Any]:
         """New ones, so that each is fetched for the first time. They are mapped."""
-        return [self.ask(B, Crew.make_array, size)[0] for _ in range(number)]
+        return [self.ask(B, Crew.make_value, kind, size)[0] for _ in range(number)]
 
     def alias_chain(self, amount: int, point: int) -> float:
         """A task that returns a reference, *point* times over; it takes a get for each link."""

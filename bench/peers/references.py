@@ -7,14 +7,14 @@ value of a bare one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..peer import Clock, Peer, resident, timed
-from ..things import Thing, added_up, checked, echo
+from ..things import Thing, added_up, array, checked, echo, some_bytes
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
+Kind = Callable[[int], Any]
+"""Makes a value of a size."""
 B, C = 0, 1
 kept: list[Any] = []
 """The references that this worker process holds beyond its calls."""
@@ -68,8 +68,10 @@ class ReferencePeer(Peer, ABC):
         """Wait until B has freed every object that is not held, as far as it can be seen."""
 
     @abstractmethod
-    def arrays(self, number: int, size: int, *, frozen: bool = False) -> list[Any]:
-        """References to *number* arrays of *size* bytes at B, which are there."""
+    def values(
+        self, number: int, size: int, kind: Kind = array, *, frozen: bool = False
+    ) -> list[Any]:
+        """References to *number* values of this *kind* and *size* at B, which are there."""
 
     # ---- calls
 
@@ -129,23 +131,27 @@ class ReferencePeer(Peer, ABC):
 
     def value(self, amount: int, point: int) -> float:
         """Fetch arrays of *point* bytes."""
-        return self._fetch(self.arrays(amount, point), checked, point)
+        return self._fetch(self.values(amount, point), checked, point)
 
     def value_read(self, amount: int, point: int) -> float:
         """The same, and add up every byte."""
-        return self._fetch(self.arrays(amount, point), added_up, point)
+        return self._fetch(self.values(amount, point), added_up, point)
+
+    def fetch_bytes(self, amount: int, point: int) -> float:
+        """Fetch `bytes` objects."""
+        return self._fetch(self.values(amount, point, some_bytes), checked, point)
 
     def frozen(self, amount: int, point: int) -> float:
         """Fetch arrays of *point* bytes that are frozen."""
-        return self._fetch(self.arrays(amount, point, frozen=True), checked, point)
+        return self._fetch(self.values(amount, point, frozen=True), checked, point)
 
     def frozen_read(self, amount: int, point: int) -> float:
         """The same, and add up every byte."""
-        return self._fetch(self.arrays(amount, point, frozen=True), added_up, point)
+        return self._fetch(self.values(amount, point, frozen=True), added_up, point)
 
     def frozen_again(self, amount: int, point: int) -> float:
         """Fetch one that the same reference fetched before."""
-        refs = self.arrays(1, point, frozen=True)
+        refs = self.values(1, point, frozen=True)
         self.get(refs[0])
         return self._fetch(refs * amount, checked, point)
 

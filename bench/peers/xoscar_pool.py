@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 import xoscar as xo
 
 from ..peer import PATIENCE, Clock, NotOffered, Peer
-from ..things import added_up, array, checked
+from ..things import added_up, array, checked, echo, some_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from .references import Kind
 
 MOST_ACTORS = 1_000
 """Each takes about a millisecond, and its process remembers it."""
@@ -67,9 +69,9 @@ class Worker(xo.Actor):
 class Object(xo.Actor):
     """Xoscar's nearest thing to an object."""
 
-    def __init__(self, size: int = 0) -> None:
+    def __init__(self, kind: Kind = echo, size: int = 1) -> None:
         super().__init__()
-        self.value = array(size) if size else 1
+        self.value = kind(size)
 
     async def get(self) -> Any:
         """A copy of the value."""
@@ -134,8 +136,8 @@ class Xoscar(Peer):
 
     # ---- references to actors
 
-    async def _object(self, size: int = 0) -> Any:
-        return await xo.create_actor(Object, size, address=self.places[0])
+    async def _object(self, *value: Any) -> Any:
+        return await xo.create_actor(Object, *value, address=self.places[0])
 
     async def _remote_fetch(self, amount: int, _: int) -> float:
         async def once(_: int) -> None:
@@ -151,8 +153,8 @@ class Xoscar(Peer):
     async def _share_fetch(self, amount: int, _: int) -> float:
         return await self._with_object(amount, self.c.fetch)
 
-    async def _with_object(self, amount: int, use: Callable[[Any], Any], size: int = 0) -> float:
-        ref = await self._object(size)
+    async def _with_object(self, amount: int, use: Callable[[Any], Any], *value: Any) -> float:
+        ref = await self._object(*value)
         seconds = await _timed(amount, lambda _: use(ref))
         await xo.destroy_actor(ref)
         return seconds
@@ -175,14 +177,19 @@ class Xoscar(Peer):
             await asyncio.gather(*(xo.destroy_actor(ref) for ref in refs))
         return clock.seconds
 
-    async def _value(self, amount: int, point: int, look: Any = checked) -> float:
+    async def _value(
+        self, amount: int, point: int, look: Any = checked, kind: Kind = array
+    ) -> float:
         async def fetch(ref: Any) -> None:
             look(await ref.get(), point)
 
-        return await self._with_object(amount, fetch, point)
+        return await self._with_object(amount, fetch, kind, point)
 
     async def _value_read(self, amount: int, point: int) -> float:
         return await self._value(amount, point, added_up)
+
+    async def _fetch_bytes(self, amount: int, point: int) -> float:
+        return await self._value(amount, point, kind=some_bytes)
 
     _frozen = _frozen_again = _value
     """Xoscar has no frozen values, and copies."""

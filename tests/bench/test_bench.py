@@ -21,10 +21,11 @@ from rich.console import Console
 
 from bench import growth, page, plots, report
 from bench.__main__ import _parser, main
-from bench.catalogue import BENCHMARKS, BY_NAME, size
+from bench.catalogue import BENCHMARKS, BY_NAME, MB, SMALL, size
+from bench.figures import shown
 from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
-from bench.report import reasons, shown, tables
+from bench.report import reasons, tables
 from bench.rounds import Plan, Row, Stage, _warm_up, measure
 from bench.session import TOKEN, PeerFailed, PeerRefused, Session, between, switches_of
 from bench.targets import TARGETS, verdicts
@@ -63,6 +64,7 @@ def marked() -> list[psutil.Process]:
 
 @pytest.mark.long
 @pytest.mark.processes
+@pytest.mark.timeout(300)
 def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -75,9 +77,9 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
     assert all(each["peers"]["farref"]["median"] > 0 for each in results.values())
     assert results["call"]["ours : raw"] > 0
     assert results["call"]["best peer"] is None  # ours is not compared with ours
-    for variant in ("least", "main"):
-        assert results["call"]["peers"][variant]["median"] > 0
-        assert [name for name in results if variant in results[name]["peers"]] == ["call"]
+    for variant, works in (("least", ["call", "values"]), ("main", ["call"])):
+        assert [name for name in results if variant in results[name]["peers"]] == works
+        assert all(results[name]["peers"][variant]["median"] > 0 for name in works)
     assert "raw messages have no references" in results["create-drop"]["without"]["base"]
     assert figures["machine"]["cores"] == os.cpu_count()
     assert [name for name in BY_NAME if BY_NAME[name].named(0).split()[0] not in said] == []
@@ -158,6 +160,16 @@ def test_each_call_waits_at_both_ends() -> None:
         found = measure(BY_NAME["call"], 0, Plan(rounds=2, quick=True), stage)
     assert len(found.switches["manager"]) == 2
     assert all(each > 0 for each in found.switches["manager"])
+
+
+@LINUX
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["remote-fetch", "share", "share-fetch"])
+def test_each_reference_waits_too(name: str) -> None:
+    with Stage([PEERS["base"]]) as stage:
+        found = measure(BY_NAME[name], 0, Plan(rounds=2, quick=True), stage)
+    assert len(found.switches["base"]) == 2
+    assert all(each > 0 for each in found.switches["base"])
 
 
 @LINUX
@@ -325,6 +337,7 @@ def test_the_busy_run_of_make_has_the_small_arrays_that_have_aims(
     measured = {name: plan.points(BY_NAME[name]) for name in options.names}
     small = {p for aim in TARGETS["values"] for p in aim.points if p < 10**6}
     assert set(measured.pop("values")) == small == {1_000, 100_000}
+    assert measured.pop("references") == (1_000,)
     assert all(points == BY_NAME[name].points for name, points in measured.items())
 
 
@@ -348,12 +361,12 @@ def test_the_page_has_the_aims_of_small_arrays_beside_a_busy_core() -> None:
     assert "another program keeps one core busy" in said
     lines = [[cell.strip() for cell in line.split("|")[1:4]] for line in said.splitlines()]
     assert [line for line in lines if line[0:1] and "array" in line[0]] == [
-        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
-        ["1 KB array, fetched", "farref : PyTorch RPC", "at most 0.35"],
-        ["1 KB array, fetched", "farref : RPyC", "at most 1"],
-        ["1 KB array, fetched", "farref : Manager", "at most 2.5"],
-        ["1 KB array, fetched", "farref : Xoscar", "at most 0.3"],
-        ["100 KB array, fetched", "farref : PyTorch RPC", "at most 0.5"],
+        ["1 KB array, fetched (2 of 7 rounds)", "farref : PyTorch RPC", "at most 0.5"],
+        ["1 KB array, fetched (2 of 7 rounds)", "farref : PyTorch RPC", "at most 0.35"],
+        ["1 KB array, fetched (2 of 7 rounds)", "farref : RPyC", "at most 1"],
+        ["1 KB array, fetched (2 of 7 rounds)", "farref : Manager", "at most 2.5"],
+        ["1 KB array, fetched (2 of 7 rounds)", "farref : Xoscar", "at most 0.3"],
+        ["100 KB array, fetched (2 of 7 rounds)", "farref : PyTorch RPC", "at most 0.5"],
     ]
 
 
@@ -368,13 +381,65 @@ def test_what_grew_is_a_table_of_the_page() -> None:
 
 def test_a_target_is_met_or_not() -> None:
     found = row(farref=[1.0, 1.0], least=[0.4, 0.4], torch=[4.0, 4.0], ray=[5.0, 5.0])
-    found.figures |= {"no-spin": [2.4, 2.4], "main": [1.2, 1.2]}
-    assert [(v.compared, v.aim, v.ratio, v.said) for v in verdicts(found)] == [
-        ("farref : PyTorch RPC", "at most 0.35", 0.25, "met"),
-        ("farref, of `__main__` : PyTorch RPC", "at most 0.35", 0.3, "met"),
-        ("farref : the least call", "at most 1", 2.5, "not met"),
-        ("farref, no spin : PyTorch RPC", "at most 0.35", 0.6, "not met"),
+    found.figures |= {"no-spin": [2.4, 2.4], "main": [0.8, 0.8]}
+    assert [(v.compared, v.aim, v.value, v.measured, v.said) for v in verdicts(found)] == [
+        ("farref : PyTorch RPC", "at most 0.35", 0.25, "0.25", "met"),
+        ("farref, of `__main__` : PyTorch RPC", "at most 0.35", 0.2, "0.2", "met"),
+        ("farref, no spin : PyTorch RPC", "at most 0.35", 0.6, "0.6", "not met"),
+        ("farref : the least call", "at most 1", 2.5, "2.5", "not met"),
+        ("farref, of `__main__` : the least call", "at most 1", 2.0, "2", "not met"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "peers"),
+    [
+        ("call", 0, ["PyTorch RPC", "RPyC", "Manager", "Xoscar"]),
+        ("remote-fetch", 0, ["PyTorch RPC", "Xoscar"]),
+        ("share", 0, ["PyTorch RPC", "Xoscar"]),
+        ("share-fetch", 0, ["PyTorch RPC", "Xoscar"]),
+        ("values", 1_000, ["Manager", "PyTorch RPC", "RPyC", "Manager", "Xoscar"]),
+        ("values", 100_000, ["Manager"]),
+    ],
+)
+def test_without_spinning_the_bounds_are_those_of_spinning(
+    name: str, point: int, peers: list[str]
+) -> None:
+    figures = {"farref": [1.0], "no-spin": [2.0], "torch": [4.0], "xoscar": [5.0]}
+    found = verdicts(Row(BY_NAME[name], point, figures | {"rpyc": [3.0], "manager": [2.5]}))
+    spinning, not_spinning = (
+        [(v.other and PEERS[v.other].title, v.aim) for v in found if v.target.ours == ours]
+        for ours in ("farref", "no-spin")
+    )
+    assert not_spinning == spinning
+    assert [other for other, _ in spinning] == peers
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high", "aim", "measured"),
+    [
+        ("import", 0.14, 0.16, "at most 150 ms", "160 ms"),
+        ("start", 0.09, 0.11, "at most 100 ms", "110 ms"),
+        ("rest", 0.4, 0.6, "at most 0.5 %", "0.6 %"),
+        ("rest-memory", 3.9e7, 4.1e7, "at most 40 MB", "41 MB"),
+        ("memory-holder", 600.0, 601.0, "at most 600 B", "601 B"),
+    ],
+)
+def test_some_targets_bound_the_figure_itself(
+    name: str, low: float, high: float, aim: str, measured: str
+) -> None:
+    good, bad, other = (
+        Row(BY_NAME[name], 0, figures)
+        for figures in ({"farref": [low, low]}, {"farref": [high] * 3}, {"base": [low]})
+    )
+    assert [(v.compared, v.aim, v.said) for v in verdicts(good)] == [("farref", aim, "met")]
+    assert [v.said for v in verdicts(bad)] == ["not met"]
+    assert verdicts(other) == []
+    said = page.targets(report.as_json([good, bad], Plan(), machine(), [PEERS["farref"]]))
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()]
+    title = BY_NAME[name].title
+    assert lines[-2][:3] == [f"{title} (2 of 7 rounds)", "farref", aim]
+    assert lines[-1] == [title, "farref", aim, measured, "not met"]
 
 
 def test_the_target_of_a_rate_is_a_least_one() -> None:
@@ -399,7 +464,7 @@ def test_of_pytorch_the_better_counts_for_large_frozen_arrays() -> None:
 
 def test_a_small_array_is_judged_as_a_call_and_beside_the_best_peer() -> None:
     figures = {"farref": [2.0], "torch": [8.0], "torch-tensor": [5.0], "xoscar": [8.0]}
-    figures |= {"rpyc": [4.0], "manager": [1.0]}
+    figures |= {"rpyc": [4.0], "manager": [1.0], "least": [2.5]}
     small, larger = (Row(BY_NAME["values"], n, dict(figures)) for n in (10**3, 10**5))
     assert [(v.compared, v.aim, v.said) for v in verdicts(small)] == [
         ("farref : Manager", "at most 0.5", "not met"),
@@ -407,8 +472,20 @@ def test_a_small_array_is_judged_as_a_call_and_beside_the_best_peer() -> None:
         ("farref : RPyC", "at most 1", "met"),
         ("farref : Manager", "at most 2.5", "met"),
         ("farref : Xoscar", "at most 0.3", "met"),
+        ("farref : the least call", "at most 1", "met"),
     ]
     assert [v.aim for v in verdicts(larger)] == ["at most 0.5"]
+
+
+def test_bytes_are_judged_beside_the_best_peer() -> None:
+    figures = {"farref": [1.0], "torch": [4.0], "ray": [1.5], "manager": [2.5]}
+    for point in BY_NAME["bytes"].points:
+        (found,) = verdicts(Row(BY_NAME["bytes"], point, dict(figures)))
+        assert (found.compared, found.aim, found.said) == ("farref : Ray", "at most 0.5", "not met")
+    assert [BY_NAME["bytes"].named(point) for point in BY_NAME["bytes"].points] == [
+        "1 KB of bytes, fetched",
+        "100 KB of bytes, fetched",
+    ]
 
 
 def test_every_target_is_of_a_benchmark_and_its_peers() -> None:
@@ -452,6 +529,40 @@ def test_a_row_of_fewer_rounds_says_so() -> None:
     assert said.count("rounds") == said.count("±") == 1  # one round has no spread
 
 
+def test_a_target_of_fewer_than_three_rounds_says_so() -> None:
+    console = Console(width=150, record=True, file=io.StringIO())
+    rounds = [[1.0] * number for number in (1, 2, 3)]
+    rows = [Row(BY_NAME["share"], 0, {"farref": each, "torch": each}) for each in rounds]
+    console.print(report.targets(rows, 7))
+    said = console.export_text()
+    assert [f"share, user to user ({number} of 7 rounds)" in said for number in (1, 2, 3)] == [
+        True,
+        True,
+        False,
+    ]
+    console.print(report.targets(rows[1:2], 2))
+    assert "rounds" not in console.export_text()  # it has all that were asked for
+
+
+def test_what_a_size_decides_is_measured_with_spinning_alone() -> None:
+    def measured(name: str, benchmark: str) -> list[int]:
+        found = BY_NAME[benchmark]
+        return [point for point in found.points if PEERS[name].does(found, point)]
+
+    assert measured("farref", "values") == [*BY_NAME["values"].points]
+    for brief in ("no-spin", "least"):
+        assert measured(brief, "values") == [*SMALL]
+        assert max(SMALL) < MB
+        assert measured(brief, "call") == [0]
+    assert measured("main", "values") == []
+
+
+def test_a_benchmark_may_be_of_some_peers_only() -> None:
+    names = [name for name, spec in PEERS.items() if spec.does(BY_NAME["start"], 0)]
+    assert names == ["farref", "base"]
+    assert not PEERS["base"].does(BY_NAME["import"], 0)
+
+
 def test_a_first_repetition_is_no_measure_of_how_many_fit_into_a_round() -> None:
     """It may import modules: an array of 1 KB was once measured by one fetch in each round."""
 
@@ -492,6 +603,8 @@ def test_ratios_are_of_the_same_round() -> None:
     assert found.ratio("farref", "ray") == 0.5
     assert not found.loses
     assert found.ratio("farref", "xoscar") is None
+    found.figures["xoscar"] = [0.0, 1.0, 1.0]
+    assert found.ratio("farref", "xoscar") is None  # and not without end
 
 
 def test_more_is_better_for_a_rate() -> None:
@@ -547,8 +660,9 @@ def test_what_is_lacking_at_some_points_only_is_told_by_its_title() -> None:
         (1.5, "seconds", "1.5 s"),
         (12_345.6, "per second", "12,300/s"),
         (2_010.0, "bytes", "2.01 KB"),
+        (0.2134, "percent", "0.213 %"),
     ],
-    ids=["us", "s", "rate", "bytes"],
+    ids=["us", "s", "rate", "bytes", "percent"],
 )
 def test_figures_have_three_digits(value: float, unit: Any, said: str) -> None:
     assert shown(value, unit) == said
@@ -572,10 +686,27 @@ def test_pictures_are_drawn(tmp_path: Path) -> None:
     assert all(path.read_bytes().startswith(b"\x89PNG") for path in drawn)
 
 
+def test_each_peer_has_a_colour() -> None:
+    assert plots.COLOURS.keys() == PEERS.keys()
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("name", "work"),
+    [("farref", "fetch_bytes"), ("base", "fetch_bytes"), ("no-spin", "value"), ("least", "value")],
+)
+def test_small_values_are_fetched(name: str, work: str) -> None:
+    with Session(PEERS[name], 2) as session:
+        for point in SMALL:
+            assert session.do(work, 3, point) > 0
+        assert session.do("call", 3, 0) > 0
+
+
 def test_the_manager_of_multiprocessing_is_a_peer() -> None:
     """It needs no package, so it runs everywhere."""
     with Session(PEERS["manager"], 2) as session:
         assert session.do("call", 2, 0) > 0
+        assert session.do("fetch_bytes", 2, 1_000) > 0
         with pytest.raises(PeerRefused, match="no such operation"):
             session.do("share", 1, 0)
 
@@ -584,8 +715,21 @@ def test_rpyc_copies_arrays_that_its_server_holds() -> None:
     pytest.importorskip("rpyc")
     with Session(PEERS["rpyc"], 2) as session:
         assert session.do("value", 3, 1_000) > 0
+        assert session.do("fetch_bytes", 3, 1_000) > 0
         for _ in range(2):  # it ended the connection after 600 of them or so
             assert session.do("value", 1_000, 1_000) > 0
         assert session.do("value_read", 1, 100_000) > 0
         with pytest.raises(PeerRefused, match="compresses"):
             session.do("value", 1, 10**9)
+
+
+def test_monarch_is_a_peer_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = PEERS["monarch"]
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "monarch", None)
+        assert spec.missing() == "monarch is not installed"
+    pytest.importorskip("monarch")
+    with Session(spec, 2) as session:
+        for work in spec.works:
+            assert session.do(work, 2, 1_000) > 0, work
+    assert marked() == []

@@ -4,6 +4,8 @@ Every endpoint may search from any of its objects at any time, once, and again w
 happens.
 """
 
+from farref.protocol.sharing import Sharing
+
 from ..script import (
     Ask,
     Drop,
@@ -20,7 +22,7 @@ from ..script import (
     Script,
     Shut,
 )
-from ..world import Program, Sharing
+from ..world import Program
 
 
 def _cycle(
