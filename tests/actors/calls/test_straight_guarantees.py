@@ -1,0 +1,242 @@
+"""What is promised of requests, shown on the straight way, in each discipline.
+
+The program's calls, creations and fetches leave straight, and B takes them straight: each test
+counts them at both ends. Calls that lend a reference go straight in "lend" only. In the other
+disciplines they go the general way beside the others, with the same promises. In all of them B
+takes the general way for a fetch that has to wait for its value, and for a fetch of an error; and
+it answers so if the answer is an error, or has an object of one of the user's classes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+
+import farref
+from farref import FetchTimeoutError, RRef, SerializationError
+from farref.actors.looking.counting import counters
+from farref.protocol import delivery
+from farref.protocol.sharing import DISCIPLINES
+from farref.testing import until
+
+from ...stopping import stopped
+from . import straightness
+from .straightness import (
+    Copied,
+    Failing,
+    Uncopied,
+    begun,
+    check_ways,
+    fail,
+    fail_with,
+    note,
+    note_with,
+    noted,
+    ready,
+    sent,
+    settle,
+    taken,
+    wait_for,
+)
+from .test_errors import told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+    from typing import Any
+
+    from farref import Future, System
+
+pytestmark = pytest.mark.processes
+
+ROUNDS = 4
+AT_ONCE = 14
+"""So many requests in flight do not gather: each leaves alone."""
+FLYING = 200
+RETRY = 0.05
+"""Seconds until a message is sent again."""
+SOON = 0.05
+"""The timeout of a wait, in seconds."""
+LONG = 10.0
+"""Seconds within which such a wait has certainly ended. The system's timeout is twice as long."""
+
+
+@pytest.fixture(scope="module", params=DISCIPLINES)
+def shared(request: pytest.FixtureRequest) -> Iterator[System]:
+    yield from straightness.started(request.param)
+
+
+@pytest.fixture
+def system(shared: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    yield from straightness.checked(shared, request)
+
+
+def test_each_takes_effect_once(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While B is stopped, all that was sent to it is sent again."""
+    pid, lends = farref.rpc_sync("B", os.getpid), ready(system)
+    value, mine = farref.remote("B", Copied), RRef(1)
+    farref.wait([value])
+    monkeypatch.setattr(delivery, "FIRST_RETRY", RETRY)
+    monkeypatch.setattr(delivery, "LAST_RETRY", RETRY)
+    twice, made = system.counters()["B"].duplicates, []
+    numbers = iter(range(11 * ROUNDS))
+    with ThreadPoolExecutor(3) as waiting:
+        for _ in range(ROUNDS):
+            settle(system)
+            with stopped(pid):
+                again = counters().retransmissions
+                calls = [farref.rpc_async("B", note, (next(numbers),)) for _ in range(5)]
+                made += [farref.remote("B", note, (next(numbers),)) for _ in range(4)]
+                waits = [
+                    waiting.submit(farref.rpc_sync, "B", note, (next(numbers),)),
+                    waiting.submit(farref.rpc_sync, "B", note_with, (next(numbers), mine)),
+                    waiting.submit(value.to_here),
+                ]
+                assert until(system, lambda: counters().backlog == 12)
+                assert until(system, partial(are_sent_again, again + 12))
+            for each in (*calls, *waits):
+                each.result()
+    done = farref.rpc_sync("B", noted)
+    assert done.count("copied") == ROUNDS
+    assert sorted(each for each in done if each != "copied") == list(range(11 * ROUNDS))
+    assert system.counters()["B"].duplicates >= twice + 12 * ROUNDS
+    one = {"Call note": 6, "Create note": 4, "Fetch": 1, "Call note_with": lends}
+    check_ways("B", {kind: count * ROUNDS for kind, count in one.items()})
+    assert len(farref.get(made)) == 4 * ROUNDS
+
+
+def are_sent_again(count: int) -> bool:
+    return counters().retransmissions >= count
+
+
+def test_they_begin_in_the_order_sent(system: System) -> None:
+    """Calls in flight, with creations between them; then so many calls that they gather."""
+    pid, _ = farref.rpc_sync("B", os.getpid), ready(system)
+    made, calls, number = [], [], 0
+    for _ in range(ROUNDS):
+        settle(system)
+        with stopped(pid):
+            for _ in range(AT_ONCE):
+                if number % 3 == 2:
+                    made.append(farref.remote("B", note, (number,)))
+                else:
+                    calls.append(farref.rpc_async("B", note, (number,)))
+                number += 1
+        calls[-1].result()
+    settle(system)
+    calls += [farref.rpc_async("B", note, (number + each,)) for each in range(FLYING)]
+    for each in calls:
+        each.result()
+    assert farref.rpc_sync("B", noted) == list(range(number + FLYING))
+    check_ways("B", {"Call note": len(calls), "Create note": len(made)})
+
+
+def time_out(values: list[RRef[Any]], lent: RRef[Any]) -> list[Future[int]]:
+    """Wait in each way, until the wait has timed out; return the futures of the calls in flight.
+
+    The calls note the numbers from 0 to 7.
+    """
+    began, numbers, futures = time.monotonic(), iter(range(8)), []
+
+    def fly() -> None:
+        futures.append(farref.rpc_async("B", note, (next(numbers),), timeout=SOON))
+
+    for value in values:
+        fly()
+        with pytest.raises(FetchTimeoutError, match="the reply of B to note"):
+            farref.rpc_sync("B", note, (next(numbers),), timeout=SOON)
+        with pytest.raises(FetchTimeoutError, match=f"the value of {value.id} did not come"):
+            value.to_here(SOON)
+    for _ in range(2):
+        fly()
+        with pytest.raises(FetchTimeoutError, match="the reply of B to note_with"):
+            farref.rpc_sync("B", note_with, (next(numbers), lent), timeout=SOON)
+    for future in futures:
+        with pytest.raises(FetchTimeoutError, match="the reply of B to note"):
+            future.result()
+    assert time.monotonic() - began < LONG
+    return futures
+
+
+def test_waits_for_a_stopped_process_time_out(system: System) -> None:
+    """Later, the calls take effect. The fetches are taken back."""
+    pid, lends = farref.rpc_sync("B", os.getpid), ready(system)
+    values = [farref.remote("B", str, (each,)) for each in range(2)]
+    farref.wait(values, 2)
+    with stopped(pid):
+        futures = time_out(values, RRef(1))
+    assert [each.result(LONG) for each in futures] == [0, 2, 4, 6]
+    settle(system)
+    assert farref.rpc_sync("B", noted) == list(range(8))
+    check_ways("B", {"Call note": 6, "Call note_with": 2 * lends, "Fetch": 2})
+    assert [each.to_here() for each in values] == ["0", "1"]
+
+
+def test_waits_for_a_busy_worker_time_out(system: System, gate: Path) -> None:
+    """B runs one call for long. The others, and the creations of values, wait for its thread."""
+    lends = ready(system)
+    busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
+    assert until(system, begun(gate, "busy").exists)
+    values = [farref.remote("B", note, (8 + each,)) for each in range(2)]
+    futures = time_out(values, RRef(1))
+    assert until(system, lambda: counters().in_flight == 9), "the fetches have been taken back"
+    gate.touch()
+    assert [each.result(LONG) for each in (busy, *futures)] == ["busy", 0, 2, 4, 6]
+    settle(system)
+    assert farref.rpc_sync("B", noted) == ["busy", 8, 9, *range(8)]
+    assert sent()["Fetch"] == 2
+    creations = {"Call wait_for": 1, "Create note": 2}
+    check_ways("B", {"Call note": 6, "Call note_with": 2 * lends, **creations})
+    assert [each.to_here() for each in values] == [8, 9]
+
+
+def test_a_call_that_is_cancelled_does_not_begin(system: System, gate: Path) -> None:
+    """One that runs goes on, and its result is dropped."""
+    ready(system)
+    busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
+    assert until(system, begun(gate, "busy").exists)
+    waits = [farref.rpc_async("B", note, (number,)) for number in range(3)]
+    for each in (waits[1], busy):
+        assert each.cancel()
+        assert each.cancelled()
+        with pytest.raises(CancelledError):
+            each.result()
+    # Until the cancels have arrived.
+    b = system.endpoint.registry.find("B")
+    assert until(system, lambda: not system.endpoint.delivery.load(b.id, "requests")[0])
+    gate.touch()
+    assert [waits[each].result() for each in (0, 2)] == [0, 2]
+    assert not waits[0].cancel()
+    assert farref.rpc_sync("B", noted) == ["busy", 0, 2]
+    check_ways("B", {"Call wait_for": 1, "Call note": 3})
+
+
+def test_an_error_has_its_type_and_its_traceback(system: System) -> None:
+    lends, mine = ready(system), RRef(1)
+    both = [(farref.remote("B", fail, (7,)), farref.remote("B", Uncopied)) for _ in range(3)]
+    for made, uncopied in both:
+        of_made = f"fail(), for the reference {made.id}"
+        of_copy = f"fetch, for the reference {uncopied.id}"
+        acts: list[tuple[type[Exception], str, Callable[[], Any]]] = [
+            (Failing, "fail()", partial(farref.rpc_sync, "B", fail, (7,))),
+            (Failing, "fail()", farref.rpc_async("B", fail, (7,)).result),
+            (Failing, "fail_with()", partial(farref.rpc_sync, "B", fail_with, (7, mine))),
+            (Failing, of_made, made.to_here),
+            (SerializationError, of_copy, uncopied.to_here),
+        ]
+        for kind, where, act in acts:
+            with pytest.raises(kind, match="code 7") as caught:
+                act()
+            text = told(caught.value)
+            assert f"raised on worker B by {where}" in text
+            assert "in fail\n    raise Failing(code=code)" in text, "the remote traceback"
+            assert getattr(caught.value, "code", 7) == 7
+            del caught
+    check_ways("B", {"Call fail": 6, "Call fail_with": 3 * lends, "Create fail": 3})
+    assert sent()["Fetch"] == 6
+    assert farref.rpc_sync("B", taken)["Fetch"], "those of values that cannot be copied"

@@ -1,0 +1,203 @@
+"""Straight messages meet full queues, and rings of waits, in each discipline.
+
+A request waits for room, or for its turn on an object, in the general way.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+import farref
+from farref import OverloadedError, RRef, SelfWaitError
+from farref.actors.calls import calls
+from farref.actors.calls import straight as calling
+from farref.actors.looking.counting import counters
+from farref.actors.serving import server
+from farref.actors.serving import straight as serving
+from farref.protocol.sharing import DISCIPLINES
+from farref.testing import until
+
+from ...stopping import stopped
+from . import straightness
+from .straightness import begin_anew, begun, check_ways, note, noted, ready, wait_for, ways
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from farref import Future, System
+
+pytestmark = pytest.mark.processes
+
+LONG = 10.0
+"""Seconds within which a wait has certainly ended. The system's timeout is twice as long."""
+BRIEFLY = 0.2
+"""Seconds."""
+ON_THE_WAY, QUEUED = 60, 100
+"""The most messages on the way to one peer, and the most requests that wait for a thread there."""
+LARGE = 20_000
+UNFETCHED = 10 * LARGE
+"""The bytes of results that may be in futures."""
+
+
+@pytest.fixture(scope="module", params=DISCIPLINES)
+def shared(request: pytest.FixtureRequest) -> Iterator[System]:
+    with pytest.MonkeyPatch.context() as patch:  # of the workers, too
+        patch.setattr(server, "MAX_WAITING", QUEUED)
+        patch.setattr(serving, "MAX_WAITING", QUEUED)
+        yield from straightness.started(request.param)
+
+
+@pytest.fixture
+def system(shared: System, request: pytest.FixtureRequest) -> Iterator[System]:
+    yield from straightness.checked(shared, request)
+
+
+# ---- full queues
+
+
+@contextmanager
+def impatient(system: System) -> Iterator[None]:
+    """In the block, the system's timeout is brief for the program."""
+    core = system.endpoint.core
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(core, "settings", replace(core.settings, timeout=BRIEFLY))
+        yield
+
+
+def test_calls_beyond_what_is_on_the_way_wait(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls in flight, and creations: the thread that sends one more waits until the timeout."""
+    pid, _ = farref.rpc_sync("B", os.getpid), ready(system)
+    monkeypatch.setattr(calls, "MAX_BACKLOG", ON_THE_WAY)
+    with stopped(pid), ThreadPoolExecutor(1) as waiting:
+        futures = [farref.rpc_async("B", note, (number,)) for number in range(ON_THE_WAY)]
+        for more in (farref.rpc_async, farref.remote):
+            with impatient(system), pytest.raises(OverloadedError, match="slower than"):
+                more("B", note, (-1,))
+        last = waiting.submit(farref.rpc_async, "B", note, (ON_THE_WAY,))
+        assert not until(system, last.done, BRIEFLY)
+        assert counters().backlog == ON_THE_WAY
+        os.kill(pid, signal.SIGCONT)
+        futures.append(last.result(LONG))
+    assert [each.result() for each in futures] == list(range(ON_THE_WAY + 1))
+    assert farref.rpc_sync("B", noted) == list(range(ON_THE_WAY + 1))
+    check_ways("B", {"Call note": ON_THE_WAY})
+
+
+def test_calls_beyond_what_a_worker_queues_are_refused(system: System, gate: Path) -> None:
+    """B has begun none of them. It takes the general way for those."""
+    ready(system)
+    busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
+    assert until(system, begun(gate, "busy").exists)
+    queued = [farref.rpc_async("B", note, (number,)) for number in range(QUEUED)]
+    assert until(system, lambda: system.counters()["B"].waiting == QUEUED)
+    for _ in range(10):
+        with pytest.raises(OverloadedError, match="did not start"):
+            farref.rpc_sync("B", note, (-1,))
+    gate.touch()
+    assert busy.result() == "busy"
+    assert [each.result() for each in queued] == list(range(QUEUED))
+    assert farref.rpc_sync("B", noted) == ["busy", *range(QUEUED)]
+    check_ways("B", {"Call wait_for": 1, "Call note": QUEUED + 10})
+
+
+def test_calls_wait_while_results_are_not_fetched(
+    system: System, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Calls that are waited for, calls in flight, and fetches. All go on when there is room."""
+    for module in (calls, calling):
+        monkeypatch.setattr(module, "MAX_UNFETCHED_BYTES", UNFETCHED)
+    ready(system)
+    value = farref.remote("B", note, (1,))
+    farref.wait([value])
+    futures: list[Future[bytes]] = []
+    for _ in range(UNFETCHED // LARGE):
+        futures.append(farref.rpc_async("B", bytes, (LARGE,)))
+        assert until(system, futures[-1].done)
+    requests: list[Callable[[], int]] = [
+        lambda: farref.rpc_sync("B", note, (2,)),
+        lambda: farref.rpc_async("B", note, (3,)).result(),
+        value.to_here,
+    ]
+    for request in requests:
+        with impatient(system), pytest.raises(OverloadedError, match="of results"):
+            request()
+    with ThreadPoolExecutor(3) as waiting:
+        waits = [waiting.submit(request) for request in requests]
+        assert not until(system, lambda: any(each.done() for each in waits), BRIEFLY)
+        assert all(len(each.result()) == LARGE for each in futures)
+        assert [each.result(LONG) for each in waits] == [2, 3, 1]
+    assert sorted(farref.rpc_sync("B", noted)) == [1, 2, 3]
+    check_ways("B", {"Call bytes": UNFETCHED // LARGE})
+
+
+# ---- rings of waits
+
+
+class Node:
+    """Its method waits for a function that waits for this very object."""
+
+    def go(self, to: str, how: str) -> Any:
+        return go(to, how)
+
+
+def go(to: str, how: str) -> Any:
+    return farref.rpc_async(to, fetch_it if how == "fetch" else call_it).result()
+
+
+_kept: list[RRef[Node]] = []
+"""In each process: the reference that the program has given to it."""
+
+
+def keep(node: RRef[Node]) -> None:
+    _kept.append(node)
+
+
+def let_go() -> None:
+    _kept.clear()
+
+
+def fetch_it() -> str:
+    return type(_kept[0].to_here()).__name__
+
+
+def call_it() -> Any:
+    return farref.rpc_sync("B", fetch_it)
+
+
+@pytest.mark.parametrize("how", ["fetch", "call"])
+def test_an_object_that_waits_for_itself_is_refused(system: System, how: str) -> None:
+    """Its method waits straight for a function, and that one waits straight, too.
+
+    A method, and a request that says which objects wait for it, are never straight. So nothing
+    straight is refused at once: the last wait of this ring is for the object's turn.
+    """
+    name, node = f"another {how}", farref.remote("B", Node)
+    system.worker(name)
+    for each in ("B", name):
+        farref.rpc_sync(each, keep, (node,))
+    for _ in range(3):  # the first ones go the general way
+        assert farref.rpc_sync("B", go, (name, how)) == "Node"
+    for each in ("B", name):
+        farref.rpc_sync(each, begin_anew)
+    with pytest.raises(SelfWaitError) as caught:
+        node.rpc_async().go(name, how).result()
+    there, other = (farref.rpc_sync(each, ways) for each in ("B", name))
+    if how == "fetch":
+        assert f"fetch_it() on {name} waits for the value of {node.id}" in str(caught.value)
+        assert there["Call fetch_it"] == other["Call fetch_it"] == other["Fetch"] == 1
+    else:
+        assert f"call_it() on {name} waits for the reply of B to fetch_it()" in str(caught.value)
+        assert there["Call call_it"] == other["Call call_it"] == 1
+        assert there["Call fetch_it"] == other["Call fetch_it"] == 1
+    for each in ("B", name):
+        farref.rpc_sync(each, let_go)
