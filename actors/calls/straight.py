@@ -33,6 +33,7 @@ from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.current import found
+from ..core.links import CROWD
 from ..values.packing import opened
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
@@ -87,6 +88,7 @@ class Straight(Internal):
         self._state = core.context.state
         self._lines = lines
         self._calls = calls
+        self._channels = lines.channels
         self._waits = waits
         self._loop = loop
         self._poller = loop.poller
@@ -117,6 +119,9 @@ class Straight(Internal):
             return NOT_PLAIN
         info, line, payload, rrefs = begun
         there, seconds = info.id, core.settings.timeout
+        channel = self._channels.get(there)
+        if channel is not None and len(channel.flight) >= CROWD and not calls.fits(there):
+            return NOT_PLAIN  # it has to wait for room
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         undisturbed.hold(self._poller)

@@ -60,6 +60,7 @@ class Lines(Internal):
         self._tally = delivery.tally
         self._links = delivery.links
         self._room = delivery.room
+        self.channels = delivery.channels
         self.shelves = delivery.shelves
         self.takers: dict[type[Message], Callable[[WorkerId, Any, Later], bool]] = {}
         """The taker of each kind of plain message (`protocol.plain`); the parts add theirs. It
@@ -88,7 +89,7 @@ class Lines(Internal):
 
     def idle(self, to: WorkerId) -> bool:
         """Whether *to* has taken nearly all that was sent to it. In any thread."""
-        channel = self._links.channels.get(to)
+        channel = self.channels.get(to)
         return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
 
     def send(self, to: WorkerId, message: Plain, size: int) -> Packet | Outgoing:

@@ -220,3 +220,47 @@ def test_the_memory_of_a_held_reference(system: System) -> None:
     assert round(tracked / (20 * MANY), 1) <= TRACKED
     held.clear()
     assert_nothing_held(system)
+
+
+LOOKS: Counter[int] = Counter()
+"""The looks of Python's collector in this process, by their generation."""
+
+
+def note_look(phase: str, info: dict[str, int]) -> None:
+    if phase == "start":
+        LOOKS[info["generation"]] += 1
+
+
+def begin_to_note() -> None:
+    gc.callbacks.append(note_look)
+    LOOKS.clear()
+
+
+def end_of_notes() -> Counter[int]:
+    gc.callbacks.remove(note_look)
+    return LOOKS.copy()
+
+
+def test_the_collector_does_not_look_at_what_is_held(system: System) -> None:
+    """A request leaves nothing that the collector would have to look at: it hardly begins.
+
+    It looks at the newest objects when 700 have stayed, and at the old ones after many such looks.
+    """
+    held = farref.rpc_sync("B", make, (20 * MANY,))
+
+    def act() -> None:
+        farref.rpc_sync("B", nothing)
+        farref.rpc_sync("B", nothing, args=(held[5],))
+        farref.remote("B", int, args=(1,)).to_here()
+
+    for _ in range(200):
+        act()
+    begin_to_note()
+    farref.rpc_sync("B", begin_to_note)
+    for _ in range(2 * MANY):
+        act()
+    for looks in (farref.rpc_sync("B", end_of_notes), end_of_notes()):
+        assert looks[0] <= 8, looks  # 7 of them at the caller; one object more for each would be 9
+        assert looks[1] + looks[2] <= 1
+    held.clear()
+    assert_nothing_held(system)
