@@ -10,7 +10,7 @@ from .figures import shown
 from .peers import OURS, PEERS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from .rounds import Row
@@ -36,9 +36,12 @@ COLOURS = {
     "rpyc": "#2f8f8f",
     "dask": "#c98a2b",
 }
-STORY = ("call", "remote-fetch", "share")
-"""The benchmarks of the first picture of docs/performance.md."""
-LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1}
+STORY = {
+    "call": "a call, and its result",
+    "remote-fetch": "an object made elsewhere, and fetched",
+    "share": "a reference passed on to a third process",
+}
+"""The benchmarks of the picture of docs/performance.md, in words for everybody."""
 
 
 def pyplot() -> Any:
@@ -61,7 +64,7 @@ def draw(rows: Iterable[Row], folder: Path) -> list[Path]:
         written.append(_bars(plt, single, folder / "bench.png"))
     story = [_beside_peers(row) for row in single if row.benchmark.name in STORY]
     if story:
-        written.append(_bars(plt, story, folder / "bench-story.png"))
+        written.append(_bars(plt, story, folder / "bench-story.png", STORY))
     if lines:
         written.append(_lines(plt, lines, folder / "bench-scaling.png"))
     return written
@@ -85,8 +88,13 @@ def _grid(plt: Any, number: int, columns: int, height: float) -> tuple[Any, list
     return figure, list(all_axes.flat[:number])
 
 
-def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
+def _bars(
+    plt: Any, rows: Sequence[Row], path: Path, titles: Mapping[str, str] | None = None
+) -> Path:
     figure, all_axes = _grid(plt, len(rows), columns=3, height=1.9)
+    figure.suptitle(
+        "a shorter bar is better; the line at its end shows how rounds differ", fontsize=8
+    )
     for axes, row in zip(all_axes, rows, strict=True):
         names = list(row.figures)
         medians = [row.median(name) for name in names]
@@ -95,14 +103,15 @@ def _bars(plt: Any, rows: Sequence[Row], path: Path) -> Path:
         high = [max(0.0, q - m) for m, q in zip(medians, errors[1], strict=True)]
         colours = [COLOURS[name] for name in names]
         axes.barh(range(len(names)), medians, xerr=(low, high), color=colours, ecolor="#444")
-        for at, median in enumerate(medians):
+        for at, (median, above) in enumerate(zip(medians, high, strict=True)):
             said = shown(median, row.benchmark.unit)
-            axes.text(0, at, f" {said}", va="center", fontsize=7, bbox=LABEL)
+            axes.text(median + above, at, f"  {said}", va="center", fontsize=7)
+        axes.set_xlim(right=1.25 * max(map(sum, zip(medians, high, strict=True))))
         axes.set_yticks(range(len(names)), [PEERS[name].title for name in names], fontsize=7)
         axes.invert_yaxis()
         axes.set_xticks([])
-        more = ", more is better" if row.more_is_better else ""
-        axes.set_title(f"{row.title}{more}", fontsize=9)
+        title = titles[row.benchmark.name] if titles else row.title
+        axes.set_title(f"{title}, longer is better" if row.more_is_better else title, fontsize=9)
         axes.spines[["top", "right", "bottom"]].set_visible(False)
     figure.savefig(path, dpi=110)
     plt.close(figure)
