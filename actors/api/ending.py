@@ -2,8 +2,9 @@
 
 The program waits for its unanswered calls, each at most until the call's own timeout, and for the
 objects that others are making for it. A creation has no answer, so the program asks the owners, at
-growing intervals. Callbacks of futures (`then`) count as well. One-way messages do not: an actor
-handles the messages that came before its exit.
+growing intervals. What a function asks others for is that function's matter, unless it returns a
+reference to it, and the program keeps the alias. Callbacks of futures (`then`) count as well.
+One-way messages do not: an actor handles the messages that came before its exit.
 """
 
 from __future__ import annotations

@@ -70,8 +70,12 @@ def made_by_method(place: Path) -> None:
     farref.remote("B", Path_, (place,)).remote().slow()
 
 
+KEPT: list[RRef[Any]] = []
+
+
 def alias(place: Path) -> None:
-    farref.remote("B", nested, (place,))
+    """What B asks C for is the program's work as long as the program keeps the alias."""
+    KEPT.append(farref.remote("B", nested, (place,)))
 
 
 def own(place: Path) -> None:
@@ -98,6 +102,7 @@ def test_the_end_waits_for_everything_that_was_asked_for(base: str, tmp_path: Pa
         system.worker("B"), system.worker("C")
         for ask in WORK:
             ask(tmp_path / ask.__name__)
+    KEPT.clear()
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(a.__name__ for a in WORK)
 
 

@@ -125,11 +125,14 @@ def look(pid: int | None = None) -> tuple[int, int]:
 def assert_freed(system: System, *names: str) -> None:
     """Neither this process nor those of *names* have a segment open or mapped."""
     gc.collect()
+    for name in names:
+        farref.rpc_sync(name, gc.collect)
 
-    def looks() -> set[tuple[int, int]]:
-        return {look(), *(farref.rpc_sync(name, look) for name in names)}
+    def left() -> dict[str, tuple[int, int]]:
+        found = {"here": look()} | {name: farref.rpc_sync(name, look) for name in names}
+        return {name: each for name, each in found.items() if any(each)}
 
-    assert until(system, lambda: looks() == {(0, 0)}), looks()
+    assert until(system, lambda: not left()), left()
 
 
 # ---- on every base
