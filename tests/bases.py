@@ -40,8 +40,8 @@ PROCESSES = those(lambda base: base.processes)
 HOSTS = those(lambda base: base.hosts)
 STOCK_HOSTS = those(lambda base: base.hosts and not base.own)
 (IN_PROCESS,) = those(lambda base: not base.processes)
-STOCK = [base.name for base in bases.BASES.values() if base.processes and not base.own]
-"""The names of Thespian's own bases with processes."""
+STOCK = those(lambda base: base.processes and not base.own)
+"""Thespian's own bases with processes."""
 LINKS = those(lambda base: base.own or not base.processes)
 """One with processes and one without, for the layers above the transport."""
 

@@ -198,9 +198,8 @@ class Collector(Internal):
             self._core.chores.submit(self._look)
 
     def _look(self) -> None:
-        began = (
-            time.thread_time()
-        )  # or a look on a busy machine would put off the next one for long
+        # By the clock, a look on a busy machine would put off the next one for long.
+        began = time.thread_time()
         try:
             self._begin(self._idle(time.monotonic()), cuts=self._mode == "collect")
         except Exception:

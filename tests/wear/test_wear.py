@@ -48,7 +48,10 @@ DEARER = 1.1
 """The factor by which a call's function count may grow: one acknowledgement more or less."""
 TIMES, ROUNDS = 20_000, 10
 """For each kind of operation, in `make soak`."""
-BASES_OF_WEAR = [*LINKS, *(pytest.param(base, marks=pytest.mark.slow) for base in STOCK)]
+BASES_OF_WEAR = [
+    *LINKS,
+    *(pytest.param(*each.values, marks=[*each.marks, pytest.mark.slow]) for each in STOCK),
+]
 """`make soak` adds Thespian's bases with processes, which take a minute."""
 GRACE = 0.2
 PAUSE = 0.5

@@ -34,7 +34,7 @@ _noted: list[Any] = []
 
 
 def started(sharing: Sharing) -> Iterator[System]:
-    """A system whose processes count, with the worker B, which runs one function at a time."""
+    """A system with the worker B. Its processes count. B runs one function at a time."""
     with pytest.MonkeyPatch.context() as patch:  # for the workers, too: they are forked from here
         patch.setattr(Lines, "send", _counting(Lines.send, _sent))
         for take in ("_take_call", "_take_create", "_take_fetch"):

@@ -1,4 +1,4 @@
-"""What is promised of requests, shown on the straight way, in each discipline.
+"""The straight way keeps each guarantee for requests, in each discipline.
 
 The program's calls, creations and fetches leave straight, and B takes them straight: each test
 counts them at both ends. Calls that lend a reference go straight in "lend" only. In the other
