@@ -18,6 +18,7 @@ import pytest
 
 import farref
 from farref import RRef, System
+from farref.actors.base import lead
 from farref.actors.core import brief
 from farref.actors.wire import parcels, rows
 from farref.serialization.plain import dumps_plain, dumps_soon
@@ -46,7 +47,7 @@ class Functions:
 
     def end(self) -> int:
         sys.setprofile(None)
-        return self.count
+        return self.count - 1  # without this one
 
 
 _functions: list[Functions] = []
@@ -68,7 +69,11 @@ def nothing(*_: object) -> None:
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(brief, "BRIEF", 1.0)  # also of B, which is forked, on a busy machine
+        # Also of B, which is forked. On a busy machine a call is not brief; and the thread that
+        # checks from time to time whether it must lead wakes more often for each call.
+        patched.setattr(brief, "BRIEF", 1.0)
+        patched.setattr(lead, "PATIENCE", 1.0)
+        patched.setattr(lead, "LONGEST_PATIENCE", 1.0)
         with System("farrefBase", timeout=20) as system:
             system.worker("B")
             yield system
@@ -172,11 +177,6 @@ def whole(counts: list[float], least: float) -> list[float]:
     return found
 
 
-def lowest_tenth(counts: list[float]) -> float:
-    """In some rounds a thread looks after other things, on a busy machine in most."""
-    return counts[len(counts) // 10]
-
-
 def counted(operation: Callable[[], None], least: float) -> float:
     """The functions for each *operation* in this thread, without what other work adds.
 
@@ -212,11 +212,14 @@ def test_functions_of_the_caller_of_many() -> None:
         for future in futures:
             future.result()
 
-    assert lowest_tenth(whole(counts_of(fly_together, 1), 20 * FLYING)) / FLYING <= 34
+    assert whole(counts_of(fly_together, 1), 20 * FLYING)[0] / FLYING <= 33.8
 
 
 def counted_there(operation: Callable[[], None], least: float) -> float:
-    """The functions for each *operation* in the thread of B's that does the work."""
+    """The functions for each *operation* in the thread of B's that does the work.
+
+    In some rounds that thread looks after other things, on a busy machine in most.
+    """
     for _ in range(TIMES):
         operation()
     counts: list[float] = []
@@ -225,7 +228,8 @@ def counted_there(operation: Callable[[], None], least: float) -> float:
         for _ in range(FEW):
             operation()
         counts.append(farref.rpc_sync("B", end) / FEW)
-    return lowest_tenth(whole(counts, least))
+    found = whole(counts, least)
+    return found[len(found) // 10]
 
 
 @pytest.mark.usefixtures("operands")
@@ -376,13 +380,9 @@ def test_no_second_thread_is_woken(operation: Callable[[], None]) -> None:
     """At each end one thread does all. Another one that is woken waits again afterwards."""
     for _ in range(TIMES):
         operation()
-    here, there = [], []
-    for _ in range(TIMES // FEW):
-        before = waits(), farref.rpc_sync("B", waits)
-        for _ in range(TIMES):
-            operation()
-        after = waits(), farref.rpc_sync("B", waits)
-        here.append(beside(before[0], after[0]))
-        there.append(beside(before[1], after[1]))
-    assert min(here) < 0.1
-    assert min(there) < 0.1
+    before = waits(), farref.rpc_sync("B", waits)
+    for _ in range(TIMES):
+        operation()
+    after = waits(), farref.rpc_sync("B", waits)
+    assert beside(before[0], after[0]) < 0.05
+    assert beside(before[1], after[1]) < 0.05
