@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from .waiting import eventually
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-PATIENCE = 10.0
-"""The most seconds that a process may take to stop."""
 
 
 def stop(pid: int) -> None:
     """Send SIGSTOP to *pid*. Returns when each of its threads has stopped."""
     os.kill(pid, signal.SIGSTOP)
-    end = time.monotonic() + PATIENCE
-    while any(_state(thread) != "T" for thread in Path(f"/proc/{pid}/task").iterdir()):
-        assert time.monotonic() < end, f"process {pid} did not stop"
-        time.sleep(0.001)
+    eventually(
+        lambda: all(_state(thread) == "T" for thread in Path(f"/proc/{pid}/task").iterdir()),
+        f"process {pid} did not stop",
+    )
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from farref.actors.core.current import frame
 from farref.testing import assert_nothing_held, references_everywhere, until
 from farref.testing.held import PATIENCE, list_references
 
+from ..waiting import eventually
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -26,10 +28,7 @@ def idle(system: System, seconds: float) -> None:
 
 def hold(gate: Path, value: Any = None) -> Any:
     """Return *value* once *gate* is open (see the fixture); in any process."""
-    end = time.monotonic() + HELD
-    while not gate.exists():
-        assert time.monotonic() < end, "nobody opened the gate"
-        time.sleep(0.005)
+    eventually(gate.exists, "nobody opened the gate", HELD)
     return value
 
 

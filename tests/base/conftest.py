@@ -10,7 +10,8 @@ from thespian.actors import ActorSystem
 
 from farref.actors.base.poller import Poller
 
-from .kit import eventually, running, sockets
+from ..waiting import eventually
+from .kit import running, sockets
 
 
 @pytest.fixture(autouse=True, scope="module")

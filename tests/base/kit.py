@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,14 +47,6 @@ def running(**options: Any) -> Iterator[ActorSystem]:
     finally:
         if system._systemBase is not None:
             system.shutdown()
-
-
-def eventually(condition: Callable[[], object], patience: float = PATIENCE) -> None:
-    """Wait until *condition* holds."""
-    deadline = time.monotonic() + patience
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {patience} s: {condition}"
-        time.sleep(0.01)
 
 
 def sockets() -> list[str]:

@@ -29,6 +29,7 @@ from farref.actors.base import (
 )
 from farref.actors.base.timers import Timers
 
+from ..waiting import eventually
 from .kit import (
     PATIENCE,
     Duelist,
@@ -42,7 +43,6 @@ from .kit import (
     Waker,
     Watcher,
     alive,
-    eventually,
     running,
 )
 

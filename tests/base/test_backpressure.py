@@ -12,7 +12,8 @@ from thespian.actors import ActorSystem, PoisonMessage
 from farref.actors.base import Limits, PeerStalled
 
 from ..stopping import stop
-from .kit import PATIENCE, Duelist, Echo, Flooder, Hoarder, eventually, running
+from ..waiting import eventually
+from .kit import PATIENCE, Duelist, Echo, Flooder, Hoarder, running
 
 pytestmark = pytest.mark.processes
 

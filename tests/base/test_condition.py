@@ -9,7 +9,7 @@ import pytest
 from farref.actors.base.interrupts import Condition
 
 from ..actors.core.interrupting import Interrupting, is_free
-from .kit import eventually
+from ..waiting import eventually
 
 
 @pytest.mark.parametrize("timeout", [0.0, 0.001])

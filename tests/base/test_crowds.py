@@ -16,13 +16,13 @@ from thespian.actors import ActorSystem, NoCompatibleSystemForActor
 from farref.actors.base import CrowdedOut, Limits, NoSuchSystem, tcp
 from farref.actors.base.handshake import ANY_ADMIN, CROWDED, MAGIC, NONCE, Dialler
 
+from ..waiting import eventually
 from .kit import (
     KEY,
     ME,
     PATIENCE,
     OnHostB,
     dial,
-    eventually,
     free_port,
     hung_up,
     preamble,

@@ -16,7 +16,8 @@ from thespian.actors import ActorSystem
 
 from farref.actors.base import places, system_base
 
-from .kit import PATIENCE, Echo, Parent, alive, eventually, running, sockets
+from ..waiting import eventually
+from .kit import PATIENCE, Echo, Parent, alive, running, sockets
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("own_folder")]
 

@@ -24,7 +24,8 @@ from farref.actors.base.poller import Poller
 from farref.actors.base.processes import LoggerTransport
 from farref.actors.base.transport import Transport
 
-from .kit import PATIENCE, Echo, eventually, running
+from ..waiting import eventually
+from .kit import PATIENCE, Echo, running
 
 
 @pytest.fixture

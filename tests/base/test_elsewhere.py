@@ -17,7 +17,8 @@ import pytest
 
 from farref import features
 
-from .kit import alive, eventually
+from ..waiting import eventually
+from .kit import alive
 
 pytestmark = pytest.mark.processes
 ROOT = Path(__file__).resolve().parents[2]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
 
+from ..waiting import eventually
 from .kit import (
     KEY,
     PATIENCE,
@@ -18,7 +19,6 @@ from .kit import (
     Flooder,
     Hoarder,
     OnHostB,
-    eventually,
     free_port,
     running,
 )

@@ -19,7 +19,8 @@ from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
 from ..actors.scripts import SID
-from .kit import PATIENCE, eventually
+from ..waiting import eventually
+from .kit import PATIENCE
 
 
 @pytest.fixture

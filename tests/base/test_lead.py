@@ -20,7 +20,8 @@ from farref.actors.base.envelopes import Received
 from farref.actors.base.poller import Poller
 from farref.actors.base.transport import Transport
 
-from .kit import PATIENCE, eventually, running
+from ..waiting import eventually
+from .kit import PATIENCE, running
 
 pytestmark = pytest.mark.processes
 

@@ -11,7 +11,7 @@ import pytest
 from farref import features
 from farref.actors.base import lives
 
-from .kit import eventually
+from ..waiting import eventually
 
 
 @pytest.mark.parametrize("procfs", [True, False])

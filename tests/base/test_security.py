@@ -47,6 +47,7 @@ from farref.actors.base.handshake import (
     _introduction,
 )
 
+from ..waiting import eventually
 from .kit import (
     KEY,
     ME,
@@ -55,7 +56,6 @@ from .kit import (
     bomb,
     connections,
     dial,
-    eventually,
     free_port,
     hung_up,
     preamble,

@@ -168,7 +168,8 @@ def test_a_wakeup_asked_for_by_a_thread_comes_to_the_main_thread(system: ActorSy
 def test_dead_letters_of_a_teller_without_listener(system: ActorSystem) -> None:
     from thespian.actors import ActorExitRequest
 
-    from .kit import Hoarder, eventually
+    from ..waiting import eventually
+    from .kit import Hoarder
 
     handler = system.createActor(Hoarder)
     assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"

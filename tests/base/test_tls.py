@@ -45,6 +45,7 @@ from farref.actors.base.handshake import (
     preamble,
 )
 
+from ..waiting import eventually
 from .authority import Authority
 from .kit import (
     KEY,
@@ -56,7 +57,6 @@ from .kit import (
     Sizer,
     bomb,
     dial,
-    eventually,
     free_port,
     hung_up,
     running,

@@ -19,6 +19,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from ..waiting import eventually
 from bench import growth, page, plots, report
 from bench.__main__ import _parser, main
 from bench.catalogue import BENCHMARKS, BY_NAME, MB, SMALL, size
@@ -184,11 +185,8 @@ def test_every_thread_of_a_process_is_counted() -> None:
     thread = threading.Thread(target=work)
     before = switches_of(os.getpid())
     thread.start()
-    end = time.monotonic() + 60
     try:
-        while switches_of(os.getpid())[os.getpid(), thread.native_id or 0] < 20:
-            assert time.monotonic() < end
-            time.sleep(0.01)
+        eventually(lambda: switches_of(os.getpid())[os.getpid(), thread.native_id or 0] >= 20)
         assert between(before, switches_of(os.getpid())) >= 20
     finally:
         over.set()
@@ -206,10 +204,7 @@ def test_a_peer_that_is_restless_is_stopped_between_its_turns() -> None:
 
     with Session(replace(PEERS["base"], restless=True), 2) as session:
         for _ in range(2):
-            end = time.monotonic() + 20
-            while not stopped():
-                assert time.monotonic() < end
-                time.sleep(0.01)
+            eventually(stopped)
             assert session.do("call", 2, 0) > 0
     assert marked() == []
     assert PEERS["torch"].restless
@@ -246,10 +241,7 @@ def test_a_peer_that_is_stopped_ends_when_the_command_is_killed() -> None:
         assert command.stdout is not None
         assert command.stdout.readline() == b"True\n"
         command.kill()
-    end = time.monotonic() + 60
-    while left := marked():
-        assert time.monotonic() < end, left
-        time.sleep(0.1)
+    eventually(lambda: not marked(), marked, 60)
 
 
 @pytest.mark.parametrize("arguments", [["no-such"], ["--peers", "no-such"], ["--json", "no/such"]])

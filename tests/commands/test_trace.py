@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ from farref.trace.story import tell
 from farref.tracetest.files import differences
 
 from ..trace.recordings import user_to_user
+from ..waiting import eventually
 
 PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
 SHOP = f"shop-{os.getpid()}"
@@ -211,10 +212,8 @@ def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> Non
         press("/", "Z", "Enter")
         screen("there is no endpoint Z")
         press("q")
-        end = time.monotonic() + PATIENCE
-        while "step" in subprocess.check_output([*tmux, "capture-pane", "-p"], text=True):
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        shown = [*tmux, "capture-pane", "-p"]
+        eventually(lambda: "step" not in subprocess.check_output(shown, text=True))
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)
 
@@ -231,13 +230,6 @@ def is_recorded() -> bool:
 def work() -> None:
     ref = farref.remote("B", str)
     farref.rpc_sync("C", id, args=(ref,))
-
-
-def until(condition: Callable[[], object]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < end, "it does not become true"
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -264,14 +256,14 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
     assert not recorded_anywhere()
     lines: list[str] = []
     with Watching(System.attach(SHOP)) as watching:
-        until(lambda: of_kind(watching, lines, "join") == 3)
+        eventually(lambda: of_kind(watching, lines, "join") == 3)
         with running_in(shop.endpoint.core):  # and not the viewer's
             assert is_recorded()
             assert farref.rpc_sync("B", is_recorded)
             work()
-        until(lambda: of_kind(watching, lines, "free") >= 1)
+        eventually(lambda: of_kind(watching, lines, "free") >= 1)
     farref.rpc_sync("B", int)
-    until(lambda: not recorded_anywhere())
+    eventually(lambda: not recorded_anywhere())
     story = tell(group(chain.from_iterable(map(parse_all, lines))))
     steps = Steps(story)
     player = steps.at(len(story.rows) - 1)
@@ -289,7 +281,7 @@ def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_pa
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     ) as viewer:  # fmt: skip
         try:
-            until(recorded_anywhere)
+            eventually(recorded_anywhere)
             while viewer.poll() is None:  # as long as it watches
                 work()
                 time.sleep(0.2)
@@ -300,7 +292,7 @@ def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_pa
     assert f"watching {SHOP}" in err
     assert f"{SHOP}, while it was watched." in out
     assert "frees program/" in out
-    until(lambda: not recorded_anywhere())
+    eventually(lambda: not recorded_anywhere())
     run(file, "--export", "test", "--to", page)
     assert differences(page) == ""
     assert "\ngiven program {" in page.read_text(encoding="utf-8")
@@ -322,7 +314,7 @@ def test_nothing_stays_on_when_the_viewer_dies(shop: System, how: signal.Signals
             viewer.communicate(timeout=PATIENCE)
         finally:
             viewer.kill()
-    until(lambda: not recorded_anywhere())
+    eventually(lambda: not recorded_anywhere())
 
 
 class FakePort:
@@ -346,7 +338,7 @@ def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
     stream = Stream(endpoint, WorkerInfo(endpoint.me, endpoint.me))
     line = b"x" * 1023 + b"\n"
     stream.store(line)
-    until(lambda: endpoint.port.posted)
+    eventually(lambda: endpoint.port.posted)
     for _ in range(2 * KEPT // len(line)):
         stream.store(line)
     assert [each.number for each in endpoint.port.posted] == [1]
@@ -358,5 +350,5 @@ def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
     assert sum(len(each.lines) for each in endpoint.port.posted) <= KEPT + len(line)
     assert stream.begin_anew()
     stream.store(b"after\n")
-    until(lambda: endpoint.port.posted[-1].lines == "after\n")
+    eventually(lambda: endpoint.port.posted[-1].lines == "after\n")
     stream.close()

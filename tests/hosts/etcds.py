@@ -6,10 +6,11 @@ import json
 import shutil
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from ..waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -68,11 +69,12 @@ class Etcds:
 
     def wait(self) -> None:
         """Wait until they have a leader."""
-        end = time.monotonic() + 60
-        while not any(int(each.get("leader", 0)) for each in self._ask().values()):
-            log = self._folder / f"etcd{self._ports[0]}.log"
-            assert time.monotonic() < end, log.read_text()[-2000:]
-            time.sleep(0.2)
+        log = self._folder / f"etcd{self._ports[0]}.log"
+        eventually(
+            lambda: any(int(each.get("leader", 0)) for each in self._ask().values()),
+            lambda: log.read_text()[-2000:],
+            60,
+        )
 
     def _ask(self) -> dict[str, Any]:
         ports = [str(port) for port in self._running]

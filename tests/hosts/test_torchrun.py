@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ import pytest
 from farref import System
 from farref.actors.base import keys
 
+from ..waiting import eventually
 from .homes import two_homes
 from .network import Network, Pair, address, run
 
@@ -125,11 +125,11 @@ def notes(folder: Path, name: str) -> list[dict[str, Any]]:
 
 
 def wait_for(folder: Path, name: str, group: list[str]) -> None:
-    end = time.monotonic() + 120
-    while not any(note["group"] == group for note in notes(folder, name)):
-        logs = "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log"))
-        assert time.monotonic() < end, logs
-        time.sleep(0.05)
+    eventually(
+        lambda: any(note["group"] == group for note in notes(folder, name)),
+        lambda: "\n".join(path.read_text()[-3000:] for path in folder.glob("*.log")),
+        120,
+    )
 
 
 DIAL = """

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from ..actors.scripts import family
-from ..base.kit import eventually
+from ..waiting import eventually
 from .kit import FARREF, PATIENCE, Node, commands, reap
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_nothing_is_left_of(victim: str, place: Path) -> None:
         target = next(filter(VICTIMS[victim], family(mine, MARK)))
         target.send_signal(signal.SIGKILL)
         first.end(), other.end()
-        eventually(lambda: not family(mine, MARK), PATIENCE)
+        eventually(lambda: not family(mine, MARK), patience=PATIENCE)
     finally:
         for node in running:
             reap(node.process)
@@ -111,7 +111,7 @@ def test_a_program_that_is_killed_while_it_joins_leaves_nothing(place: Path) -> 
         started = subprocess.Popen(command, env=env, stderr=subprocess.DEVNULL)
         with started as joining, nobody.accept()[0]:
             joining.kill()
-        eventually(lambda: not family(mine, MARK), PATIENCE)
+        eventually(lambda: not family(mine, MARK), patience=PATIENCE)
     subprocess.run([*FARREF, "ps"], env=env, check=True)
     ours = place / f"farref-{os.getuid()}"
     assert {each.name for each in place.iterdir()} == {key.name, ours.name}

@@ -17,8 +17,9 @@ from farref.launch import notes
 from farref.launch.launchers import find
 
 from ..actors.scripts import family
-from ..base.kit import eventually, free_port
+from ..base.kit import free_port
 from ..conftest import RUN
+from ..waiting import eventually
 from .kit import FARREF, FIRST, PATIENCE, Node, commands, nodes
 
 pytestmark = pytest.mark.processes
@@ -128,7 +129,7 @@ def test_a_node_that_is_lost_ends_the_run(tmp_path: Path) -> None:
         other.process.kill()
         assert first.end() == 1
         assert "farref run: node 1 (127.0.0.1) is lost: its connection was closed" in first.err
-    eventually(lambda: not left(), PATIENCE)
+    eventually(lambda: not left(), patience=PATIENCE)
 
 
 @pytest.mark.long
@@ -140,7 +141,7 @@ def test_the_loss_of_the_first_node_ends_the_others(tmp_path: Path) -> None:
         assert other.end() == 1
         lost = f"farref run: the first node ({FIRST}) is lost: its connection was closed\n"
         assert other.err == lost
-    eventually(lambda: not left(), PATIENCE)
+    eventually(lambda: not left(), patience=PATIENCE)
 
 
 SURVIVOR = unindented("""
@@ -251,7 +252,9 @@ def test_the_nodes_of_a_job_of_slurm_share_the_working_folder(tmp_path: Path) ->
     note = notes.path_in(tmp_path, find({**job, "SLURM_PROCID": "0"}).run)
     options = ["run", "--timeout", "5", "--", "true"]
     first = Node(tmp_path, [*FARREF, *options], {**job, "SLURM_PROCID": "0"})
-    eventually(lambda: notes.read(note) is not None or first.process.poll() is not None, PATIENCE)
+    eventually(
+        lambda: notes.read(note) is not None or first.process.poll() is not None, patience=PATIENCE
+    )
     found = notes.read(note)
     assert found is not None, first.end()
     assert len(keys.checked(found.key)) == 32

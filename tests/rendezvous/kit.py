@@ -7,7 +7,6 @@ import socket
 import ssl
 import subprocess
 import threading
-import time
 import urllib.request
 from contextlib import contextmanager
 from dataclasses import replace
@@ -22,8 +21,10 @@ from farref.elastic import (
     Timeouts,
 )
 
+from ..waiting import eventually
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from farref import TLS
@@ -187,7 +188,7 @@ def etcd_server(folder: Path, tls: TLS | None = None) -> Iterator[int]:
     with (folder / "etcd.log").open("wb") as said:
         server = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
         try:
-            eventually(lambda: healthy(f"{here}/health", context), "etcd is healthy", seconds=60)
+            eventually(lambda: healthy(f"{here}/health", context), "etcd is healthy", patience=60)
             yield port
         finally:
             server.terminate()
@@ -200,11 +201,3 @@ def healthy(url: str, context: ssl.SSLContext | None = None) -> bool:
             return b'"health":"true"' in answer.read()
     except OSError:
         return False
-
-
-def eventually(what: Callable[[], object], name: str, seconds: float = 30) -> None:
-    """Wait until *what* is true. The tests claim only that it becomes true, never how soon."""
-    end = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < end, f"not in {seconds} s: {name}"
-        time.sleep(0.02)

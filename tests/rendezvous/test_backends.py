@@ -11,7 +11,8 @@ from farref.elastic import DynamicRendezvousHandler, RendezvousStateError
 from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend
 
-from .kit import FAIR, SHORT, MemoryStore, eventually
+from ..waiting import eventually
+from .kit import FAIR, SHORT, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -29,7 +29,8 @@ from farref.elastic import (
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.protocol.rendezvous import decode
 
-from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore, eventually, free_ports
+from ..waiting import eventually
+from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore, free_ports
 from .test_backends import Meeting, meet
 
 if TYPE_CHECKING:

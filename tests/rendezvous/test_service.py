@@ -26,7 +26,8 @@ from farref.elastic import (
 )
 from farref.elastic.endpoints import RendezvousEndpoint
 
-from .kit import SHORT, MemoryStore, eventually, free_ports
+from ..waiting import eventually
+from .kit import SHORT, MemoryStore, free_ports
 from .test_backends import meet
 
 pytestmark = pytest.mark.processes

@@ -29,7 +29,8 @@ from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
 
-from .kit import eventually, free_ports
+from ..waiting import eventually
+from .kit import free_ports
 from .test_handler import answers, stranger
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ def test_addresses() -> None:
 
 def test_what_hangs_is_named() -> None:
     with pytest.raises(RendezvousConnectionError, match=r"it did not answer in 0\.05 s"):
-        within(0.05, "it", lambda: eventually(lambda: False, "never", seconds=0.3))
+        within(0.05, "it", lambda: eventually(lambda: False, "never", patience=0.3))
     with pytest.raises(RendezvousConnectionError, match="before the group changed"):
         within(60, "it", lambda: eventually(lambda: False, "never", 0.3), unless=lambda: True)
     with pytest.raises(RendezvousConnectionError, match=r"it cannot be reached: no"):

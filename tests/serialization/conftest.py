@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import gc
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from farref.serialization import shared, slots
+
+from ..waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,8 +26,5 @@ def nothing_stays_open() -> Iterator[None]:
     gc.collect()
     shared.recycler.empty()
     assert not shared.unread
-    end = time.monotonic() + 10
-    while shared._open != before:  # other threads close large ones
-        assert time.monotonic() < end, shared._open
-        time.sleep(0.001)
+    eventually(lambda: shared._open == before, lambda: shared._open)  # a thread closes large ones
     assert not shared._written

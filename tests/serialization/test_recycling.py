@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,11 +25,12 @@ from farref.serialization.mapping import copy_into, mapped_to_write
 from farref.serialization.payload import Payload
 from farref.serialization.shared import Segment
 
+from ..waiting import eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    pass
 
 pytestmark = [
     pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
@@ -372,14 +372,7 @@ def test_old_ones_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recycling, "LOOKS", 0.01)
     for _ in range(3):  # the watching thread ends, and another one begins
         packed(filled(1))
-        until(lambda: not shared._open and not shared.recycler._watched)
-
-
-def until(condition: Callable[[], bool]) -> None:
-    end = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+        eventually(lambda: not shared._open and not shared.recycler._watched)
 
 
 def test_a_forked_child_keeps_and_maps_nothing() -> None:

@@ -28,6 +28,7 @@ from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
 from ..pressing import Pressing, pressed
+from ..waiting import eventually
 from .endpoint import TinyAddress, TinyEndpoint
 from .passing import arrived, near, opened, packed
 
@@ -288,10 +289,7 @@ def test_a_message_that_nobody_opens_leaves_nothing() -> None:
 def test_a_large_segment_is_closed_by_another_thread() -> None:
     before = descriptors()
     packed(np.zeros(shared.SLOW_TO_FREE))
-    end = time.monotonic() + 10
-    while descriptors() > before:
-        assert time.monotonic() < end
-        time.sleep(0.001)
+    eventually(lambda: descriptors() <= before)
 
 
 def test_a_forked_child_keeps_no_segment_open() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +13,8 @@ import farref
 from farref import ANY, RefActor, RRef, WorkerNotFoundError
 from farref.actors.core.current import frame
 
-from ..helpers import PATIENCE, hold, until
+from ...waiting import eventually
+from ..helpers import hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,10 +43,7 @@ def one_by_one(count: int, busy: int = 0) -> list[str]:
     """
     places = []
     for _ in range(count):
-        end = time.monotonic() + PATIENCE
-        while sum(loads().values()) > busy:
-            assert time.monotonic() < end, "a request is still under way"
-            time.sleep(0.001)
+        eventually(lambda: sum(loads().values()) <= busy, "a request is still under way")
         places.append(farref.rpc_sync(ANY, who))
     return places
 

@@ -33,6 +33,7 @@ from farref.trace.records import load
 from farref.trace.replay import Player
 from farref.tracetest.files import differences
 
+from ...waiting import eventually
 from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
@@ -65,10 +66,7 @@ def test_a_queue_is_suspected_while_the_creation_of_its_object_has_not_come() ->
 def meet(place: Path, count: int) -> None:
     """Wait until *count* methods have come here. Then each runs, and holds its object."""
     (place / f"{time.monotonic_ns()}-{random.random()}").touch()
-    end = time.monotonic() + 15
-    while len(list(place.iterdir())) < count:
-        assert time.monotonic() < end, "the others did not come"
-        time.sleep(0.005)
+    eventually(lambda: len(list(place.iterdir())) >= count, "the others did not come", 15)
 
 
 class Node:

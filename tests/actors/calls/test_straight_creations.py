@@ -14,6 +14,7 @@ import farref
 from farref import System
 from farref.actors.core.current import frame
 
+from ...waiting import eventually
 from .test_functions import main
 
 if TYPE_CHECKING:
@@ -83,10 +84,7 @@ def test_values_end_with_their_handles(system: System) -> None:
     before = farref.rpc_sync("B", ends)
     for number in range(TRIES):
         assert farref.remote("B", Thing, (number,)).rpc_sync().number.get() == number
-    end = time.monotonic() + 10
-    while farref.rpc_sync("B", ends) < before + TRIES and time.monotonic() < end:
-        time.sleep(0.01)
-    assert farref.rpc_sync("B", ends) == before + TRIES
+    eventually(lambda: farref.rpc_sync("B", ends) == before + TRIES)
 
 
 def test_a_fetch_waits_for_its_creation(system: System) -> None:
@@ -113,7 +111,4 @@ def test_very_many_at_once(system: System) -> None:
     assert farref.get(refs) == list(range(3000))
     del refs
     core = frame().core
-    end = time.monotonic() + 10
-    while core.context.users and time.monotonic() < end:
-        time.sleep(0.01)
-    assert not core.context.users
+    eventually(lambda: not core.context.users)

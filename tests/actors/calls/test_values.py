@@ -43,6 +43,7 @@ from farref.testing import Faults, counts, drop, duplicate
 from ...bases import PROCESSES
 from ...pressing import Pressing, pressed
 from ...stopping import stop, stopped
+from ...waiting import eventually
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
@@ -586,10 +587,7 @@ def pid_of(name: str) -> int:
 def kill(*pids: int) -> None:
     for pid in pids:
         os.kill(pid, signal.SIGKILL)
-    end = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}/maps").exists() and _runs(pid) for pid in pids):
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    eventually(lambda: not any(Path(f"/proc/{pid}/maps").exists() and _runs(pid) for pid in pids))
 
 
 def _runs(pid: int) -> bool:

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ...rendezvous.kit import eventually, free_ports
+from ...rendezvous.kit import free_ports
+from ...waiting import eventually
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -72,7 +73,7 @@ class Servers:
 
     def wait(self) -> None:
         """Wait until they answer."""
-        eventually(self._answers, "the etcd answers", seconds=60)
+        eventually(self._answers, "the etcd answers", patience=60)
 
     def _answers(self) -> bool:
         try:

@@ -17,8 +17,8 @@ from farref import System
 from farref.actors.base import places
 from farref.actors.hosting import directory
 
-from ...base.kit import eventually
 from ...bases import PROCESSES
+from ...waiting import eventually
 from ..scripts import family, started
 
 if TYPE_CHECKING:

@@ -19,6 +19,7 @@ from farref.actors.looking.metrics import text
 from farref.testing import until
 
 from ...bases import PROCESSES
+from ...waiting import eventually
 from ..conftest import GRACE
 from ..helpers import PATIENCE
 
@@ -265,10 +266,7 @@ def test_a_ring_that_is_cut_open_stays_as_far_as_it_is_reached(system: System) -
     # B's variable holds the second; the second leads to the third, and the third to the first.
     assert_stays(system, names)
     rpc_sync("B", release, args=("apart",))
-    end = time.monotonic() + PATIENCE
-    while there(system, names) and time.monotonic() < end:
-        time.sleep(0.05)
-    assert not there(system, names)
+    eventually(lambda: not there(system, names))
 
 
 def test_a_dry_run_only_tells(system: System) -> None:
@@ -310,11 +308,10 @@ def test_on_delete_runs_once_for_each_object(system: System) -> None:
     names = ids(nodes)
     nodes.clear()
     assert_goes(system, names)
-    end = time.monotonic() + PATIENCE
     for owner in ("B", "C"):
-        while not (log := rpc_sync(owner, logged, args=(f"log told {owner}",))):
-            assert time.monotonic() < end
-        assert log == [f"told {owner} 1"]
+        log = functools.partial(rpc_sync, owner, logged, args=(f"log told {owner}",))
+        eventually(log)
+        assert log() == [f"told {owner} 1"]
 
 
 def logged(name: str) -> Any:

@@ -19,6 +19,7 @@ from farref.protocol.ids import RRefId, WorkerId
 from farref.testing import until
 
 from ...commands.test_cli import farref as command
+from ...waiting import eventually
 from ..helpers import PATIENCE
 from .test_collecting import (
     HELD,
@@ -212,16 +213,11 @@ def test_endpoints_search_by_themselves(mode: Any, monkeypatch: pytest.MonkeyPat
         time.sleep(1)
         assert there(system, names) == names
         nodes.clear()
-        end = time.monotonic() + PATIENCE
-        while sum(each.collected for each in system.counters().values()) < len(NAMES):
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        eventually(lambda: sum(each.collected for each in system.counters().values()) >= len(NAMES))
         if mode == "report":
             assert there(system, names) == names
             return
-        while there(system, names):
-            assert time.monotonic() < end
-            time.sleep(0.1)
+        eventually(lambda: not there(system, names))
 
 
 def test_a_look_that_only_waits_puts_off_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -374,9 +370,7 @@ def test_the_command_lists_and_frees(system: System) -> None:
     found = json.loads(command("gc", system.name, "--json").stdout)
     assert [set(each["objects"]) for each in found] == [names]
     assert all(each["cut"] == 1 for each in found)
-    while there(system, names):
-        assert time.monotonic() < end
-        time.sleep(0.05)
+    eventually(lambda: not there(system, names))
     assert command("gc", system.name).stdout == "no objects were found that only hold each other\n"
 
 

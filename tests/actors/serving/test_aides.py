@@ -25,6 +25,8 @@ from farref.actors.core.current import frame
 from farref.actors.core.pool import Pool
 from farref.testing import until
 
+from ...waiting import eventually
+
 PATIENCE = 30.0
 A_WHILE = 0.05
 
@@ -375,10 +377,7 @@ def test_what_comes_while_others_are_given_jobs_begins_after_them() -> None:
     second.join(PATIENCE)
     for start in later:
         start()
-    end = time.monotonic() + PATIENCE
-    while len(began) < 2 and time.monotonic() < end:
-        time.sleep(0.001)
-    assert began == [1, 2]
+    eventually(lambda: began == [1, 2])
     pool.close()
 
 

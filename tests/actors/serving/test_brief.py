@@ -29,6 +29,7 @@ from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
 from farref.serialization.shared import THRESHOLD
 
+from ...waiting import eventually
 from ..helpers import hold, until
 
 Later = list[Callable[[], None]]
@@ -550,7 +551,7 @@ def test_the_thread_that_runs_the_loop_keeps_what_it_offers(brief: Brief) -> Non
 def test_a_pool_without_a_place_takes_what_is_offered(brief: Brief) -> None:
     pool, gate, done = Pool(1, "test"), threading.Event(), threading.Event()
     pool.submit(gate.wait, 10)
-    assert until_true(lambda: pool.waits == 0)
+    eventually(lambda: pool.waits == 0)
     brief.submit(pool, "kind", done.set, later=[])
     brief.do()
     assert not done.is_set()
@@ -586,10 +587,3 @@ def test_a_job_done_here_that_raises(caplog: pytest.LogCaptureFixture) -> None:
 
 def _raise() -> None:
     raise SystemExit("of the user's")
-
-
-def until_true(condition: Callable[[], bool]) -> bool:
-    end = time.monotonic() + 10
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.001)
-    return condition()
