@@ -7,10 +7,12 @@ milliseconds.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import select
 import signal
 from collections.abc import Iterable
+from time import monotonic
 from typing import Final
 
 import msgspec
@@ -132,8 +134,12 @@ def members(session: int) -> list[Watched]:
     return found
 
 
-def wait_for_one(pids: Iterable[int], bell: int | None = None) -> bool:
-    """Sleep until one of the processes *pids* has ended; false if *bell* is readable before.
+def wait_for_one(
+    pids: Iterable[int], bell: int | None = None, timeout: float | None = None
+) -> bool:
+    """Sleep until one of the processes *pids* has ended.
+
+    False if *bell* is readable before, or after *timeout* seconds.
 
     Waits on *pidfds*, which need no polling and are not fooled by numbers that are used again.
     Where there are none, it looks again and again.
@@ -146,8 +152,9 @@ def wait_for_one(pids: Iterable[int], bell: int | None = None) -> bool:
             watched = [Watched(pid, started(pid)) for pid in pids]
         except ProcessLookupError:
             return True
+        end = math.inf if timeout is None else monotonic() + timeout
         while all(each.alive() for each in watched):
-            if waiting.poll(LOOK * 1000):
+            if waiting.poll(max(0.0, min(LOOK, end - monotonic())) * 1000) or monotonic() > end:
                 return False
         return True
     with contextlib.ExitStack() as opened:
@@ -158,4 +165,5 @@ def wait_for_one(pids: Iterable[int], bell: int | None = None) -> bool:
                 return True
             opened.callback(os.close, descriptor)
             waiting.register(descriptor, select.POLLIN)
-        return bell not in {ready for ready, _ in waiting.poll()}
+        ready = waiting.poll(None if timeout is None else timeout * 1000)
+        return bool(ready) and bell not in {descriptor for descriptor, _ in ready}

@@ -41,3 +41,23 @@ def test_the_states_of_a_process(procfs: bool, monkeypatch: pytest.MonkeyPatch) 
     with pytest.raises(ProcessLookupError):
         lives.started(process.pid)
     assert lives.Watched.of(os.getpid()) is None
+
+
+@pytest.mark.parametrize("pidfd", [True, False])
+def test_waiting_for_the_end_of_a_process(pidfd: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(features._HAS, "pidfd", pidfd)
+    here, there = os.pipe()
+    with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
+        pids = [first.pid, second.pid]
+        assert not lives.wait_for_one(pids, timeout=0)
+        assert not lives.wait_for_one(pids, here, timeout=0.2)
+        os.write(there, b"\0")
+        assert not lives.wait_for_one(pids, here)
+        second.kill()
+        assert lives.wait_for_one(pids)
+        assert lives.wait_for_one(pids, timeout=60)
+        second.wait()
+        assert lives.wait_for_one(pids)
+        first.kill()
+    os.close(here)
+    os.close(there)

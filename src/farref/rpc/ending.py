@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..actors.api.ending import Ending
-from ..actors.base.lives import Watched
+from ..actors.base.lives import Watched, wait_for_one
 from ..actors.hosting.processes import host
 from ..actors.looking.counting import counters
 from ..protocol.errors import FarrefError, FetchTimeoutError
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from .world import Ranks
 
-LOOK = 0.01
-"""Seconds between two looks for a process that ends."""
 LINGER = 5.0
 """Seconds for which a rank that has left waits for the processes of dead ranks to end."""
 
@@ -89,8 +87,8 @@ def _wait_for_lost(world: Ranks) -> None:
     for rank in world.lost:
         where, pid = world.origins[rank]
         process = Watched.of(pid) if where == host() else None
-        while process is not None and process.running() and time.monotonic() < end:
-            time.sleep(LOOK)
+        if process is not None and process.running():
+            wait_for_one([pid], timeout=max(0.0, end - time.monotonic()))
 
 
 def wait_for_others(system: System, seconds: float) -> None:
