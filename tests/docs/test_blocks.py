@@ -155,10 +155,11 @@ class Runner:
 
     def _start(self, line: Typed, *, apart: bool = False) -> subprocess.Popen[str]:
         path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+        ray = {"RAY_ADDRESS": "local"}  # a Ray of its own, whatever else runs here
         return subprocess.Popen(
             ["bash", "-c", line.command],
             cwd=self.folder,
-            env={**os.environ, "PATH": path, "COLUMNS": "100"},
+            env={**os.environ, **ray, "PATH": path, "COLUMNS": "100"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if apart else subprocess.STDOUT,
