@@ -18,7 +18,7 @@ import logging
 import os
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Final, cast
 
 from . import addresses, framing, places
 from ._thespian import (
@@ -52,6 +52,8 @@ from .outgoing import OutConnection
 from .poller import Poller
 from .settings import SystemSettings
 from .timers import Timers
+
+GLANCE: Final = 0.01  # seconds
 
 
 class Transport:
@@ -291,11 +293,12 @@ class Transport:
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
         """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
 
-        For threads that do not run the loop; does not depend on the thread that does.
+        For threads that do not run the loop; does not depend on the thread that does.  That
+        thread may read the acknowledgement, and does not wake this one.
         """
         deadline = perf_counter() + seconds
         while connection.unacked and (left := deadline - perf_counter()) > 0:
-            self._outbox.write_alone(connection, left)
+            self._outbox.write_alone(connection, min(left, GLANCE))
 
     def write_all_out(self) -> None:
         """Like :meth:`write_out` for every connection."""

@@ -17,16 +17,21 @@ import pytest
 
 import farref
 from farref import RRef, System, SystemDownError
+from farref.actors.base.outbox import Outbox
 from farref.actors.hosting import directory
+from farref.actors.wire.messages import Lookup
 
 from ...bases import BASES, PROCESSES
 from ...conftest import listening_ports
 from ...stopping import stop
+from ...waiting import PATIENCE, eventually
 from ..helpers import hold, somebody_waits, until
 from ..scripts import all_gone, family, run, started
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from farref.actors.base.outgoing import OutConnection
 
 pytestmark = pytest.mark.processes
 
@@ -322,3 +327,27 @@ def test_a_reference_in_a_forked_child_is_refused_at_once(fork: Callable[[], int
         thread.join()
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
         assert ref.to_here() == [1]
+
+
+def test_another_thread_may_read_that_a_farewell_has_arrived(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that leaves would wait for something that has happened."""
+    write_alone, looks = Outbox.write_alone, []
+
+    def late(self: Outbox, connection: OutConnection, timeout: float) -> None:
+        looks.append(timeout)
+        eventually(lambda: not connection.unacked)
+        write_alone(self, connection, timeout)
+
+    with System() as system:
+        last = threading.Thread(
+            target=system._port.post_last,
+            args=(system.endpoint.registry.registrar, Lookup(-1), 600),
+            daemon=True,
+        )
+        monkeypatch.setattr(Outbox, "write_alone", late)
+        last.start()
+        last.join(PATIENCE)
+        assert looks
+        assert not last.is_alive()
