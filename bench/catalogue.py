@@ -149,6 +149,14 @@ BENCHMARKS = (
         what="The program calls a function at B and has its result, one call after the other.",
     ),
     Benchmark(
+        name="call-there",
+        title="call, by a worker's function",
+        group="calls",
+        work="call_there",
+        peers=("farref", "torch"),
+        what="A function at B calls one at C and has its result, one call after the other.",
+    ),
+    Benchmark(
         name="in-flight",
         title="calls in flight",
         group="calls",

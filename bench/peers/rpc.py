@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 from ..peer import timed, until
 from ..things import Thing, echo, live
-from .references import B, ReferencePeer
+from .references import B, C, ReferencePeer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,6 +51,11 @@ class RpcPeer(ReferencePeer):
     def freed(self) -> None:
         until(lambda: self.ask(B, live) == len(self.held))
 
+    def call_there(self, amount: int, _: int) -> float:
+        """Round trips between B and C, by B's clock."""
+        seconds: float = self.ask(B, call, self.api.__name__, self.names[C], amount)
+        return seconds
+
     def alias_chain(self, amount: int, point: int) -> float:
         """A task that returns a reference, *point* times over, and the value at the end."""
 
@@ -59,3 +65,12 @@ class RpcPeer(ReferencePeer):
                 value = value.to_here()
 
         return timed(amount, follow)
+
+
+# ---- a function for the workers
+
+
+def call(api: str, to: str, amount: int) -> float:
+    """See `RpcPeer.call_there`; *api* is the name of the module."""
+    rpc_sync = sys.modules[api].rpc_sync
+    return timed(amount, lambda number: rpc_sync(to, echo, (number,)))
