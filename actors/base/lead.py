@@ -46,7 +46,7 @@ LONGEST_PATIENCE: Final = 0.02  # seconds
 NAP: Final = 0.5  # seconds; see `Lead.stand_by`
 VISIT: Final = 0.01  # seconds
 VISIT_PAUSE: Final = 0.02  # seconds
-VISIT_GAP: Final = 0.0002  # seconds
+VISIT_GAP: Final = 0.0005  # seconds
 MANY: Final = 10
 
 
