@@ -447,11 +447,17 @@ def _make_nothing(_: Definition) -> Any:
 
 
 def loads(
-    payload: Payload, descriptors: tuple[Descriptor, ...], hooks: Hooks, make: Make = _make_nothing
+    payload: Payload,
+    descriptors: tuple[Descriptor, ...],
+    hooks: Hooks,
+    make: Make = _make_nothing,
+    *,
+    again: bool = False,
 ) -> Any:
     """Unpickle a payload of `dumps`, with a handle for every reference.
 
-    *make* makes the function or class of a definition.
+    *make* makes the function or class of a definition. With *again* the payload can be unpickled
+    once more, until its buffers are `shared.used`.
 
     Raises:
         SenderDiedError: a part of it was in shared memory that is gone.
@@ -467,7 +473,7 @@ def loads(
         functions=payload.functions,
         make=make,
     )
-    if buffers:
+    if buffers and not again:
         shared.used(payload.buffers)
     return value
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...serialization.failures import Failure
+from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition
 from ..core import notices, sites
@@ -517,7 +518,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     if getattr(cargo.payload, "frozen", False):
                         self._take_frozen(cargo)
                     else:
-                        self._result = self._packer.open(cargo)
+                        self._result = self._packer.open(cargo, again=True)
                 except Exception as error:  # an interrupt is no answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
@@ -525,6 +526,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
                 self._let_go()
+                used(getattr(cargo.payload, "buffers", ()))  # an interrupt loses nothing any more
             self._taken = True
 
     def _take_frozen(self, cargo: Cargo) -> None:

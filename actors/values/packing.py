@@ -252,13 +252,16 @@ class Packer(Internal):
                 "send it in parts, or keep the value where it is and pass an RRef to it"
             )
 
-    def open(self, cargo: Cargo) -> Any:
-        """Unpickle *cargo*, or raise the exception that came in place of a value (G7)."""
+    def open(self, cargo: Cargo, *, again: bool = False) -> Any:
+        """Unpickle *cargo*, or raise the exception that came in place of a value (G7).
+
+        *again*: see `pickling.loads`.
+        """
         payload = cargo.payload
         if isinstance(payload, Payload):
             if cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
-                payload = loads(payload, cargo.descriptors, hooks, self._spaces.make)
+                payload = loads(payload, cargo.descriptors, hooks, self._spaces.make, again=again)
             else:
                 payload = opened(payload)
         elif not isinstance(payload, Failure):

@@ -44,6 +44,7 @@ from ...bases import PROCESSES
 from ...pressing import Pressing, pressed
 from ...stopping import stop, stopped
 from ...waiting import eventually
+from ..core.interrupting import Interrupting
 from ..helpers import PATIENCE, hold, until
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 SIZE = 1 << 20
+OPENING = "/futures.py", "/packing.py", "/pickling.py", "/shared.py", "/slots.py"
+"""The modules that unpickle a reply."""
 READ_ONLY = "assignment destination is read-only"
 
 
@@ -821,6 +824,32 @@ def test_an_interrupted_result_asks_again(processes: System, size: int) -> None:
         with pytest.raises(KeyboardInterrupt):
             future.result()
         assert total(future.result()[0]) == 7 * size
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("size", [100, shared.IN_SLOT.start, SIZE])
+def test_no_interrupt_of_a_result_loses_the_value(
+    processes: System, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # some come within `__del__`
+    futures: list[Future[Any]] = []
+
+    def ask() -> None:
+        futures.append(farref.rpc_async("B", sevens, args=(size,)))
+        assert until(processes, futures[0].done)
+
+    def take() -> None:
+        futures[0].result()
+
+    ask()
+    interrupting, places = Interrupting(*OPENING), 0
+    for place in interrupting.at_every_place(take):
+        places = place
+        assert total(futures.pop().result()) == 7 * size, f"interrupted at place {place}"
+        ask()
+    assert places > 5
+    assert not shared.early
+    assert not shared.unread
 
 
 @pytest.mark.processes
