@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import signal
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,17 @@ CAUGHT = (Exception, SystemExit, GeneratorExit)
 
 A `KeyboardInterrupt` is more likely to be of a signal there, which is to end the program.
 """
+
+
+def pass_on(error: BaseException) -> None:
+    """Raise *error* again, if a signal handler has raised it: it tells nothing of any value.
+
+    Then the handler's own frame is in its traceback.
+    """
+    handlers = map(signal.getsignal, signal.valid_signals())
+    codes = {getattr(each, "__code__", None) for each in handlers}
+    if any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__)):
+        raise error
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -93,8 +105,8 @@ class Failure(msgspec.Struct, frozen=True):
                 # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
                 if issubclass(type(error), Exception):
                     return _annotated(error, self.text, note)
-            except CAUGHT:
-                pass
+            except CAUGHT as error:
+                pass_on(error)
         text = f"{self.type_name}: {self.message} (its own type cannot be rebuilt here)"
         return _annotated(RemoteError(text), self.text, note)
 

@@ -35,7 +35,7 @@ from ..protocol.errors import SerializationError
 from .cached import REDUCERS
 from .classes import set_class, version_of
 from .definitions import SPACE, Definition, Missing, bounded
-from .failures import CAUGHT, name_of, text_of
+from .failures import CAUGHT, name_of, pass_on, text_of
 from .ingredients import Ingredients, Space, content_of
 from .plain import is_shared_main
 from .sameness import seen
@@ -111,6 +111,7 @@ class Library:
         except _NoDefinitionError:
             pass
         except CAUGHT as error:
+            pass_on(error)
             self._blame_variables(ingredients, error)
             return None  # the attempt to pickle it in the message will explain the error
         if not ingredients.functions and not ingredients.classes:
@@ -219,6 +220,7 @@ class _Definer(cloudpickle.Pickler):  # type: ignore[misc] # cloudpickle has no 
             except _NoDefinitionError:
                 free = False
             except CAUGHT as error:
+                pass_on(error)
                 what = f"{function}() uses the global `{name}`"
                 raise _unpicklable(what, value, error) from error
         self.dump(None)

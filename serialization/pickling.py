@@ -41,7 +41,7 @@ from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
 from .cached import REDUCERS, CachedFunction
-from .failures import CAUGHT, text_of
+from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
 from .plain import NAMED, is_by_name, is_shared_main
 from .shared import Segment
@@ -354,6 +354,7 @@ def pickle_value(
     except FarrefError:
         raise
     except CAUGHT as error:
+        pass_on(error)
         raise SerializationError(
             f"cannot pickle {_shorten(value)} for a message: {_why(error)}"
         ) from error
@@ -498,6 +499,7 @@ def unpickle(
             data, buffers or handles, inert, handles, functions=functions, make=make
         ).load()
     except CAUGHT as error:
+        pass_on(error)
         size = len(data) + sum(map(len, buffers))
         raise cannot_unpickle(f"a message of {size} bytes", error) from error
 

@@ -64,6 +64,7 @@ from ..protocol.errors import (
     SharedMemoryFullError,
     SystemDownError,
 )
+from .failures import pass_on
 from .memory import available
 from .recycling import KeptSegment, Recycler
 
@@ -192,6 +193,7 @@ class Segment:
             memory = _again(descriptor, view.nbytes + len(label)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except (OSError, ImportError) as error:
+            pass_on(error)  # a `TimeoutError`, for example
             if isinstance(error, OSError) and error.errno in _FULL:
                 raise SharedMemoryFullError(_no_room(view.nbytes)) from error
             return None

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
-from ...serialization.failures import Failure
+from ...serialization.failures import Failure, pass_on
 from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition
@@ -519,7 +519,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                         self._take_frozen(cargo)
                     else:
                         self._result = self._packer.open(cargo, again=True)
-                except Exception as error:  # an interrupt is no answer: asking again opens it
+                except Exception as error:
+                    pass_on(error)  # an interrupt is no answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
                     trail = self._core.trail(self._rref) if self._rref else ""

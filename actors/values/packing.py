@@ -15,7 +15,7 @@ from thespian.actors import ActorAddress
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
 from ...serialization import pickling, plain, shared
-from ...serialization.failures import CAUGHT, Failure
+from ...serialization.failures import CAUGHT, Failure, pass_on
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers, slots
@@ -363,6 +363,7 @@ def opened(payload: Payload) -> Any:
     try:
         value = pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:
+        pass_on(error)
         raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
     if buffers:
         shared.used(payload.buffers)

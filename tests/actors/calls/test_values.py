@@ -41,7 +41,7 @@ from farref.serialization.slots import SLOTS
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
-from ...pressing import Pressing, pressed
+from ...pressing import Pressing, Ringing, pressed, rung
 from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..core.interrupting import Interrupting
@@ -824,6 +824,33 @@ def test_an_interrupted_result_asks_again(processes: System, size: int) -> None:
         with pytest.raises(KeyboardInterrupt):
             future.result()
         assert total(future.result()[0]) == 7 * size
+
+
+def ringing(size: int) -> list[Any]:
+    return [sevens(size), Ringing()]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("size", [100, SIZE])
+def test_a_result_ends_by_the_error_of_a_signal_handler(processes: System, size: int) -> None:
+    def late(*_: object) -> None:
+        raise TimeoutError("a deadline of ours")
+
+    before = signal.signal(signal.SIGALRM, late)
+    try:
+        future = farref.rpc_async("B", ringing, args=(size,))
+        assert until(processes, future.done)
+        works: list[Callable[[], object]] = [
+            future.result,
+            lambda: farref.rpc_sync("B", ringing, args=(size,)),
+        ]
+        for work in works:
+            rung.append(None)
+            with pytest.raises(TimeoutError, match="a deadline of ours"):
+                work()
+        assert total(future.result()[0]) == 7 * size
+    finally:
+        signal.signal(signal.SIGALRM, before)
 
 
 @pytest.mark.processes

@@ -1,0 +1,120 @@
+"""An `Exception` of a signal handler comes as it is, and not as an error of the value."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from farref import SerializationError
+from farref.actors.values import packing
+from farref.protocol.ids import WorkerId
+from farref.serialization import shared
+from farref.serialization.failures import Failure
+from farref.serialization.frozen import Frozen
+from farref.serialization.library import Library
+from farref.serialization.pickling import Reference
+from farref.serialization.shared import Segment
+
+from ..pressing import Ringing, rung
+from .endpoint import TinyAddress
+from .passing import arrived, opened, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+OURS = "a deadline of ours"
+
+
+@pytest.fixture(autouse=True)
+def deadline() -> Iterator[None]:
+    def late(*_: object) -> None:
+        raise TimeoutError(OURS)
+
+    before = signal.signal(signal.SIGALRM, late)
+    yield
+    rung.clear()
+    signal.signal(signal.SIGALRM, before)
+
+
+class RingsFirst:
+    """A signal comes while it is pickled."""
+
+    def __reduce__(self) -> Any:
+        signal.raise_signal(signal.SIGALRM)
+        return int, ()
+
+
+class FailsItself:
+    def __reduce__(self) -> Any:
+        return fail, ()
+
+
+def fail() -> None:
+    raise TimeoutError("of the value")
+
+
+def thaw() -> object:
+    return Frozen.of(Ringing(), TinyAddress).thaw()
+
+
+def unpickle() -> object:
+    return opened(arrived(packed(Ringing())))
+
+
+def unpickle_plain() -> object:
+    return packing.opened(arrived(packed(Ringing())))
+
+
+def rebuild() -> object:
+    rung.clear()
+    failure = Failure.of(ValueError(Ringing()), "B", "there()")
+    rung.append(None)
+    return failure.rebuild()
+
+
+def define_with_a_variable() -> object:
+    inside = RingsFirst()
+    return Library(WorkerId("A", 1), (Reference,)).define(lambda: inside)
+
+
+def define_with_a_global() -> object:
+    names = {"inside": RingsFirst(), "__name__": "__main__"}
+    return Library(WorkerId("A", 1), (Reference,)).define(eval("lambda: inside", names))
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        thaw,
+        unpickle,
+        unpickle_plain,
+        rebuild,
+        define_with_a_variable,
+        define_with_a_global,
+        lambda: packed(RingsFirst()),
+    ],
+)
+def test_it_comes_as_it_is(work: Callable[[], object]) -> None:
+    rung.append(None)
+    with pytest.raises(TimeoutError, match=OURS):
+        work()
+
+
+def test_it_ends_the_copy_to_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    write = os.pwrite
+
+    def ring(*arguments: Any) -> int:
+        signal.raise_signal(signal.SIGALRM)
+        return write(*arguments)
+
+    monkeypatch.setattr(os, "pwrite", ring)
+    with pytest.raises(TimeoutError, match=OURS):
+        Segment.of(memoryview(bytes(shared.THRESHOLD)), writable=False)
+
+
+def test_an_error_of_the_value_is_told_as_one() -> None:
+    with pytest.raises(SerializationError, match="of the value"):
+        opened(arrived(packed(FailsItself())))
