@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import os
 from itertools import count
+from operator import call
 from pathlib import Path
 from struct import Struct
 from typing import TYPE_CHECKING
@@ -171,34 +172,33 @@ def put(buffer: bytes | memoryview) -> InSlot | None:
     view, number = memoryview(buffer), next(_numbers)
     one = InSlot((0, 0, "", view.nbytes, not view.readonly, number))
     try:
-        one.slot = slot = _own.free.pop()
+        (one.slot,) = map(call, (_own.free.pop,))  # no interrupt comes between the two
     except IndexError:
-        made = _made()
-        if made is None:
-            return None
-        one.slot = slot = made
+        _make_for(one)
+    slot = one.slot
+    if slot is None:
+        return None
     one.name, one._source, memory = slot.name, slot.place, slot.memory
     _number.pack_into(memory, 0, number)  # first: an old number with new bytes would be wrong
     memory[_HEAD : _HEAD + view.nbytes] = view
     return one
 
 
-def _made() -> Slot | None:
-    """A new slot; None if there are enough, or it cannot be made."""
-    own, slot = _own, None
+def _make_for(one: InSlot) -> None:
+    """Give *one* a new slot, unless there are enough, or it cannot be made."""
+    own, room = _own, list[None]()
     try:
-        own.room.pop()
-    except IndexError:
-        return None
-    try:
+        with contextlib.suppress(IndexError):
+            room.extend(map(call, (own.room.pop,)))  # no interrupt comes between the two
+        if not room:
+            return
         segment = Segment.of(memoryview(bytes(_HEAD + MOST)), writable=False, passing=True)
         memory = shared.memory_of(segment) if segment is not None else None
         if segment is not None and memory is not None:
-            slot = Slot(segment, memory, own)
+            one.slot = Slot(segment, memory, own)
     finally:
-        if slot is None:
-            own.room.append(None)
-    return slot
+        if one.slot is None:
+            own.room += room
 
 
 def forget_dead() -> None:

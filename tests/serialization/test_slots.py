@@ -23,6 +23,8 @@ from farref.serialization.plain import dumps_soon, fits_slot
 from farref.serialization.shared import IN_SLOT, Segment
 from farref.serialization.slots import SLOTS, InSlot, put
 
+from ..actors.core.interrupting import Interrupting
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
@@ -76,6 +78,26 @@ def one() -> InSlot:
     buffer = put(bytes(LEAST))
     assert buffer is not None
     return buffer
+
+
+@pytest.mark.parametrize("free", [True, False], ids=["a free one", "a new one"])
+def test_no_interrupt_loses_a_slot(monkeypatch: pytest.MonkeyPatch, free: bool) -> None:
+    """But in the moment in which Python begins to let go of its buffer."""
+    dropped: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda each: dropped.append(each.object))
+    if free:
+        one()
+    places = 0
+    for place in Interrupting("/slots.py").at_every_place(one):
+        places = place
+        own = slots._own
+        left = len(own.free) + len(own.room)
+        assert left == SLOTS or InSlot.__del__ in dropped, f"interrupted at place {place}"
+        slots.forget()
+        dropped.clear()
+        if free:
+            one()
+    assert places > 3
 
 
 VALUES: dict[str, Callable[[], Any]] = {
