@@ -207,6 +207,10 @@ class Lead:
                     self._urgent = True
                     self._changed.notify_all()
 
+    def is_passed_on(self) -> bool:
+        """Whether the calling thread is in the midst of that: a finalizer may run there."""
+        return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # of any `RLock`
+
     def look(self) -> None:
         """Make the leader look around, unless that is the calling thread."""
         if self.leader != get_ident():

@@ -123,8 +123,9 @@ class RunLoop:
         """Whether code has interrupted the calling thread in a turn, as a finalizer may.
 
         It gets no message before that code returns. A signal handler may interrupt a sleep, too.
+        Nor does any thread get one while this one passes the lead on.
         """
-        return self.is_runner() and not self.poller.asleep
+        return (self.is_runner() and not self.poller.asleep) or self.lead_of.is_passed_on()
 
     def is_aide(self) -> bool:
         """Whether the calling thread is the aide."""

@@ -471,6 +471,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             left = check_timeout(timeout, left, poll=True)
         if forks.pid != core.pid:
             core.check_process()
+        core.check_no_step()
         if core.loop_thread is not None and core.in_loop():
             core.check_may_block(self.what)
         if found() is None and not core.pool.mine.inside:  # in a thread of the program's

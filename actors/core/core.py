@@ -460,6 +460,15 @@ class Core(Internal):
         if running is not None and running() is not None:
             notices.blocks_loop(notices.in_words(what), instead)
 
+    def check_no_step(self) -> None:
+        """Raise `WouldBlockError` in code that has interrupted this thread in a step."""
+        if self.lock._is_owned() and self.port.runs_by_itself:  # type: ignore[attr-defined]  # of any `RLock`
+            raise WouldBlockError(
+                "Python runs this code, a finalizer for example, in the midst of a step of "
+                f"{self.me}, which takes no answer before that ends: a wait here would not end. "
+                "The request has left; let another thread wait for the answer"
+            )
+
     def check_process(self) -> None:
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
         if os.getpid() != self.pid:

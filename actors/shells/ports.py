@@ -26,7 +26,10 @@ LONGEST_PAUSE = 86_400.0
 
 
 def check_no_turn(loop: RunLoop) -> None:
-    """Raise `WouldBlockError` in code that has interrupted this thread while it receives."""
+    """Raise `WouldBlockError` in code that has interrupted this thread while it receives.
+
+    Also if it has just begun or ended to do so.
+    """
     if loop.is_in_turn():
         raise WouldBlockError(
             "Python runs this code, a finalizer for example, in the thread that receives the "

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,6 +27,7 @@ from farref.actors.core.pool import Pool
 from farref.testing import until
 
 from ...waiting import eventually
+from ..helpers import hold
 
 PATIENCE = 30.0
 A_WHILE = 0.05
@@ -125,6 +127,27 @@ def test_a_finalizer_that_calls_in_a_thread_that_receives_is_refused(brief_syste
     assert set(found) - {None} == {3}
     found = [call_while_it_receives(lambda: True) for _ in range(20)]
     assert set(found) - {None} == {3}
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("step", ["of the lead", "of the protocol"])
+def test_a_finalizer_that_calls_in_the_midst_of_a_step_is_refused(
+    brief_system: System, gate: Path, step: str
+) -> None:
+    """The thread that receives its answer would need the lock that this thread has."""
+    brief_system.worker("C")
+    lead: Lead = brief_system.endpoint.core.front.straight._loop.lead_of
+    lock: Any = lead._lock if step == "of the lead" else brief_system.endpoint.core.lock
+    guest = threading.Thread(target=farref.rpc_sync, args=("B", hold, (gate, 1)))
+    guest.start()
+    assert until(brief_system, lambda: lead.leader == guest.ident)
+    try:
+        with lock, pytest.raises(WouldBlockError, match="a finalizer for example"):
+            farref.rpc_sync("C", hold, args=(gate,), timeout=5)
+    finally:
+        gate.touch()
+        guest.join()
+    assert farref.rpc_sync("C", same, args=(1,)) == 1
 
 
 def waits_for_calls(to: str, times: int) -> tuple[str, float]:
