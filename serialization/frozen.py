@@ -6,8 +6,8 @@ owner or elsewhere, builds it anew from these, on the same read-only buffers. So
 nothing large, and no process can change the value of another. The owner has no other copy either.
 A single buffer is mostly a segment from `ALONE` bytes on: so the answer to a wait can name it. It
 is none below `shared.THRESHOLD` if segments take many of this process's descriptors, or if that
-limit is so high that nothing is to be shared; and none of any size if no segment can be made. A
-smaller one is sent with that answer.
+limit is so high that nothing is to be shared; and none of any size if no segment can be made, or if
+that would take one of the last quarter of the descriptors. A smaller one is sent with that answer.
 
 A handle keeps the fetched value in the same form. The value cannot become stale, so to fetch it
 again by that handle takes no message.

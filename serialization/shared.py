@@ -164,7 +164,8 @@ class Segment:
         """A copy of *view*; None if no segment can be made here, or no more.
 
         *passing*: the segment is for one message. It may reuse an old segment, and be reused later;
-        there are `MOST_PASSING` of these at most. Lets other threads run while it copies.
+        there are `MOST_PASSING` of these at most. The others leave a quarter of this process's
+        descriptors for sockets and files. Lets other threads run while it copies.
         Raises `SharedMemoryFullError`.
         """
         name = f"farref-{os.urandom(12).hex()}"
@@ -178,7 +179,7 @@ class Segment:
             check_room(view.nbytes)
         if kept is not None:
             _open[kept.descriptor], self._descriptor = name, kept.descriptor
-        elif not _made(self):
+        elif not _made(self) or not (passing or _leaves_some(self._descriptor)):
             return None
         descriptor = self._descriptor
         self._source = os.getpid(), descriptor
@@ -496,9 +497,23 @@ def _opened(owner: Segment, opening: Callable[..., int], *arguments: object) -> 
         if error.errno != errno.EMFILE:
             raise
         recycler.empty()
-        hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        _raise_limit()
         _owned(owner, opening, arguments)
+
+
+def _raise_limit() -> int:
+    """Raise the soft limit of descriptors to the hard one, and return it."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard
+
+
+def _leaves_some(descriptor: int) -> bool:
+    """Whether *descriptor* is not in the last quarter: the kernel gives the lowest free number."""
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if limit != resource.RLIM_INFINITY and 4 * descriptor >= 3 * limit:
+        limit = _raise_limit()
+    return limit == resource.RLIM_INFINITY or 4 * descriptor < 3 * limit
 
 
 def _owned(owner: Segment, opening: Callable[..., int], arguments: tuple[object, ...]) -> None:

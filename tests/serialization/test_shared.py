@@ -210,6 +210,32 @@ assert Frozen.of(small, type(None)).shared == 40_000
     subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
+def test_large_segments_leave_descriptors_for_others() -> None:
+    """Then a value is copied. The soft limit is raised before."""
+    script = """
+import os
+import resource
+import numpy
+from farref.serialization.frozen import Frozen
+from farref.serialization.shared import THRESHOLD
+
+soft, hard = 100, 200
+resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+value = numpy.ones(THRESHOLD, "u1")
+all_of = [Frozen.of(value, type(None)) for _ in range(hard)]
+shared = [each.shared > 0 for each in all_of]
+assert soft < shared.count(True) < hard * 3 // 4, shared
+assert sorted(shared, reverse=True) == shared
+for each in all_of[0], all_of[-1]:
+    assert each.thaw().sum() == THRESHOLD
+    assert not each.thaw().flags.writeable
+held = [os.dup(0) for _ in range(hard // 4)]
+del all_of[:10]
+assert Frozen.of(value, type(None)).shared == THRESHOLD
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
+
+
 def test_sizes_are_told_apart() -> None:
     payload = packed(np.zeros(SIZE, np.uint8))
     assert payload.framed == len(payload.data) < 1000
