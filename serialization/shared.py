@@ -51,7 +51,9 @@ import fcntl
 import os
 import resource
 import time
+import weakref
 from collections import deque
+from functools import partial
 from itertools import starmap, tee
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +135,7 @@ class Segment:
     """
 
     __slots__ = (
-        *("__weakref__", "_content", "_descriptor", "_source", "_trouble"),
+        *("__weakref__", "_content", "_descriptor", "_last", "_source", "_trouble"),
         *("name", "size", "writable"),
     )
 
@@ -148,6 +150,8 @@ class Segment:
         self.size = size
         self.writable = writable
         """Whether the receiver may write to a copy of its own."""
+        self._last: weakref.ref[Segment] | None = None
+        """Closes it if a signal handler has ended `__del__` as that began."""
         self._descriptor = -1
         """Our descriptor, while it is open here. It is set last: `__del__` looks for it."""
 
@@ -182,6 +186,7 @@ class Segment:
         elif not _made(self) or not (passing or _leaves_some(self._descriptor)):
             return None
         descriptor = self._descriptor
+        self._watch()
         self._source = os.getpid(), descriptor
         if passing:
             _passing.add(descriptor)
@@ -263,6 +268,7 @@ class Segment:
         path = f"/proc/{process}/fd/{number}"
         try:
             _opened(self, os.open, path, os.O_RDONLY | os.O_NONBLOCK)
+            self._watch()
             unread.add(self._descriptor)
         except OSError as error:
             self._trouble = self._gone() if error.errno in _GONE else self._refused(error)
@@ -411,12 +417,14 @@ class Segment:
             memory = _written.get(descriptor)
             if memory is not None:
                 one = KeptSegment(descriptor, len(memory), time.monotonic())
+                self._last = None
                 self._descriptor = -1  # no interrupt comes between this step and the next
                 recycler.keep(one)
                 recycler.look_after(one)
                 return
             size = 0 if is_mapped else self.size
             if size >= SLOW_TO_FREE:
+                self._last = None
                 self._descriptor = -1  # a thread closes it
             _close(descriptor, size)
         self._descriptor = -1
@@ -428,6 +436,18 @@ class Segment:
         except BaseException:  # a signal handler has raised in `close`, which can be called again
             self.close()
             raise
+        self._last = None
+
+    def _watch(self) -> None:
+        closing = partial(_close_last, self._descriptor, self.name, self.size, id(self))
+        self._last = weakref.ref(self, closing)
+
+
+def _close_last(descriptor: int, name: str, size: int, place: int, _: object) -> None:
+    early.discard(place)
+    if _open.get(descriptor) == name:
+        unread.discard(descriptor)
+        _close(descriptor, size)
 
 
 def used(buffers: Iterable[object]) -> None:
