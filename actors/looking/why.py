@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...plurals import one
 from ...protocol.ids import RRefId, WorkerId
 from .holdings import Holding
 from .inspector import LEAK_AGE
@@ -300,9 +301,8 @@ class _Explanation:
                     age = found.age_of(each.fork) if each.fork else None
                     since = f" for {seconds_text(age)}" if age is not None else ""
                     fork = f" with fork {each.fork}" if each.fork else ""
-                    text = (
-                        f"{sender} sent {each.worker} a {each.text}{fork}, not acknowledged{since}"
-                    )
+                    message = f"{one(each.text)}{fork}"
+                    text = f"{sender} sent {each.worker} {message}, not acknowledged{since}"
                     yield Reason("flight", text, worker=sender)
 
     def _reason(self, worker: str, holding: Holding, found: _Object) -> Reason:

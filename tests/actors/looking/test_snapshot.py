@@ -20,7 +20,7 @@ import farref
 from farref import Reason, RefActor, RRef, Snapshot, System
 from farref.actors.looking import retaining
 from farref.actors.looking.inspector import Inspector
-from farref.testing import cut, heal, severed
+from farref.testing import Faults, cut, drop, heal, set_faults, severed
 
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
@@ -190,6 +190,17 @@ def test_an_unconfirmed_fork_and_whom_it_waits_for(forking: System) -> None:
         assert kept.text == f"global {__name__}.KEPT['refs'][0]"
     assert until(forking, lambda: row(forking.references(), ref, "C").state == "confirmed")
     assert until(forking, lambda: not row(forking.references(), ref, "program").pins)
+
+
+def test_a_lost_answer_of_the_owner_is_named_with_its_article(forking: System) -> None:
+    ref = farref.remote("B", make_box)
+    ref.to_here()
+    set_faults(forking, Faults(drop(sender="B", receiver="C", kinds="Ack")))
+    farref.rpc_sync("C", keep, args=([ref],))
+    flight = "B sent C an Ack with fork program/"
+    assert until(forking, lambda: flight in str(why(forking, str(ref.id))))
+    set_faults(forking, Faults())
+    assert until(forking, lambda: row(forking.references(), ref, "C").state == "confirmed")
 
 
 class Sent:
