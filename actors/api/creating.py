@@ -2,12 +2,11 @@
 
 The registrar creates them for every asker. So they end with the system, not with the asker.
 
-Thespian makes an actor without arguments. An actor with arguments is made of a subclass with an
-empty ``__init__``, and holds back the messages that come. Then its creator calls `construct` there,
-with the arguments, like any function: so references travel in them, and errors come back.
-
-Thespian only logs an error of ``__init__``. So a class with an ``__init__`` of its own gets a
-subclass that catches the error, and the creator asks for it.
+Thespian makes an actor without arguments, before the actor is an endpoint, and only logs an error
+of its ``__init__``. So a class with an ``__init__`` of its own gets a subclass with an empty one,
+which holds back the messages that come. Then its creator calls `construct` there, with the
+arguments, like any function: so references travel in them, ``__init__`` may use references, and
+its errors come back.
 """
 
 from __future__ import annotations
@@ -25,13 +24,11 @@ from ...protocol.ids import is_name
 from ...serialization.failures import text_of
 from ..cluster import hosts
 from ..core.current import frame
-from ..shells.ref_actor import RefActor, check_init, construct, guarded, wait_for_arguments
+from ..shells.ref_actor import RefActor, construct, wait_to_begin
 from ..shells.worker import Worker
 from ..wire.settings import THREADS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from thespian.actors import ActorAddress
 
     from ..handles.front import Front
@@ -108,15 +105,12 @@ def create_actor(
     _check_arguments(actor_class, args, kwargs)
     if name is None:
         name = f"{actor_class.__name__}-{os.urandom(3).hex()}"
-    plain = not args and not kwargs
-    init = actor_class.__init__ if plain else None  # type: ignore[misc]  # this very class's
-    if init is RefActor.__init__:
+    if actor_class.__init__ is RefActor.__init__:  # type: ignore[misc]  # this very class's
         return _spawn(front, actor_class, name, requirements=requirements, on=on).address
-    stands_in = _with_init(actor_class, guarded(init) if init else wait_for_arguments)
-    actor = _spawn(front, stands_in, name, requirements=requirements, on=on)
-    call = (check_init, (), {}) if plain else (construct, args, kwargs)
+    actor = _spawn(front, _waiting(actor_class), name, requirements=requirements, on=on)
+    plain = not args and not kwargs
     try:
-        front.calls.call(actor, call, None, ()).result()
+        front.calls.call(actor, (construct, args, kwargs), None, ()).result()
     except BaseException as error:
         front.core.port.post(actor.address, ActorExitRequest())
         if plain and not isinstance(error, FarrefError) and isinstance(error, Exception):
@@ -147,15 +141,15 @@ def _check_arguments(actor_class: Any, args: Any, kwargs: Any) -> None:
         ) from None
 
 
-def _with_init(actor_class: type, init: Callable[..., None]) -> type:
-    """A subclass of *actor_class*. Its instances get that class in *init*, or after it."""
+def _waiting(actor_class: type) -> type:
+    """A subclass of *actor_class*. Its instances get that class when `construct` begins."""
 
     def fill(body: dict[str, Any]) -> None:
         body |= {
             # Its name is for errors. In the class's own module it would take the class's place.
             "__module__": f"{actor_class.__module__}.to_construct",
             "__slots__": (),  # so an instance can become one of *actor_class*
-            "__init__": init,
+            "__init__": wait_to_begin,
         }
 
     return types.new_class(actor_class.__name__, (actor_class,), {}, fill)

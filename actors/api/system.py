@@ -412,10 +412,9 @@ class System:
         None, the actor is created on this program's host if that passes the class's check, else
         on another host that does.
 
-        *args* and *kwargs* are for ``__init__``, and may contain references. Then ``__init__``
-        runs on the actor's loop, before its first handler: it may send messages and use
-        references. Without arguments Thespian itself runs it, before the actor is an endpoint;
-        its error is the cause of a `CreationError`.
+        *args* and *kwargs* are for ``__init__``, and may contain references. ``__init__`` runs on
+        the actor's loop, before its first handler: it may send messages and use references.
+        Without arguments its error is the cause of a `CreationError`.
 
         Raises:
             TypeError: it is no class of actors, ``__init__`` takes other arguments, or a plain

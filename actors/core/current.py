@@ -138,7 +138,9 @@ def frame() -> Frame:
         return _programs[-1]
     except IndexError:
         raise SystemDownError(
-            "this code runs in no farref system; start one with `with farref.System() as system:`"
+            "this code runs in no farref system; start one with `with farref.System() as system:`. "
+            "An `__init__` that `createActor` runs is in none yet: use references in handlers, "
+            "or create the actor with `farref.create`"
         ) from None
 
 

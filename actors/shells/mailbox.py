@@ -353,8 +353,9 @@ class Mailbox:
     def _running(self) -> Endpoint:
         if self.endpoint is None:
             raise FarrefError(
-                f"{type(self._actor).__name__} is no endpoint yet; use references and messages "
-                "in its handlers, not in __init__"
+                f"{type(self._actor).__name__} is no endpoint yet, as `createActor` runs its "
+                "__init__: use references and messages in its handlers, or create it with "
+                "`farref.create`"
             )
         return self.endpoint
 

@@ -13,8 +13,6 @@ from ..core.current import frame
 from .mailbox import Mailbox
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from thespian.actors import ActorAddress
 
 
@@ -86,47 +84,27 @@ class RefActor(ActorTypeDispatcher):
         self._mailbox.port.run(lambda: super(RefActor, self).wakeupAfter(timePeriod, payload))
 
 
-def wait_for_arguments(actor: RefActor) -> None:
+def wait_to_begin(actor: Any, capabilities: Any = None, requirements: Any = None) -> None:
     """In place of ``__init__``: *actor* handles no message before `construct` has run that."""
+    # Thespian gives these two to an ``__init__`` that has them.
+    actor._given = {"capabilities": capabilities, "requirements": requirements}
     actor._mailbox.hold()
 
 
 async def construct(*args: Any, **kwargs: Any) -> None:
     """Run ``__init__`` of the actor that this runs on, on its loop, before its first handler."""
     actor: Any = frame().core.actor
+    given = vars(actor).pop("_given")
     actor.__class__ = type(actor).__mro__[1]  # the class itself; see `api.creating`
+    if not args and not kwargs:
+        names = inspect.signature(actor.__init__).parameters
+        kwargs = {name: value for name, value in given.items() if name in names}
     try:
         actor.__init__(*args, **kwargs)
     except BaseException:
         actor._mailbox.release(drop=True)
         raise
     actor._mailbox.release()
-
-
-def guarded(init: Callable[..., None]) -> Callable[..., None]:
-    """*init*, an ``__init__``. If it fails, the actor joins all the same, for `check_init`."""
-    names = tuple(inspect.signature(init).parameters)
-
-    # Thespian gives these two to an ``__init__`` that has them.
-    def run(actor: RefActor, capabilities: Any = None, requirements: Any = None) -> None:
-        actor.__class__ = type(actor).__mro__[1]  # the class itself; see `api.creating`
-        given = {"capabilities": capabilities, "requirements": requirements}
-        try:
-            init(actor, **{name: given[name] for name in names if name in given})
-        except Exception as error:
-            actor._init_error = error
-            actor._mailbox.hold()
-
-    return run
-
-
-async def check_init() -> None:
-    """Raise the error of the ``__init__`` of the actor that this runs on, if it failed."""
-    actor: Any = frame().core.actor
-    error = vars(actor).pop("_init_error", None)
-    if error is not None:
-        actor._mailbox.release(drop=True)
-        raise error
 
 
 def _in_mailbox_thread(name: str) -> Any:

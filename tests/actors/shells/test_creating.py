@@ -107,12 +107,55 @@ class Speaking(RefActor):
 def test_an_error_of_init_without_arguments_is_the_cause(
     system: System, actor_class: type, text: str
 ) -> None:
-    """Thespian itself runs it, with arguments of its own, and would only log the error."""
+    """It may have Thespian's own arguments. Thespian itself would only log its error."""
     before = system.workers()
     with pytest.raises(farref.CreationError, match=text) as caught:
         system.create(actor_class, "broken")
     assert "in __init__" in str(caught.value.__cause__.__cause__)  # type: ignore[union-attr]
     assert until(system, lambda: system.workers() == before)
+
+
+class Owning(RefActor):
+    """It tries to own an object, and to send itself a message, in its ``__init__``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tried: Any
+        try:
+            self.tried = RRef(["owned"])
+            self.send(self.myAddress, 1)
+        except farref.FarrefError as error:
+            self.tried = str(error)
+        self.got: list[int] = []
+
+    def receiveMsg_int(self, number: int, sender: ActorAddress) -> None:
+        self.got.append(number)
+
+    def receiveMsg_str(self, _: str, sender: ActorAddress) -> None:
+        self.send(sender, (self.tried, self.got))
+        del self.tried
+
+
+class Nest(RefActor):
+    asker: ActorAddress
+
+    def receiveMsg_str(self, question: str, sender: ActorAddress) -> None:
+        self.asker = sender
+        self.send(self.createActor(Owning), question)
+
+    def receiveMsg_tuple(self, answer: tuple[Any, Any], _: ActorAddress) -> None:
+        self.send(self.asker, answer[0])
+
+
+def test_init_without_arguments_may_own_objects_and_send(system: System) -> None:
+    owned, got = system.ask(system.create(Owning, "owning"), "what?")
+    assert (owned.owner_name(), owned.to_here(), got) == ("owning", ["owned"], [1])
+
+
+def test_an_init_that_thespian_runs_is_told_what_to_do(process_system: System) -> None:
+    text = process_system.ask(process_system.create(Nest), "what?")
+    assert "`createActor` runs is in none yet: use references in handlers" in text
+    assert "create the actor with `farref.create`" in text
 
 
 def test_messages_that_come_before_the_constructor_wait(system: System) -> None:
