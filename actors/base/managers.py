@@ -49,6 +49,8 @@ from .transport import Transport
 
 LAST_RECORDS: Final = 5.0
 """Seconds in which the logger writes the last records."""
+ENDS: Final = 100
+"""The ends of children that a manager remembers."""
 
 
 def forget_child(manager: Any, address: ActorAddress) -> None:
@@ -315,6 +317,23 @@ class Admin(Replicator, ThespianAdmin):
 
 class Manager(Replicator, ActorManager):
     """Runs one actor."""
+
+    def __init__(self, *arguments: Any) -> None:
+        self._ended: deque[ActorAddress] = deque(maxlen=ENDS)
+        super().__init__(*arguments)
+
+    def _handleOneMessage(self, envelope: ReceiveEnvelope) -> Any:
+        """Handle *envelope*, but tell the actor once only that a child has exited.
+
+        There are two signs of that, in any order: the child's last message, and its process's end.
+        """
+        message = envelope.message
+        if isinstance(message, ChildActorExited):
+            child = message.childAddress
+            if child in self._ended:
+                return self._handleChildExited(child)
+            self._ended.append(child)
+        return super()._handleOneMessage(envelope)
 
     def actor_send(self, targetAddr: ActorAddress, msg: object) -> None:
         """``Actor.send``, from any thread.  Raises PeerStalled; see :mod:`.errors`."""

@@ -9,6 +9,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 from thespian.actors import (
     Actor,
@@ -233,7 +234,9 @@ class Lingering(Actor):
                 self.send(sender, self.createActor(Lingering))
             case "exited":
                 self.send(sender, len(self.exited))
-            case ChildActorExited(childAddress=child) if child not in self.exited:  # told twice
+            case "pid":
+                self.send(sender, os.getpid())
+            case ChildActorExited(childAddress=child):
                 self.exited.append(child)
             case ActorExitRequest():
                 time.sleep(0.3)
@@ -248,3 +251,13 @@ def test_an_exit_is_known_before_what_the_program_does_next() -> None:
             assert system.ask(child, "exited", PATIENCE) == 0
             system.tell(child, ActorExitRequest())
             assert system.ask(parent, "exited", PATIENCE) == number
+
+
+def test_the_end_of_a_child_is_told_once() -> None:
+    with running() as system:
+        parent = system.createActor(Lingering)
+        child = system.ask(parent, "child", PATIENCE)
+        pid = system.ask(child, "pid", PATIENCE)
+        system.tell(child, ActorExitRequest())
+        eventually(lambda: not psutil.pid_exists(pid))  # the parent has seen its process's end
+        assert system.ask(parent, "exited", PATIENCE) == 1
