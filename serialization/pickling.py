@@ -66,6 +66,9 @@ TUPLE = "t"
 DEFINABLE = (FunctionType, type, CachedFunction)
 """The types of the things that are pickled by value, if their names are not enough."""
 
+FUTURES = ("torch.futures.Future", "_asyncio.Future", "_asyncio.Task")
+"""The types of futures, not ours, that an error of pickling may name."""
+
 MAX_REFERENCES = columns.MOST
 """Objects that one message may refer to."""
 
@@ -412,10 +415,14 @@ def _why(error: BaseException) -> str:
             "into parts that refer to each other by RRefs, or keep it where it is and pass an "
             "RRef to it"
         )
-    return (
-        f"{_shorten(error)}: {text_of(error)}; "
-        "pass something picklable, or keep it where it is and pass an RRef to it"
-    )
+    text = text_of(error)
+    way_out = "pass something picklable, or keep it where it is and pass an RRef to it"
+    if any(future in text for future in FUTURES):
+        way_out = (
+            "a future stays where it was made: wait for it and pass its value, or return a "
+            "farref.Future"
+        )
+    return f"{_shorten(error)}: {text}; {way_out}"
 
 
 def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,9 @@ from ..helpers import Box, make_box
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+
+WAIT = r"Future.*; a future stays where it was made: wait for it and pass its value, or"
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +94,27 @@ def test_a_result_that_cannot_be_pickled(system: System) -> None:
 
 def _own_and_lock() -> Any:
     return RRef([1]), threading.Lock()
+
+
+def test_a_future_of_asyncio_is_told_the_way_out(system: System) -> None:
+    with pytest.raises(SerializationError, match=WAIT):
+        farref.rpc_sync("B", _own_and_future)
+
+
+async def _own_and_future() -> Any:
+    return RRef([1]), asyncio.get_running_loop().create_future()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed here")
+def test_a_future_of_torch_is_told_the_way_out(process_system: System) -> None:
+    process_system.worker("B")
+    with pytest.raises(SerializationError, match=WAIT):
+        farref.rpc_sync("B", _future_of_torch)
+
+
+def _future_of_torch() -> Any:
+    torch = importlib.import_module("torch")  # not in the process of the tests
+    return torch.futures.Future()
 
 
 def test_a_value_that_cannot_be_pickled_on_fetch(system: System) -> None:
