@@ -102,16 +102,14 @@ class Loop(Internal):
         loop = self._running() if self._held else None
         if loop is None:
             return
+        with self._lock:
+            held, self._held = self._held, False
+        if not held:
+            return  # another thread was faster
         if drop:
             self._inbox.clear()
-
-        def begin() -> None:
-            if self._held:
-                self._held = self._starting = False
-                self._begin()
-
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(begin, context=self._context.copy())
+            loop.call_soon_threadsafe(self._begin_at_last, context=self._context.copy())
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Run the coroutine that *work* makes, beside all other work. After the end do nothing."""
@@ -155,6 +153,10 @@ class Loop(Internal):
         finally:
             # The futures that they await go with them.
             self._tasks.difference_update(tasks.close(loop))
+
+    def _begin_at_last(self) -> None:
+        self._starting = False
+        self._begin()
 
     def _begin(self) -> None:
         if not self._starting and self._inbox:

@@ -246,6 +246,26 @@ def test_an_exit_request_on_the_heels_of_creation_comes_last(
     assert until(process_system, lambda: all(p.exists() and p.read_text() == "1" for p in paths))
 
 
+class Late(LastWords):
+    """Its loop is busy between its construction and its first handler."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        asyncio.get_running_loop().call_soon(time.sleep, 0.5)
+
+
+@pytest.mark.processes
+def test_an_exit_request_drops_nothing_that_came_after_the_construction(
+    process_system: System, tmp_path: Path
+) -> None:
+    path = tmp_path / "will"
+    actor = process_system.create(Late)
+    process_system.tell(actor, str(path))
+    process_system.tell(actor, 0.0)
+    process_system.tell(actor, ActorExitRequest())
+    assert until(process_system, lambda: path.exists() and path.read_text() == "1")
+
+
 @pytest.mark.processes
 def test_an_ask_of_one_who_dies_ends_at_once(process_system: System) -> None:
     actor = process_system.create(LastWords, "sleeper")
