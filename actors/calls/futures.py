@@ -528,7 +528,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     if trail:
                         error.add_note(f"farref: it is the value of an alias: {trail}")
                 self._let_go()
-                used(getattr(cargo.payload, "buffers", ()))  # an interrupt loses nothing any more
+                if buffers := getattr(cargo.payload, "buffers", ()):
+                    used(buffers)  # an interrupt loses nothing any more
             self._taken = True
 
     def _take_frozen(self, cargo: Cargo) -> None:
