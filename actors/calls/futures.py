@@ -22,7 +22,7 @@ from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition
 from ..core import notices, sites
-from ..core.current import chain_in, found, frame
+from ..core.current import found, frame
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
@@ -492,10 +492,14 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         return self._timeout if self.deadline is None else self.deadline - time.monotonic()
 
     def _check_self_wait(self) -> None:
-        chain = chain_in(self._core)
-        if self._rref is None or not chain or self.done():
+        here, core, rref = found(), self._core, self._rref
+        if here is None or here.core is not core or here.run is None or rref is None or self.done():
             return
-        if any(each in chain for each in self._core.where_asked(self._rref)):
+        with core.lock:
+            where = core.context.whereabouts(rref)
+            # The calls of its chain may have ended. Their owners know that; this is a call here.
+            waits = where in here.chain and core.context.rings.blocker(where) == here.run.call
+        if waits:
             self.overlooked = True  # the owner refuses it, too
             raise SelfWaitError(
                 f"{self.what} waits for itself: {self._rref} runs one call at a time, and this "

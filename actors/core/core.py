@@ -422,11 +422,6 @@ class Core(Internal):
         with self.lock:
             return self.context.names.canonical(rref)
 
-    def where_asked(self, rref: RRefId) -> tuple[RRefId, RRefId]:
-        """The ids that requests on *rref* may go to: *rref*, and the object that it stands for."""
-        with self.lock:
-            return rref, self.context.whereabouts(rref)
-
     def trail(self, rref: RRefId) -> str:
         """The ids from an alias to the object with its value, as text; empty for no alias."""
         with self.lock:

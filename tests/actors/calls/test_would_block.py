@@ -13,13 +13,14 @@ import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, RRef, SelfWaitError, WouldBlockError
+from farref import FetchTimeoutError, RefActor, RRef, SelfWaitError, WouldBlockError
 from farref.actors.core import current
 
-from ..helpers import idle
+from ..helpers import hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from farref import System
 
@@ -130,9 +131,38 @@ class Selfish:
     async def again_later(self, me: RRef[Selfish]) -> Any:
         return await me.rpc_async().again("end", me)
 
+    def give_up(self, me: RRef[Selfish], form: str, gate: Path) -> None:
+        with pytest.raises(FetchTimeoutError):
+            farref.rpc_sync("C", _again_late, (me, form, gate), timeout=0.1)
+
 
 def _again(me: RRef[Selfish]) -> Any:
     return me.rpc_sync().again("end", me)
+
+
+LATE: list[str] = []
+"""What `_again_late` got in this process."""
+
+
+def _again_late(me: RRef[Selfish], form: str, gate: Path) -> None:
+    hold(gate)
+    try:
+        if form == "method":
+            LATE.append(me.rpc_sync().again("end", me))
+        else:
+            LATE.append(type(me.to_here()).__name__)
+    except SelfWaitError as error:
+        LATE.append(str(error))
+
+
+def _is_late() -> bool:
+    return bool(LATE)
+
+
+def _take_late() -> list[str]:
+    taken = LATE.copy()
+    LATE.clear()
+    return taken
 
 
 @pytest.mark.parametrize("form", ["method", "future", "fetch", "through another"])
@@ -141,6 +171,17 @@ def test_a_call_that_would_wait_for_itself_is_refused(system: System, form: str)
     with pytest.raises(SelfWaitError):
         ref.rpc_sync().again(form, ref)
     assert ref.rpc_sync().again("end", ref) == "it ran"
+
+
+@pytest.mark.parametrize("form", ["method", "fetch"])
+def test_a_call_that_outlives_the_wait_for_it_may_call_the_object(
+    system: System, form: str, gate: Path
+) -> None:
+    ref = farref.remote("B", Selfish)
+    ref.rpc_sync().give_up(ref, form, gate)
+    gate.touch()
+    assert until(system, lambda: farref.rpc_sync("C", _is_late))
+    assert farref.rpc_sync("C", _take_late) == ["it ran" if form == "method" else "Selfish"]
 
 
 class Records(logging.Handler):
