@@ -90,6 +90,15 @@ class Brief:
         if not leads and not self.looks():  # the aide's job offered it, and took too long
             self.disperse()
 
+    def waits(self, pool: Pool) -> int:
+        """The jobs of *pool* that have not begun.
+
+        Without the lock, ``len(offered) + len(pool.jobs)`` is at least this, less one job that is
+        on its way from the first to the second. Read the first one first.
+        """
+        with self._order:
+            return len(pool.jobs) + sum(each[0] is pool for each in self.offered)
+
     def took(self, kind: Hashable, seconds: float, waited: float = 0.0) -> None:
         """A job of *kind* took *seconds*; expect the same of the next one. In any thread.
 

@@ -136,7 +136,11 @@ class Server:
         core, request = self._core, effect.request
         self.served += 1
         pool = core.chores if isinstance(request, Fetch) else core.pool
-        if len(pool.jobs) >= MAX_WAITING and target_of(request) is None:
+        if (
+            len(core.brief.offered) + len(pool.jobs) >= MAX_WAITING - 1  # nearly always fewer
+            and target_of(request) is None
+            and core.brief.waits(pool) >= MAX_WAITING
+        ):
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
         if isinstance(request, Call):

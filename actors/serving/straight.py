@@ -71,7 +71,7 @@ class StraightServer(Internal):
     ) -> None:
         self._core = core
         self._state = core.context.state
-        self._waiting = core.pool.jobs
+        self._offered, self._waiting = core.brief.offered, core.pool.jobs
         self._lines = lines
         self._objects = objects
         self._packer = packer
@@ -134,7 +134,8 @@ class StraightServer(Internal):
     def _runs(self, payload: Any) -> bool:
         """Whether a function with this *payload* can run soon."""
         small = type(payload) is Payload and len(payload.data) < NOTED
-        return small and len(self._waiting) < MAX_WAITING
+        # The `Server` counts exactly: see `Brief.waits`.
+        return small and len(self._offered) + len(self._waiting) < MAX_WAITING - 1
 
     def _take_fetch(self, sender: WorkerId, fetch: Fetch, later: Later) -> bool:
         core, stored = self._core, self._objects.stored(fetch.rref)
@@ -144,7 +145,7 @@ class StraightServer(Internal):
             return False
         self._server.served += 1
         # Jobs begin in their order: nothing may overtake one that waits.
-        waits = core.brief.offered or core.chores.jobs
+        waits = self._offered or core.chores.jobs
         if waits or not self._copied(stored.value, fetch, later):
             kind = Fetch, size_class(stored.value)
             core.brief.submit(core.chores, kind, self._copy, fetch, kind, later=later)

@@ -110,6 +110,26 @@ def test_calls_beyond_what_a_worker_queues_are_refused(system: System, gate: Pat
     check_ways("B", {"Call wait_for": 1, "Call note": QUEUED + 10})
 
 
+def test_a_burst_beyond_what_a_worker_queues_is_refused(system: System, gate: Path) -> None:
+    """B receives all calls at once, and counts also those that its receiving thread is to run."""
+    ready(system)
+    pid, kept = farref.rpc_sync("B", os.getpid), farref.remote("B", note, (-1,))
+    busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
+    assert until(system, begun(gate, "busy").exists)
+    with stopped(pid):
+        burst = [farref.rpc_async("B", note, (number,)) for number in range(2 * QUEUED)]
+    assert kept.to_here() == -1  # B has received all
+    assert until(system, lambda: sum(each.done() for each in burst) >= QUEUED)
+    assert not any(each.done() for each in burst[:QUEUED])
+    for each in burst[QUEUED:]:
+        with pytest.raises(OverloadedError, match="did not start"):
+            each.result()
+    gate.touch()
+    assert busy.result() == "busy"
+    assert [each.result() for each in burst[:QUEUED]] == list(range(QUEUED))
+    check_ways("B", {"Call wait_for": 1, "Call note": 2 * QUEUED})
+
+
 def test_calls_wait_while_results_are_not_fetched(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
