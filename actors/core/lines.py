@@ -120,7 +120,12 @@ class Lines(Internal):
             if not core.woken:
                 core.wake()  # the mailbox thread sends it
             return []
-        return self._delivery.packets(gather=True)
+        packets = self._delivery.packets(gather=True)
+        if len(packets) == 1:
+            ((_, packet),) = packets
+            if packet.first and packet.messages == (message,):  # the first tells who we are
+                return packet
+        return packets
 
     def post(
         self,

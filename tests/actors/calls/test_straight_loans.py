@@ -10,7 +10,7 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.testing import assert_nothing_held
+from farref.testing import assert_nothing_held, until
 
 from .test_functions import main
 
@@ -82,6 +82,18 @@ def test_it_goes_straight(sent: Counter[str], by: str) -> None:
         assert farref.rpc_sync("C", function, (ref, 1, [mine], "x")) == 4
     assert sent["Call"] > 15
     assert sent["parcel"] < 5
+
+
+def test_it_goes_straight_after_a_rest(system: System, sent: Counter[str]) -> None:
+    """The first message after a rest sets the clock of its channel, and is a row as the others."""
+    mine, links = RRef([1]), system.endpoint.delivery.links
+    for _ in range(3):
+        assert farref.rpc_sync("C", number, (mine, 1)) == 2
+    for _ in range(5):
+        assert until(system, lambda: not links.timed)
+        sent.clear()
+        assert farref.rpc_sync("C", number, (mine, 1)) == 2
+        assert sent == Counter({"Call": 1})
 
 
 def test_arguments_arrive_as_they_were() -> None:
