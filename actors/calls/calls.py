@@ -234,6 +234,10 @@ class Calls(Internal):
             self._await_fetching()
         future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
         core = self._core
+        if copy:
+            to = core.owner_id(rref)
+            if to != core.me and not self.fits(to):
+                self._await_owner(to, future.left())
 
         def begin() -> list[Effect]:
             call, effects = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
@@ -477,6 +481,23 @@ class Calls(Internal):
         """Whether one more message to *to* certainly needs no wait for room, in any flow."""
         channel = self._delivery.channels.get(to)
         return channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES)
+
+    def _await_owner(self, to: WorkerId, seconds: float) -> None:
+        """Wait while the owner *to* has not taken many messages, as a program may poll it.
+
+        Bytes do not count: a fetch has none.
+        """
+        core, handler = self._core, self._core.in_loop()
+        most = MAX_UNSENT if handler else MAX_BACKLOG
+
+        def ready() -> bool:
+            return self._delivery.load(to, "requests")[0] < most or to in core.context.dead
+
+        if not ready() and (handler or not self._wait(ready, seconds)):
+            raise OverloadedError(
+                f"{most} messages or more wait for {to}, which is stopped, cut off, or slower than "
+                f"{core.me}: wait and fetch again, fetch less often, or end {to}"
+            )
 
     def _await_fetching(self) -> None:
         """Wait while futures hold too many bytes of results that nobody asks for."""

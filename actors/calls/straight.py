@@ -203,8 +203,11 @@ class Straight(Internal):
         if os.getpid() != core.pid:  # the lock of a forked child may never come back
             core.check_process()
         there, line = user.owner, self._lines.to(user.owner)
-        if line is None:
+        channel = self._channels.get(there)
+        if line is None or channel is None:
             return NOT_PLAIN
+        if len(channel.flight) >= CROWD and not calls.fits(there):
+            return NOT_PLAIN  # it has to wait for room
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)

@@ -179,6 +179,7 @@ class RRef(Reference, Generic[T]):
 
         Raises:
             FetchTimeoutError: the value did not come in time. The reference stays usable.
+            OverloadedError: the owner did not take the many earlier messages in time.
             OwnerDiedError, RefLostError: the value will never come.
             WouldBlockError: in a handler or on the actor's loop; write ``await rref`` there.
             Exception: the creating function's error, with the remote traceback.

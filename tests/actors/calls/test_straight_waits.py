@@ -15,7 +15,7 @@ import pytest
 from msgspec.structs import replace
 
 import farref
-from farref import OverloadedError, RRef, SelfWaitError
+from farref import FetchTimeoutError, OverloadedError, RRef, SelfWaitError
 from farref.actors.calls import calls
 from farref.actors.calls import straight as calling
 from farref.actors.looking.counting import counters
@@ -26,7 +26,7 @@ from farref.testing import until
 
 from ...stopping import stopped
 from . import straightness
-from .straightness import begin_anew, begun, check_ways, note, noted, ready, wait_for, ways
+from .straightness import begin_anew, begun, check_ways, note, noted, ready, settle, wait_for, ways
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -91,6 +91,26 @@ def test_calls_beyond_what_is_on_the_way_wait(
     assert [each.result() for each in futures] == list(range(ON_THE_WAY + 1))
     assert farref.rpc_sync("B", noted) == list(range(ON_THE_WAY + 1))
     check_ways("B", {"Call note": ON_THE_WAY})
+
+
+def test_a_poll_of_a_stopped_owner_ends(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fetch that times out leaves two messages, as it is taken back."""
+    pid, _ = farref.rpc_sync("B", os.getpid), ready(system)
+    value = farref.remote("B", note, (1,))
+    assert value.to_here() == 1
+    settle(system)
+    monkeypatch.setattr(calls, "MAX_BACKLOG", ON_THE_WAY)
+    with stopped(pid):
+        for _ in range(ON_THE_WAY // 2):
+            with pytest.raises(FetchTimeoutError):
+                value.to_here(timeout=0.01)
+        for _ in range(5):
+            with pytest.raises(OverloadedError, match=f"{ON_THE_WAY} messages or more wait for B"):
+                value.to_here(timeout=0.01)
+            with pytest.raises(OverloadedError, match="fetch less often"):
+                farref.get([value], timeout=0.01)
+        assert counters().backlog == ON_THE_WAY
+    assert value.to_here() == 1
 
 
 def test_calls_beyond_what_a_worker_queues_are_refused(system: System, gate: Path) -> None:
