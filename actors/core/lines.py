@@ -22,7 +22,7 @@ from ...protocol.room import ROOM_BYTES
 from ..wire.parcels import Parcel, unpack, unpack_plain
 from ..wire.rows import (
     PARCEL,
-    WITH_BUFFERS,
+    BuffersReplyRow,
     SeveralRow,
     decode,
     encode,
@@ -186,7 +186,7 @@ class Lines(Internal):
             parcel = Parcel(who, me, packet, (), False)
             self._delivery.take_parcel(parcel, address, self._hand_over)
             return
-        message, shared = message_of(row, who, me), kind in WITH_BUFFERS
+        message, shared = message_of(row, who, me), kind is BuffersReplyRow
         special = shared or getattr(row, "place", None) is not None
         if not self._take(who, first, expects, message, special=special):
             packet = Packet(first, (message,), expects)

@@ -10,7 +10,7 @@ replies as a rule: then its row has a shorter one for each of them.
 
 from __future__ import annotations
 
-from operator import attrgetter, methodcaller
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -70,18 +70,12 @@ class ReplyRow(Row, frozen=True, tag=2):
     data: bytes
 
 
-class SharedReplyRow(ReplyRow, frozen=True, tag=9):
-    """The same with buffers in shared memory, all large ones of the value."""
-
-    buffers: tuple[tuple[Number, Number, str, Number, bool, Number], ...]
-    """The `Segment.row` of each."""
-
-
-class FrozenReplyRow(ReplyRow, frozen=True, tag=11):
-    """The `Reply` to a fetch of the receiver's, of a value that never changes."""
+class BuffersReplyRow(ReplyRow, frozen=True, tag=9):
+    """The same with buffers, or to a fetch of a value that never changes."""
 
     buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, Number], ...]
     """Each itself, or the `Segment.row` of it."""
+    frozen: bool
 
 
 class FetchRow(Row, frozen=True, tag=3):
@@ -179,8 +173,6 @@ class SeveralRow(Row, frozen=True, tag=10):
 _WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
 PART_BYTES = 1 << 14
 """The most bytes of a part: as many as a window has are not too many for a row."""
-WITH_BUFFERS = frozenset({SharedReplyRow, FrozenReplyRow})
-_row_of = methodcaller("row")
 _others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
 _NO_OTHERS = ((), (), (), False, None, ())
 _encode = msgspec.msgpack.Encoder().encode
@@ -193,8 +185,7 @@ decode = msgspec.msgpack.Decoder(
     | DeleteRow
     | LendRow
     | ForeignFetchRow
-    | SharedReplyRow
-    | FrozenReplyRow
+    | BuffersReplyRow
     | SeveralRow
 ).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
@@ -221,14 +212,14 @@ def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
             row = CreateRow(here, there, first, expects, call, data, name, place, *about)
     elif kind is Reply:
         payload, call = message.cargo.payload, message.call.number
-        if payload.frozen:
-            each = tuple([it if type(it) is bytes else it.row() for it in payload.buffers])
-            row = FrozenReplyRow(here, there, first, expects, call, payload.data, each)
-        elif payload.buffers:
-            buffers = tuple(map(_row_of, payload.buffers))
-            row = SharedReplyRow(here, there, first, expects, call, payload.data, buffers)
+        data, frozen = payload.data, payload.frozen
+        if frozen or payload.buffers:
+            buffers: list[Any] = []
+            for each in payload.buffers:
+                buffers.append(each if type(each) is bytes else each.row())  # noqa: PERF401 - a comprehension is a function more
+            row = BuffersReplyRow(here, there, first, expects, call, data, tuple(buffers), frozen)
         else:
-            row = ReplyRow(here, there, first, expects, call, payload.data)
+            row = ReplyRow(here, there, first, expects, call, data)
     elif kind is Fetch:
         rref, call = message.rref, message.call.number
         mine, direct = rref.creator == sender, message.direct
@@ -326,13 +317,12 @@ def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
             return Call(call=call, cargo=cargo)
         rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
         return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
-    if kind is SharedReplyRow:
-        buffers = tuple(map(said, row.buffers))
-        return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data, buffers)))
-    if kind is FrozenReplyRow:
-        all_of = tuple([each if type(each) is bytes else said(each) for each in row.buffers])
-        cargo = Cargo(payload=Payload(row.data, all_of, frozen=True))
-        return Reply(call=CallId(me, row.call), cargo=cargo)
+    if kind is BuffersReplyRow:
+        buffers: list[Any] = []
+        for each in row.buffers:
+            buffers.append(each if type(each) is bytes else said(each))  # noqa: PERF401 - as above
+        payload = Payload(row.data, tuple(buffers), frozen=row.frozen)
+        return Reply(call=CallId(me, row.call), cargo=Cargo(payload=payload))
     if kind is FetchRow:
         rref = RRefId(sender if row.mine else me, row.number)
         return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)
