@@ -81,7 +81,7 @@ if TYPE_CHECKING:
 
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Cargo, Descriptor, Grip, InBulk
+    from .messages import Busy, Cargo, Descriptor, Grip, InBulk
 
 
 class Context:
@@ -194,13 +194,13 @@ class Context:
         return self._requests.create(to, cargo, target)
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = ()
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``."""
         return self._requests.call(to, cargo, chain)
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
+        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...] = (), to: WorkerId | None = None
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object: ``rref.rpc_sync().method()`` and its kin.
 
@@ -212,7 +212,7 @@ class Context:
     def fetch(
         self,
         rref: RRefId,
-        chain: tuple[RRefId, ...] = (),
+        chain: tuple[Busy, ...] = (),
         *,
         copy: bool = True,
         direct: bool = False,

@@ -41,9 +41,10 @@ disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, `cyc
 and the two after it, `room` for the two about room, and `bulk` for the last one. Delivery keeps
 these three to itself: two are about messages, not about references, and one is many messages.
 
-A call's *chain* names the objects whose methods, further up, wait for this very call. An object
-that finds itself in the chain would wait for itself, so it refuses the call (G6). `rings` finds
-calls that wait for each other along several chains.
+A call's *chain* names the objects whose methods, further up, wait for this very call, each with the
+request that runs the method. An object that finds itself in the chain, and still runs that request,
+would wait for itself, so it refuses the call (G6). `rings` finds calls that wait for each other
+along several chains.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from .ids import CallId, ForkId, Number, RRefId, WorkerId
 from .wellformed import check
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 
 Bulky = Literal["ForkRequest", "Ack", "ChildAck", "Delete"]
@@ -389,6 +390,16 @@ class Bulk(Said, frozen=True, kw_only=True):
 # ---- user messages
 
 
+class Busy(Part, frozen=True):
+    """The request *call* runs on *rref*, or makes it, and keeps it until it ends."""
+
+    rref: RRefId
+    call: CallId
+
+    def __str__(self) -> str:
+        return str(self.rref)
+
+
 class Tell(Said, frozen=True, kw_only=True):
     """Actor -> actor: a one-way message of the user."""
 
@@ -402,7 +413,7 @@ class Call(Said, frozen=True, kw_only=True):
     hue = 37
     call: CallId
     cargo: Cargo
-    chain: tuple[RRefId, ...] = ()
+    chain: tuple[Busy, ...] = ()
 
 
 class Create(Said, frozen=True, kw_only=True):
@@ -436,7 +447,7 @@ class Invoke(Said, frozen=True, kw_only=True):
     call: CallId
     rref: RRefId
     cargo: Cargo
-    chain: tuple[RRefId, ...] = ()
+    chain: tuple[Busy, ...] = ()
     cancelled: bool = False
 
 
@@ -454,7 +465,7 @@ class Fetch(Said, frozen=True, kw_only=True):
     rref: RRefId
     copy: bool = True
     direct: bool = False
-    chain: tuple[RRefId, ...] = ()
+    chain: tuple[Busy, ...] = ()
     cancelled: bool = False
 
 
@@ -526,17 +537,23 @@ def target_of(request: Request) -> RRefId | None:
             return None
 
 
-def chain_of(request: Request | Tell) -> tuple[RRefId, ...]:
+def chain_of(request: Request | Tell) -> tuple[Busy, ...]:
     """The objects that wait while *request* runs."""
     match request:
         case Call(chain=chain):
             return chain
-        case Invoke(rref=rref, chain=chain):
-            return (*chain, rref)
-        case Create(rref=rref, target=target):
-            return (rref,) if target is None else (rref, target)
+        case Invoke(call=call, rref=rref, chain=chain):
+            return (*chain, Busy(rref, call))
+        case Create(call=call, rref=rref, target=target):
+            made = Busy(rref, call)
+            return (made,) if target is None else (made, Busy(target, call))
         case Fetch() | Tell():
             return ()
+
+
+def names(chain: Iterable[Busy], rref: RRefId | None) -> bool:
+    """Whether *chain* names the object *rref*."""
+    return any(each.rref == rref for each in chain)
 
 
 FLOW_OF: dict[type, Flow] = {

@@ -42,7 +42,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .effects import Send
-from .messages import Create, Fetch, Invoke, ObjectRequest
+from .messages import Create, Fetch, Invoke, ObjectRequest, names
 from .owner import Owner
 from .state import Name
 
@@ -116,7 +116,8 @@ class Names(msgspec.Struct):
 
     def dispatch(self, rref: RRefId, send: Send, *, first: bool = False) -> list[Effect]:
         """Send a request made on the handle *rref*, after all earlier ones."""
-        if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):
+        chain = getattr(send.message, "chain", ())
+        if chain and names(chain, getattr(send.message, "rref", None)):
             return [send]
         self._name(rref, send.message)
         held = self.state.held.get(rref)

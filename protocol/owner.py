@@ -54,7 +54,7 @@ import msgspec
 from .effects import Effect, Free, Refusal, Refuse, Resume, Run, Send
 from .empty import EMPTY, EMPTY_SET
 from .errors import ProtocolError
-from .messages import Ack, ChildAck, Grip, Passing
+from .messages import Ack, Busy, ChildAck, Grip, Passing, names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -179,8 +179,10 @@ class Owner(msgspec.Struct, gc=False, eq=False):
                     f"{sender} deleted fork {fork} of {self.rref}, which it does not hold"
                 )
 
-    def create(self, sender: WorkerId, message: Create, me: WorkerId) -> list[Effect]:
-        """placeholder -> created."""
+    def create(
+        self, sender: WorkerId, message: Create, me: WorkerId, before: CallId | None
+    ) -> list[Effect]:
+        """placeholder -> created. *before*: see `enqueue`."""
         if self.created:
             raise ProtocolError(f"{sender} created {self.rref} a second time")
         self._check_unknown(message.fork)
@@ -189,13 +191,13 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         if sender != me:
             self.forks = self.forks or {}
             self.forks[message.fork] = sender
-        return self._refuse_self_waits()
+        return self._refuse_self_waits(before)
 
-    def _refuse_self_waits(self) -> list[Effect]:
+    def _refuse_self_waits(self, before: CallId | None) -> list[Effect]:
         """Check again the requests that overtook the creation: only now the target is known."""
         effects: list[Effect] = []
         for sender, request in self.vacate():
-            if self._waits_for_itself(request):
+            if self._waits_for_itself(request, before):
                 effects.append(Refuse(sender, request, Refusal.SELF_WAIT))
             else:
                 self._line_up(sender, request)
@@ -207,10 +209,15 @@ class Owner(msgspec.Struct, gc=False, eq=False):
 
     # ---- requests on the object
 
-    def enqueue(self, sender: WorkerId, request: ObjectRequest) -> list[Effect]:
-        """Queue *request* for its turn on the object."""
+    def enqueue(
+        self, sender: WorkerId, request: ObjectRequest, before: CallId | None
+    ) -> list[Effect]:
+        """Queue *request* for its turn on the object.
+
+        *before*: the request that now runs on the object's target, or makes that.
+        """
         self.stamp += 1
-        if self._waits_for_itself(request):
+        if self._waits_for_itself(request, before):
             return [Refuse(sender, request, Refusal.SELF_WAIT)]
         if len(self.queue) >= MAX_QUEUED:
             return [Refuse(sender, request, Refusal.FULL)]
@@ -227,13 +234,17 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             self.queue = deque()
         self.queue.append((sender, request))
 
-    def _waits_for_itself(self, request: ObjectRequest) -> bool:
+    def _waits_for_itself(self, request: ObjectRequest, before: CallId | None) -> bool:
         chain = getattr(request, "chain", ())
-        if self.alias is not None:
-            return False  # no function makes it any more, and no request runs on it
-        if self.rref in chain and (self.running or not self.resolved):
+        if not chain or self.alias is not None:
+            return False  # no function makes an alias any more, and no request runs on it
+        if self.resolved:  # a request of the chain may have ended meanwhile
+            return self.running is not None and Busy(self.rref, self.running) in chain
+        if names(chain, self.rref):
             return True
-        return not self.resolved and self.target is not None and self.target in chain
+        if self.target is None or before is None:
+            return False
+        return Busy(self.target, before) in chain
 
     def resolve(self, *, serial: bool = True) -> list[Effect]:
         """created -> resolved: the value, or the error in its place, is there."""

@@ -18,7 +18,7 @@ from .creations import Asked
 from .effects import Fail, Send, Settle
 from .errors import FarrefError, ProtocolError
 from .loans import loans_among
-from .messages import Call, Cancel, Cargo, Create, Fetch, Invoke, Reply
+from .messages import Busy, Call, Cancel, Cargo, Create, Fetch, Invoke, Reply, names
 from .state import Waiting
 from .user import User
 
@@ -74,7 +74,7 @@ class Requests(msgspec.Struct):
         return rref, [send] if target is None else self.names.dispatch(target, send)
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...]
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...]
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*."""
         if self.state.dead.firsts:
@@ -84,7 +84,7 @@ class Requests(msgspec.Struct):
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...], to: WorkerId | None
+        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...], to: WorkerId | None
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object. Raises `ElsewhereError` if *to* is not its owner."""
         where, owner = self._at(rref, to)
@@ -96,7 +96,7 @@ class Requests(msgspec.Struct):
         return call, self.names.dispatch(rref, send)
 
     def fetch(
-        self, rref: RRefId, chain: tuple[RRefId, ...], *, copy: bool, direct: bool, follow: bool
+        self, rref: RRefId, chain: tuple[Busy, ...], *, copy: bool, direct: bool, follow: bool
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value, or only whether there is one."""
         where, to = self._at(rref)
@@ -109,14 +109,16 @@ class Requests(msgspec.Struct):
             self.state.waiting[call] = replace(self.state.waiting[call], fetch=fetch)
         return call, self.names.dispatch(rref, Send(to, fetch))
 
-    def _whole(self, chain: tuple[RRefId, ...], rref: RRefId) -> tuple[RRefId, ...]:
+    def _whole(self, chain: tuple[Busy, ...], rref: RRefId) -> tuple[Busy, ...]:
         """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.
 
         The owner of *rref* knows that by itself, unless this endpoint holds the creation back.
         """
         state = self.state
         target, creation = state.creating.get(rref, (None, None))
-        return (*chain, rref) if target in chain and creation in state.held_calls else chain
+        if creation is None or creation not in state.held_calls or not names(chain, target):
+            return chain
+        return (*chain, Busy(rref, creation))
 
     def _at(self, rref: RRefId, to: WorkerId | None = None) -> tuple[RRefId, WorkerId]:
         """The object that *rref* stands for, and its owner, which has to be *to* if *to* is given.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ...protocol.ids import RRefId
+    from ...protocol.messages import Busy
     from ..calls.calls import Invocation
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
@@ -211,7 +212,7 @@ def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
 
 
 def _call(
-    front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[RRefId, ...]
+    front: Front, to: To, call: Invocation, timeout: float | None, chain: tuple[Busy, ...]
 ) -> Future[Any]:
     if timeout is not None:
         check_timeout(timeout, front.core.settings.timeout)

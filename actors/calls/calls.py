@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Descriptor, Flow
+    from ...protocol.messages import Busy, Descriptor, Flow
     from ...serialization.frozen import Frozen
     from ..core.brief import Later
     from ..core.core import Core
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
     """A function, or a method's name, and the arguments."""
 
-    Chain = tuple[RRefId, ...]
+    Chain = tuple[Busy, ...]
 
 MAX_BACKLOG = 10_000
 """With this many messages unacknowledged by one peer, a user's thread that sends more waits

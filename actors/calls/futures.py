@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...serialization.failures import Failure, pass_on
 from ...serialization.shared import used
+from ...protocol.messages import Busy
+from ...serialization.failures import Failure
 from ..base import forks
 from ..base.interrupts import Condition
 from ..core import notices, sites
@@ -496,9 +498,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if here is None or here.core is not core or here.run is None or rref is None or self.done():
             return
         with core.lock:
-            where = core.context.whereabouts(rref)
-            # The calls of its chain may have ended. Their owners know that; this is a call here.
-            waits = where in here.chain and core.context.rings.blocker(where) == here.run.call
+            # The other requests of its chain may have ended. Their owners know that.
+            turn = Busy(core.context.whereabouts(rref), here.run.call)
+            waits = turn in here.chain and core.context.rings.blocker(turn.rref) == turn.call
         if waits:
             self.overlooked = True  # the owner refuses it, too
             raise SelfWaitError(

@@ -21,7 +21,8 @@ from ..base import forks
 if TYPE_CHECKING:
     from contextvars import Token
 
-    from ...protocol.ids import CallId, RRefId
+    from ...protocol.ids import CallId
+    from ...protocol.messages import Busy
     from .core import Core
 
 
@@ -30,19 +31,19 @@ class CurrentRun(msgspec.Struct, frozen=True, gc=False):
 
     call: CallId
     name: str
-    chain: tuple[RRefId, ...]
+    chain: tuple[Busy, ...]
     by: int
     """Identity of the thread, or of the asyncio task, that ends when the request has run."""
 
     def __str__(self) -> str:
-        return f"{self.name}() of {self.chain[-1]}" if self.chain else f"{self.name}()"
+        return f"{self.name}() of {self.chain[-1].rref}" if self.chain else f"{self.name}()"
 
 
 class Frame(msgspec.Struct, frozen=True):
     """The endpoint that runs the current code, and the chain of objects that wait for it."""
 
     core: Core
-    chain: tuple[RRefId, ...] = ()
+    chain: tuple[Busy, ...] = ()
     run: CurrentRun | None = None
 
 
@@ -62,7 +63,7 @@ class running_in:  # noqa: N801 - a context manager, short: each call enters one
     __slots__ = ("_frame", "_token")
 
     def __init__(
-        self, core: Core, chain: tuple[RRefId, ...] = (), run: CurrentRun | None = None
+        self, core: Core, chain: tuple[Busy, ...] = (), run: CurrentRun | None = None
     ) -> None:
         self._frame = Frame(core, chain, run)
 
@@ -144,7 +145,7 @@ def frame() -> Frame:
         ) from None
 
 
-def chain_in(core: Core) -> tuple[RRefId, ...]:
+def chain_in(core: Core) -> tuple[Busy, ...]:
     """The objects that wait for the running code, if that code belongs to *core*."""
     here = found()
     return here.chain if here is not None and here.core is core else ()

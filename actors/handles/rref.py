@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable
 
     from ...protocol.ids import RRefId
+    from ...protocol.messages import Busy
     from ..calls.futures import Future
     from ..core.sites import Place
     from ..values.objects import Stored
@@ -275,7 +276,7 @@ class RRef(Reference, Generic[T]):
     def _fetch(
         self,
         timeout: float | None,
-        chain: tuple[RRefId, ...],
+        chain: tuple[Busy, ...],
         *,
         direct: bool = False,
         follow: bool = True,

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Cargo, Descriptor, Grip, Message
+    from ...protocol.messages import Busy, Cargo, Descriptor, Grip, Message
     from .tracing import Tracer
 
 
@@ -100,14 +100,14 @@ class Recorded(Context):
         return rref, effects
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[RRefId, ...] = ()
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = ()
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.call(to, cargo, chain)
         self._tracer.told(effects, True, "call", to, cargo.descriptors, chain)
         return call, effects
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[RRefId, ...] = (), to: WorkerId | None = None
+        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...] = (), to: WorkerId | None = None
     ) -> tuple[CallId, list[Effect]]:
         call, effects = self.plain.invoke(rref, cargo, chain, to)
         whole = _names(effects, "rref", rref)
@@ -117,7 +117,7 @@ class Recorded(Context):
     def fetch(
         self,
         rref: RRefId,
-        chain: tuple[RRefId, ...] = (),
+        chain: tuple[Busy, ...] = (),
         *,
         copy: bool = True,
         direct: bool = False,

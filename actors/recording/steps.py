@@ -30,7 +30,7 @@ from typing import Any, Literal
 import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
-from ...protocol.messages import Descriptor, Grip, Message, Report
+from ...protocol.messages import Busy, Descriptor, Grip, Message, Report
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -138,7 +138,7 @@ class Input(Step, frozen=True):
 
 _RREF = {"rref": RRefId}
 _CARRIES = {"carries": tuple[Descriptor, ...]}
-_CHAIN = {"chain": tuple[RRefId, ...]}
+_CHAIN = {"chain": tuple[Busy, ...]}
 _TO = {"to": WorkerId}
 _CALL = {"call": CallId}
 _SERIAL = {"serial": (bool, True)}

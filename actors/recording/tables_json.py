@@ -28,7 +28,7 @@ from ...protocol.effects import Garbage, Resume, Send
 from ...protocol.empty import EMPTY, EMPTY_SET, added
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser
-from ...protocol.messages import KINDS, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
+from ...protocol.messages import KINDS, Busy, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
 from ...protocol.owner import Owner
 from ...protocol.quest import Quest
 from ...protocol.sharing import DISCIPLINES
@@ -59,7 +59,7 @@ _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
         *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Quest),
-        *(*KINDS, Descriptor, Hop, Report, Moved, Grip, Garbage),
+        *(*KINDS, Busy, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
 _WRITTEN: dict[str, Any] = {"known": set, "reported": set, "asking": list}

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ...protocol.ids import RRefId
+    from ...protocol.messages import Busy
     from ..calls.calls import Invocation
     from ..calls.futures import Future
     from ..values.wrapper import ByValue
@@ -31,7 +32,7 @@ class Resolving:
         function: ByValue,
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
-        chain: tuple[RRefId, ...],
+        chain: tuple[Busy, ...],
     ) -> None:
         self._invocation: Invocation = function.function, args, kwargs
         self._futures: dict[RRefId, Future[Any]] = {}

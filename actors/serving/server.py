@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
 
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Descriptor, Invoke, Request
+    from ...protocol.messages import Busy, Descriptor, Invoke, Request
     from ..calls.calls import Calls, Invocation
     from ..calls.waits import Waits
     from ..core.brief import Later
@@ -229,14 +229,14 @@ class Server:
         self._go(request, chain, partial(self._open, request))
 
     def _go(
-        self, request: Started, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+        self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
     ) -> None:
         """Run the function, and go on according to its result."""
         self.go_on(request, chain, self.call(request, chain, invocation))
         if request.cargo.descriptors:
             self._core.discards.settle_elsewhere()
 
-    def go_on(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
+    def go_on(self, request: Started, chain: tuple[Busy, ...], box: Box) -> None:
         """The function has returned: go on according to its result."""
         if self.turns.begun:
             self.turns.wake()
@@ -250,7 +250,7 @@ class Server:
         else:
             self.finish(request, box)
 
-    def _returned(self, request: Started, chain: tuple[RRefId, ...], box: Box) -> None:
+    def _returned(self, request: Started, chain: tuple[Busy, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
         result = box.content
         if type(result) is Made:
@@ -268,11 +268,11 @@ class Server:
         target = target_of(request)
         return None if target in self._objects.beside else target
 
-    def _without_beside(self, chain: tuple[RRefId, ...]) -> tuple[RRefId, ...]:
+    def _without_beside(self, chain: tuple[Busy, ...]) -> tuple[Busy, ...]:
         """*chain* without the objects here that are not serial: nothing waits for their methods."""
-        return tuple(rref for rref in chain if rref not in self._objects.beside)
+        return tuple(each for each in chain if each.rref not in self._objects.beside)
 
-    def _resolve(self, request: Started, chain: tuple[RRefId, ...], resolving: Resolving) -> None:
+    def _resolve(self, request: Started, chain: tuple[Busy, ...], resolving: Resolving) -> None:
         """Start the function when the arguments are there; no thread waits until then."""
         waits = self._waits.begin(self._as_run(request, chain, 0), resolving.futures)
         with self._core.lock:
@@ -289,7 +289,7 @@ class Server:
         resolving.then(lambda: self._core.pool.submit(run))
 
     def call(
-        self, request: Started, chain: tuple[RRefId, ...], invocation: Callable[[], Invocation]
+        self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
     ) -> Box:
         """The function's result, or its `Failure`; or the arguments that it waits for."""
         try:
@@ -306,7 +306,7 @@ class Server:
         except BaseException as error:
             return Box(self.failure(error, request))
 
-    def _as_run(self, request: Started, chain: tuple[RRefId, ...], by: int) -> CurrentRun:
+    def _as_run(self, request: Started, chain: tuple[Busy, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
 
@@ -376,13 +376,13 @@ class Server:
                 return value if self._registry.near(caller) else None
         return None
 
-    def _await(self, request: Started, box: Box, chain: tuple[RRefId, ...]) -> None:
+    def _await(self, request: Started, box: Box, chain: tuple[Busy, ...]) -> None:
         """Run an `async def` function to its end, on the endpoint's loop.
 
         While it awaits it keeps no object from other requests, so its own is in no chain.
         """
         on = self._turn_of(request)
-        holds = tuple(rref for rref in chain if rref != on)
+        holds = tuple(each for each in chain if each.rref != on)
 
         async def run() -> None:
             import asyncio  # noqa: PLC0415 - the running loop has loaded it

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol import plain, plain_loan
 from ...protocol.effects import Free
-from ...protocol.messages import Call, Cargo, Create, Delete, Fetch
+from ...protocol.messages import Busy, Call, Cargo, Create, Delete, Fetch
 from ...serialization.failures import CAUGHT, Failure
 from ...serialization.frozen import Frozen
 from ...serialization.holes import filled
@@ -198,7 +198,7 @@ class StraightServer(Internal):
     def _make(self, request: Create, kind: object) -> None:
         """Run the function, and keep its value. Answer the fetch that waits for it, if one does."""
         started, core, server = perf_counter(), self._core, self._server
-        chain = (request.rref,)
+        chain = (Busy(request.rref, request.call),)
         result = self._called(request, chain, kind)
         runs = None if server.turns.begun else self._kept(request.rref, result)
         if runs is None:
@@ -221,7 +221,7 @@ class StraightServer(Internal):
             self._core.brief.submit(self._core.chores, kind, self._copy, fetch, kind, later=later)
             self._core.conclude(later)
 
-    def _called(self, request: Call | Create, chain: tuple[RRefId, ...], kind: object) -> object:
+    def _called(self, request: Call | Create, chain: tuple[Busy, ...], kind: object) -> object:
         """The function's result, or its `Failure`."""
         payload: Payload = request.cargo.payload  # type: ignore[assignment]  # an endpoint's
         core, server = self._core, self._server

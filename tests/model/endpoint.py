@@ -28,6 +28,7 @@ from farref.protocol.effects import (
 from farref.protocol.errors import ReferenceLostError, WorkerDiedError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
+    Busy,
     Call,
     Cargo,
     Create,
@@ -697,7 +698,7 @@ class ScriptedEndpoint(Shell):
         lent = self.lend(to, (self._needed(task, each) for each in code.names), replies=replies)
         return Cargo(payload=code, descriptors=lent)
 
-    def _chain(self, task: Task | None, call: str) -> tuple[RRefId, ...]:
+    def _chain(self, task: Task | None, call: str) -> tuple[Busy, ...]:
         """The objects that wait for *call*: those with a task that keeps its turn meanwhile."""
         waits = (each for each in task.todo if getattr(each, "call", None) == call) if task else ()
         for each in waits:
@@ -705,7 +706,7 @@ class ScriptedEndpoint(Shell):
                 case do.Wait() if task is not None:
                     return task.chain
                 case do.Await() if task is not None:
-                    return tuple(rref for rref in task.chain if rref != task.target)
+                    return tuple(each for each in task.chain if each.rref != task.target)
                 case _:
                     pass
         return ()

@@ -14,6 +14,7 @@ from enum import Enum
 
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import (
+    Busy,
     Cargo,
     Create,
     Fetch,
@@ -77,7 +78,7 @@ class Task:
                 return None
 
     @property
-    def chain(self) -> tuple[RRefId, ...]:
+    def chain(self) -> tuple[Busy, ...]:
         """The objects that wait while this task does."""
         return () if isinstance(self.message, Reply) else chain_of(self.message)
 

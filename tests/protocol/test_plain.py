@@ -19,6 +19,7 @@ from farref.protocol.empty import EMPTY
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
+    Busy,
     Call,
     Cargo,
     Create,
@@ -109,7 +110,7 @@ def test_a_fetch_that_must_not_run() -> None:
     pair.accept()
     call = CallId(A, 9)
     for wrong in (
-        Fetch(call=call, rref=pair.rref, chain=(pair.rref,)),
+        Fetch(call=call, rref=pair.rref, chain=(Busy(pair.rref, call),)),
         Fetch(call=call, rref=pair.rref, cancelled=True),
         Fetch(call=CallId(C, 9), rref=pair.rref),
     ):

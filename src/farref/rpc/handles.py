@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ..actors.api.system import System
     from ..actors.calls.futures import Future
-    from ..protocol.ids import RRefId
+    from ..protocol.messages import Busy
     from .world import RankInfo
 
 T = TypeVar("T")
@@ -91,7 +91,7 @@ class RankRRef(handle.RRef[T]):
         """A future that is done once there is the value, or its error. It brings no copy."""
         return self._ask(MADE, None, ())
 
-    def _ask(self, name: str, timeout: float | None, chain: tuple[RRefId, ...]) -> Future[Any]:
+    def _ask(self, name: str, timeout: float | None, chain: tuple[Busy, ...]) -> Future[Any]:
         """A future for the operation *name* on the value: there, if this stands for another."""
         future = self._front.calls.invoke(self.id, (name, (), {}), timeout, chain)
         future.place = sites.caller(2)

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from ..protocol.delivery import Packet
     from ..protocol.effects import Effect, Scan
     from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.messages import Busy
     from ..protocol.survey import Survey
 
 
@@ -115,7 +116,7 @@ class PendingRequest:
     to: WorkerId
     on: RRefId | None = None
     """The object that it was made on, as far as its caller knew at that time."""
-    chain: tuple[RRefId, ...] = ()
+    chain: tuple[Busy, ...] = ()
     """The objects that wait for the answer."""
     cancelled: bool = False
     task: Task | None = field(default=None, repr=False)

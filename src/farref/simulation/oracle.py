@@ -26,7 +26,7 @@ An object has an error for a value for one of these reasons:
 A request is refused for one of these reasons:
 
 * `LOST`: the owner of an object on its way died, or of a reference in the request or its answer.
-* `SELF_WAIT`: the object waits for the very task that asks.
+* `SELF_WAIT`: the object waits for the very task that asks, and the task of its chain still runs.
 * `RING`: see `rings`.
 * `CANCELLED`: its caller has cancelled it.
 
@@ -40,14 +40,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..protocol.effects import Loss, Refusal
-from ..protocol.messages import target_of
+from ..protocol.messages import names, target_of
 from .reach import closure
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Request
+    from ..protocol.messages import Busy, Request
     from .jobs import Error, PendingRequest, Resident, Turn
 
 
@@ -75,7 +75,7 @@ class Oracle:
         self._broken: set[RRefId] = set()
         """Aliases on a circle that got an error for that: the circle ends there now."""
         self._turns: dict[tuple[WorkerId, RRefId], int] = {}
-        self._nested: dict[CallId, tuple[tuple[RRefId, ...], RRefId]] = {}
+        self._nested: dict[CallId, tuple[tuple[Busy, ...], RRefId]] = {}
         """Requests that tasks wait for: the objects that wait with the task, and the one asked."""
 
     # ---- objects
@@ -142,7 +142,7 @@ class Oracle:
 
     # ---- requests
 
-    def waits(self, call: CallId, chain: tuple[RRefId, ...], on: RRefId) -> None:
+    def waits(self, call: CallId, chain: tuple[Busy, ...], on: RRefId) -> None:
         """Note that a task, for which the objects in *chain* wait, waits for *call* on *on*."""
         self._nested[call] = chain, on
 
@@ -161,7 +161,11 @@ class Oracle:
             case Refusal.SELF_WAIT:
                 target = target_of(request)
                 waits = self._waits_for(target) if target is not None else set()
-                explained = not waits.isdisjoint(getattr(request, "chain", ()))
+                runs = {getattr(task.request, "call", None) for task in node.tasks}
+                explained = any(
+                    each.rref in waits and each.call in runs
+                    for each in getattr(request, "chain", ())
+                )
             case _:
                 explained = why is Refusal.CANCELLED  # `got` checks that
         if not explained:
@@ -240,7 +244,7 @@ class Oracle:
         def waits_for(each: RRefId) -> list[RRefId]:
             unmade = each in self._methods_of and each not in self._valued
             makers = [self._methods_of[each]] if unmade else []
-            nested = [on for chain, on in self._nested.values() if each in chain]
+            nested = [on for chain, on in self._nested.values() if names(chain, each)]
             return [*self._way(each), *makers, *nested]
 
         return closure([rref], waits_for)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ..protocol.ids import CallId, RRefId, WorkerId
+    from ..protocol.messages import Busy
     from ..world.shell import Shell
     from .scene import Scene
 
@@ -42,7 +43,7 @@ class SimulatedProgram:
         return True
 
     def call(
-        self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
+        self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
     ) -> CallId | None:
         """Call a function on *other* with these references."""
         to = self._scene.at(other)
@@ -69,7 +70,7 @@ class SimulatedProgram:
         return rref
 
     def invoke(
-        self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[RRefId, ...] = ()
+        self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
     ) -> CallId:
         """Call a method of the object *on* with these references."""
         to = self._shell.context.owner_of(on)
@@ -81,7 +82,7 @@ class SimulatedProgram:
         return call
 
     def fetch(
-        self, rref: RRefId, chain: tuple[RRefId, ...] = (), *, copy: bool, direct: bool
+        self, rref: RRefId, chain: tuple[Busy, ...] = (), *, copy: bool, direct: bool
     ) -> CallId:
         """Fetch the value, or (without *copy*) wait until there is one."""
         where, to = self._shell.context.whereabouts(rref), self._shell.context.owner_of(rref)

@@ -14,7 +14,17 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 import msgspec
 
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
-from ..protocol.messages import BY_NAME, Cargo, Descriptor, Grip, Part, Passing, Report, Returned
+from ..protocol.messages import (
+    BY_NAME,
+    Busy,
+    Cargo,
+    Descriptor,
+    Grip,
+    Part,
+    Passing,
+    Report,
+    Returned,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,14 +86,14 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             target = give.maybe_rref("target")
             return context.create(give.to(), give.cargo(), target)[1]
         case "call":
-            return context.call(give.to(), give.cargo(), give.rrefs("chain"))[1]
+            return context.call(give.to(), give.cargo(), give.chain())[1]
         case "invoke":
-            chain = give.rrefs("chain")
+            chain = give.chain()
             return context.invoke(give.rref("rref"), give.cargo(), chain, give.maybe_to())[1]
         case "fetch":
             return context.fetch(
                 give.rref("rref"),
-                give.rrefs("chain"),
+                give.chain(),
                 copy=bool(fields.get("copy", True)),
                 direct=bool(fields.get("direct", False)),
                 follow=bool(fields.get("follow", True)),
@@ -228,6 +238,10 @@ class _Give:
 
     def rrefs(self, name: str) -> tuple[RRefId, ...]:
         found: tuple[RRefId, ...] = self.value(tuple[RRefId, ...], self._fields.get(name))
+        return found
+
+    def chain(self) -> tuple[Busy, ...]:
+        found: tuple[Busy, ...] = self.value(tuple[Busy, ...], self._fields.get("chain"))
         return found
 
     def call(self, name: str = "call") -> CallId:

@@ -15,6 +15,7 @@ from ..actors.recording import steps
 from ..actors.recording.tracing import spell
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import (
+    Busy,
     Call,
     Cargo,
     Create,
@@ -106,7 +107,7 @@ def _plain(value: Any) -> Any:
             return spell(value)
         case Descriptor():
             return _descriptor(value)
-        case Report() | Delete() | Moved() | Hop() | Grip():
+        case Report() | Delete() | Moved() | Hop() | Grip() | Busy():
             return _named(value)
         case tuple():
             return [_plain(each) for each in value]

@@ -112,7 +112,7 @@ def call(world: World, words: Words) -> None:
     """call A C [REF...] [within REF...] - `rpc_async(C, f, args)`; *within*: its chain."""
     endpoint, to = words.endpoint(), words.worker()
     rrefs = words.rrefs() if words.more() else []
-    chain = tuple(words.clause_rrefs("within"))
+    chain = words.clause_busy("within")
 
     def send_it() -> list[Effect]:
         return endpoint.context.call(to, Cargo(descriptors=endpoint.lend(to, rrefs)), chain)[1]
@@ -123,7 +123,7 @@ def call(world: World, words: Words) -> None:
 def invoke(world: World, words: Words) -> None:
     """invoke A REF [with REF...] [within REF...] - `rref.rpc_async().method(args)` on A."""
     endpoint, rref = words.endpoint(), words.rref()
-    arguments, chain = words.clause_rrefs("with"), tuple(words.clause_rrefs("within"))
+    arguments, chain = words.clause_rrefs("with"), words.clause_busy("within")
 
     def send_it() -> list[Effect]:
         to = endpoint.context.owner_of(rref)
@@ -135,7 +135,7 @@ def invoke(world: World, words: Words) -> None:
 
 def fetch(world: World, words: Words) -> None:
     """fetch C REF [direct] [within REF...] - `rref.to_here()` on C; *direct*: without a detour."""
-    endpoint, rref, chain = words.endpoint(), words.rref(), tuple(words.clause_rrefs("within"))
+    endpoint, rref, chain = words.endpoint(), words.rref(), words.clause_busy("within")
     direct = words.flag("direct")
     endpoint.act(lambda: endpoint.context.fetch(rref, chain, direct=direct)[1])
 

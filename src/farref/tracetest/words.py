@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from ..protocol.ids import CallId, RRefId
+from ..protocol.messages import Busy
 from .errors import BadCommandError
 from .forge import parse_id
 
@@ -81,6 +82,21 @@ class Words:
 
     def clause_rrefs(self, name: str) -> list[RRefId]:
         return [RRefId(*parse_id(word, self.world.worker)) for word in self.clause(name)]
+
+    def clause_busy(self, name: str) -> tuple[Busy, ...]:
+        """For each ``REF`` the request that now runs on it, or makes it; or ``REF:CALL``."""
+        chain: list[Busy] = []
+        for word in self.clause(name):
+            text, _, of = word.partition(":")
+            rref = RRefId(*parse_id(text, self.world.worker))
+            calls = [each.context.rings.blocker(rref) for each in self.world.endpoints.values()]
+            if of:
+                calls = [CallId(*parse_id(of, self.world.worker))]
+            call = next(filter(None, calls), None)
+            if call is None:
+                raise BadCommandError(f"no request runs on {rref}; name one: {rref}:CALL")
+            chain.append(Busy(rref, call))
+        return tuple(chain)
 
     def clause_calls(self, name: str) -> list[CallId]:
         return [CallId(*parse_id(word, self.world.worker)) for word in self.clause(name)]

@@ -16,7 +16,7 @@ import farref
 from farref import FetchTimeoutError, RefActor, RRef, SelfWaitError, WouldBlockError
 from farref.actors.core import current
 
-from ..helpers import hold, idle, until
+from ..helpers import hold, idle, somebody_waits, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -135,6 +135,10 @@ class Selfish:
         with pytest.raises(FetchTimeoutError):
             farref.rpc_sync("C", _again_late, (me, form, gate), timeout=0.1)
 
+    def stay(self, begun: Path, gate: Path) -> None:
+        begun.touch()
+        hold(gate)
+
 
 def _again(me: RRef[Selfish]) -> Any:
     return me.rpc_sync().again("end", me)
@@ -180,6 +184,22 @@ def test_a_call_that_outlives_the_wait_for_it_may_call_the_object(
     ref = farref.remote("B", Selfish)
     ref.rpc_sync().give_up(ref, form, gate)
     gate.touch()
+    assert until(system, lambda: farref.rpc_sync("C", _is_late))
+    assert farref.rpc_sync("C", _take_late) == ["it ran" if form == "method" else "Selfish"]
+
+
+@pytest.mark.parametrize("form", ["method", "fetch"])
+def test_such_a_call_waits_while_another_method_runs(system: System, form: str, gate: Path) -> None:
+    begun, end = gate.with_name("begun"), gate.with_name("end")
+    ref = farref.remote("B", Selfish)
+    ref.rpc_sync().give_up(ref, form, gate)
+    other = ref.rpc_async().stay(begun, end)
+    assert until(system, begun.exists)
+    gate.touch()
+    assert until(system, lambda: farref.rpc_sync("C", somebody_waits), 5)
+    assert not until(system, lambda: farref.rpc_sync("C", _is_late), 0.3)
+    end.touch()
+    assert other.result() is None
     assert until(system, lambda: farref.rpc_sync("C", _is_late))
     assert farref.rpc_sync("C", _take_late) == ["it ran" if form == "method" else "Selfish"]
 

@@ -21,7 +21,7 @@ from farref.actors.wire.messages import Envelope, WorkerInfo
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
-from farref.protocol.messages import Ack, Call, Cargo, Descriptor, Message, Reply, Tell
+from farref.protocol.messages import Ack, Busy, Call, Cargo, Descriptor, Message, Reply, Tell
 from farref.protocol.packets import Malformed
 from farref.serialization.definitions import Placed
 from farref.serialization.failures import Failure
@@ -51,7 +51,9 @@ def packed(*messages: Message, peers: tuple[WorkerInfo, ...] = ()) -> bytes:
 def test_everything_arrives() -> None:
     lent = Descriptor(rref=RREF, fork=FORK, owner=B, parent=A, counted=True, name=RREF)
     messages: tuple[Message, ...] = (
-        Call(call=CALL, cargo=Cargo(payload=PAYLOAD, descriptors=(lent,)), chain=(RREF,)),
+        Call(
+            call=CALL, cargo=Cargo(payload=PAYLOAD, descriptors=(lent,)), chain=(Busy(RREF, CALL),)
+        ),
         Ack(rref=RREF, fork=FORK),
         Reply(call=CALL, cargo=Cargo()),
         told(Payload(b"", (bytearray(b"other"),))),

@@ -128,7 +128,7 @@ NAMES = {
         in_context(
             "holds back what waits for itself",
             "dispatch",
-            'if getattr(send.message, "rref", None) in getattr(send.message, "chain", ()):',
+            'if chain and names(chain, getattr(send.message, "rref", None)):',
             "if False:",
         ),
     ),

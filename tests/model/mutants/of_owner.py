@@ -82,13 +82,13 @@ OWNER = {
         _owner(
             "does not look again at what overtook the creation",
             "create",
-            "self._refuse_self_waits()",
+            "self._refuse_self_waits(before)",
             "[]",
         ),
         _owner(
             "does not see that a queued creation waits for its target",
             "_waits_for_itself",
-            "self.target in chain",
+            "Busy(self.target, before) in chain",
             "False",
         ),
     ),
@@ -96,7 +96,7 @@ OWNER = {
         _owner(
             "refuses everything that overtook the creation",
             "_refuse_self_waits",
-            "if self._waits_for_itself(request):",
+            "if self._waits_for_itself(request, before):",
             "if True:",
         ),
     ),
@@ -104,22 +104,36 @@ OWNER = {
         _owner(
             "lets a request wait for itself",
             "enqueue",
-            "if self._waits_for_itself(request):",
+            "if self._waits_for_itself(request, before):",
             "if 0:",
         ),
         _owner(
             "does not see that a running request waits for itself",
             "_waits_for_itself",
-            "self.running or",
-            "",
+            "Busy(self.rref, self.running) in chain",
+            "False",
         ),
     ),
     "a creation that waits for its own object": (
         _owner(
             "does not see that an unfinished creation waits for itself",
             "_waits_for_itself",
-            "self.rref in chain and (self.running or not self.resolved)",
-            "self.rref in chain and self.running",
+            "names(chain, self.rref)",
+            "False",
+        ),
+    ),
+    "requests/a_chain_that_outlives_its_wait": (
+        _owner(
+            "takes an old chain for a wait",
+            "_waits_for_itself",
+            "Busy(self.rref, self.running) in chain",
+            "names(chain, self.rref)",
+        ),
+        _owner(
+            "takes an old chain for a wait of the target",
+            "_waits_for_itself",
+            "Busy(self.target, before) in chain",
+            "names(chain, self.target)",
         ),
     ),
     "the owner calls its own object": (

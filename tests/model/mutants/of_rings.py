@@ -104,8 +104,8 @@ RINGS = {
         in_context(
             "does not say that what it asks for is held back",
             "_whole",
-            "target in chain and creation in state.held_calls",
-            "False",
+            "creation is None or",
+            "True or",
         ),
     ),
     "a ring through a method that can go on, and gets no turn": (
