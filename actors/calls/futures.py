@@ -17,10 +17,9 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
+from ...protocol.messages import Busy
 from ...serialization.failures import Failure, pass_on
 from ...serialization.shared import used
-from ...protocol.messages import Busy
-from ...serialization.failures import Failure
 from ..base import forks
 from ..base.interrupts import Condition
 from ..core import notices, sites
