@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -79,8 +80,18 @@ class Crew:
         return sum(sum(process.cpu_times()[:2]) for process in self.processes)
 
     def weight(self) -> float:
-        """Bytes of memory; pages that several share count once."""
-        return float(sum(process.memory_full_info().pss for process in self.processes))
+        """Bytes of memory; pages that several share count once.
+
+        Pages of files do not count: other programs may begin or end to share them meanwhile.
+        """
+        gc.collect()
+        return sum(_pages(process.pid) for process in self.processes)
+
+
+def _pages(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8").splitlines()
+    kinds = {kind: rest for kind, _, rest in (line.partition(":") for line in lines)}
+    return sum(1024.0 * int(kinds[kind].split()[0]) for kind in ("Pss_Anon", "Pss_Shmem"))
 
 
 def _session_of(pid: int) -> int | None:

@@ -234,7 +234,7 @@ class Calls(Internal):
             self._await_fetching()
         future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
         core = self._core
-        if copy:
+        if copy and not core.closed:
             to = core.owner_id(rref)
             if to != core.me and not self.fits(to):
                 self._await_owner(to, future.left())

@@ -273,7 +273,9 @@ import subprocess
 LEAVER = '''
 import os, signal, sys
 from farref import System
+from farref.actors.api import stay
 from farref.actors.wire.messages import Lookup
+stay.DRAIN = 60.0
 with System.attach(sys.argv[1], program="leaver") as system:
     os.kill(int(sys.argv[2]), signal.SIGSTOP)
     for token in range(2000):
