@@ -40,7 +40,7 @@ class _EmptySet(set[Any]):
 EMPTY: Final[dict[Any, Any]] = _EmptyDict()
 EMPTY_SET: Final[set[Any]] = _EmptySet()
 
-FEW = 8
+MOST_IN_TUPLE = 8
 """The most forks in a tuple."""
 
 
@@ -51,7 +51,7 @@ def added(few: Few, fork: ForkId) -> Few:
         return few
     if fork in few:
         return few
-    return tuple(sorted((*few, fork))) if len(few) < FEW else {*few, fork}
+    return tuple(sorted((*few, fork))) if len(few) < MOST_IN_TUPLE else {*few, fork}
 
 
 def without(few: Few, fork: ForkId) -> Few:

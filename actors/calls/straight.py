@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
-FEW: Final = MANY - 1
+MOST_LENT: Final = MANY - 1
 """The most references that a plain call lends: more travel in columns."""
 _is_over = attrgetter("over")
 
@@ -325,7 +325,7 @@ class Straight(Internal):
         rrefs: tuple[RRefId, ...] = ()
         holes: list[Any] | None = None
         if lends:
-            found = holed(args, FEW)
+            found = holed(args, MOST_LENT)
             if found is not None:
                 args, references = found
                 rrefs = self._ids(references)

@@ -28,7 +28,7 @@ from ...serialization.holes import filled
 from ...serialization.payload import Payload
 from ...serialization.pickling import cannot_unpickle
 from ...serialization.plain import ATOMS, dumps_plain, size_class
-from ..calls.straight import FEW
+from ..calls.straight import MOST_LENT
 from ..core.core import Internal
 from ..core.current import CurrentRun, Frame, enter, leave
 from ..core.intake import NOTED
@@ -274,7 +274,7 @@ class StraightServer(Internal):
     def _returned(self, cargo: Cargo, call: CallId) -> Reply | None:
         """Under the lock: the reply that gives back what *call* has brought and let go of."""
         discards = self._core.discards
-        ended = discards.few(FEW)
+        ended = discards.few(MOST_LENT)
         if ended is None:
             return None
         gone: list[Any] = [each.rref for each in ended]  # of handles

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")
-FEW = 16
+FEW_REFERENCES = 16
 """So few references are no matter for the size of a message."""
 FEW_BUFFERS = 8
 """So few places of buffers are no matter for it, either."""
@@ -233,7 +233,7 @@ class Packer(Internal):
         hooks = _Hooks(self._core, fork)
         payload, descriptors = share(pickled, hooks, peers=self._introduce, tag=tag, frozen=frozen)
         cargo = Cargo(payload=payload, descriptors=descriptors)
-        small = len(payload.data) < SHORT and len(descriptors) < FEW
+        small = len(payload.data) < SHORT and len(descriptors) < FEW_REFERENCES
         if not small or payload.buffers or payload.functions:
             try:
                 self._check_size(cargo)
