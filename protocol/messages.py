@@ -41,10 +41,10 @@ disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, `cyc
 and the two after it, `room` for the two about room, and `bulk` for the last one. Delivery keeps
 these three to itself: two are about messages, not about references, and one is many messages.
 
-A call's *chain* names the objects whose methods, further up, wait for this very call, each with the
-request that runs the method. An object that finds itself in the chain, and still runs that request,
-would wait for itself, so it refuses the call (G6). `rings` finds calls that wait for each other
-along several chains.
+A call's *chain* lists objects. A method of each of them waits for this very call, maybe through
+other calls. The chain also names the request that runs this method. If an object is in the chain,
+and still runs that request, it would wait for itself. So it refuses the call (G6). `rings` finds
+calls that wait for each other along several chains.
 """
 
 from __future__ import annotations

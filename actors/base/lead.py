@@ -208,7 +208,7 @@ class Lead:
                     self._changed.notify_all()
 
     def is_passed_on(self) -> bool:
-        """Whether the calling thread is in the midst of that: a finalizer may run there."""
+        """Whether a finalizer calls this, in a thread that changes the lead at this moment."""
         return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # of any `RLock`
 
     def look(self) -> None:

@@ -53,7 +53,7 @@ from .poller import Poller
 from .settings import SystemSettings
 from .timers import Timers
 
-GLANCE: Final = 0.01  # seconds
+GLANCE: Final = 0.01  # seconds; see `Transport.await_handled`
 
 
 class Transport:

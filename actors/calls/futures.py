@@ -494,7 +494,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def _check_self_wait(self) -> None:
         here, core, rref = found(), self._core, self._rref
-        if here is None or here.core is not core or here.run is None or rref is None or self.done():
+        if rref is None or here is None or here.core is not core or self.done():
+            return
+        if not here.chain or here.run is None:
             return
         with core.lock:
             # The other requests of its chain may have ended. Their owners know that.

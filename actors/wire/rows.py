@@ -71,7 +71,7 @@ class ReplyRow(Row, frozen=True, tag=2):
 
 
 class BuffersReplyRow(ReplyRow, frozen=True, tag=9):
-    """The same with buffers, or to a fetch of a value that never changes."""
+    """The same for a value with buffers, and for each value that never changes."""
 
     buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, Number], ...]
     """Each itself, or the `Segment.row` of it."""

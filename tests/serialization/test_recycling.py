@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,9 +28,6 @@ from farref.serialization.shared import Segment
 from ..waiting import eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
-
-if TYPE_CHECKING:
-    pass
 
 pytestmark = [
     pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
