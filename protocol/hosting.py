@@ -46,7 +46,7 @@ class Hosting(msgspec.Struct):
             entries.check_mine(message.target)
         self.references.check(sender, message.cargo, lendable=True)
         owner, _ = entries.own_or_await(message.rref, created_here=True)
-        before = None if message.target is None else self._holder(message.target)
+        before = self._holder(message.target)
         effects = owner.create(sender, message, state.me, before)
         # Acknowledged now, when the creation is accepted, not when it has run.
         ack = Ack(rref=message.rref, fork=message.fork)
@@ -89,13 +89,12 @@ class Hosting(msgspec.Struct):
             return self.entries.after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
         if owner.alias is not None and owner.alias.canonical is not None:
             return self.aliases.pass_on(owner.alias, sender, request, list(acks))
-        before = None if owner.target is None else self._holder(owner.target)
+        before = self._holder(owner.target)
         return self.entries.after(owner, owner.enqueue(sender, request, before))
 
-    def _holder(self, target: RRefId) -> CallId | None:
-        """The request that runs on *target*, or makes it."""
-        owner = self.state.owners.get(target)
-        return None if owner is None else owner.running or self.state.making.get(target)
+    def _holder(self, target: RRefId | None) -> CallId | None:
+        owner = None if target is None else self.state.owners.get(target)
+        return None if owner is None else self.state.holder(owner)
 
     def cancel(self, sender: WorkerId, call: CallId, rref: RRefId) -> list[Effect]:
         """*sender* takes back *call* on *rref*, which waits here or has been passed on.

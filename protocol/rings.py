@@ -100,7 +100,7 @@ class Rings(msgspec.Struct):
             return None
         if owner.alias is not None:
             return min(owner.alias.asked, default=None)
-        return owner.running or self.state.making.get(owner.rref)
+        return self.state.holder(owner)
 
     def suspect(self, rref: RRefId) -> list[Effect]:
         """Requests have been queued on *rref* for some time: send a probe."""

@@ -117,3 +117,7 @@ class Tables(msgspec.Struct, eq=False):
     """The searches for garbage in cycles that this endpoint makes, by the object suspected."""
     looks: int = 0
     """The number of looks that it has asked for."""
+
+    def holder(self, owner: Owner) -> CallId | None:
+        """The request that runs on the object of *owner*, or makes it."""
+        return owner.running or self.making.get(owner.rref)

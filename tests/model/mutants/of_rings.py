@@ -1,6 +1,8 @@
 """Rules of rings: the way of a probe, the proof of a ring, and the refused request."""
 
-from .mutant import in_context
+from farref.protocol.state import Tables
+
+from .mutant import Mutant, in_context
 
 RINGS = {
     "two methods that call each other": (
@@ -34,10 +36,11 @@ RINGS = {
         in_context("takes two waits for one", "waits", "number=number", "number=0"),
     ),
     "a function that waits for a method that waits for what the function makes": (
-        in_context(
+        Mutant(
             "does not know that an object is being made",
-            "blocker",
-            "or self.state.making.get(owner.rref)",
+            Tables,
+            "holder",
+            "or self.making.get(owner.rref)",
             "",
         ),
     ),
