@@ -66,7 +66,11 @@ def scale(run: dict[str, Any]) -> str:
 
 
 PAGES = {
-    "aims.md": {"targets": ("bench.json", targets), "busy": ("bench-busy.json", targets)},
+    "aims.md": {
+        "targets": ("bench.json", targets),
+        "busy": ("bench-busy.json", targets),
+        "slow": ("bench-slow.json", targets),
+    },
     "benchmarks.md": {
         "benchmarks": ("bench.json", benchmarks),
         "scale": ("bench-scale.json", scale),
