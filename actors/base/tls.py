@@ -201,7 +201,7 @@ class SecureSocket(ssl.SSLSocket):
             self.do_handshake()
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "TLS waits for the other end") from None
-        except ssl.SSLEOFError:
+        except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # the latter from Python 3.11.2
             return b"", b""
         except ssl.SSLError as error:
             if error.reason != NO_RECORD:

@@ -132,14 +132,16 @@ def test_there_is_no_default_where_peers_are_not_known() -> None:
 
 
 NO_POSIX = """
-    import importlib.machinery, sys
+    import sys
 
-    class Without(importlib.machinery.PathFinder):
-        @classmethod
-        def find_spec(cls, name, *rest):
-            return None if name == "fcntl" else super().find_spec(name, *rest)
+    class Without:
+        def __init__(self, finder):
+            self.finder = finder
 
-    sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Without
+        def find_spec(self, name, *rest):
+            return None if name == "fcntl" else self.finder.find_spec(name, *rest)
+
+    sys.meta_path[:] = map(Without, sys.meta_path)  # in some Pythons it is no file
     import farref
 """
 

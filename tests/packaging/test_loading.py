@@ -76,8 +76,8 @@ print("asyncio" in sys.modules)
 """
 PACKAGES = {"cloudpickle", "farref", "msgspec", "thespian", "typing_extensions"}
 """All that is loaded besides Python's library; the last is msgspec's, if it is installed."""
-BY_PATH = {"_distutils_hack", "_farref"}
-"""Loaded by files in site-packages, at Python's start."""
+BY_PATH = {"_distutils_hack", "_farref", "sitecustomize"}
+"""Loaded at Python's start: by files in site-packages, and by Debian's Python."""
 LATE = {
     *("sysconfig", "unittest", "xml", "email", "http", "json"),
     *("asyncio", "_asyncio", "ctypes", "_ctypes"),
