@@ -77,8 +77,8 @@ def built(root: Path, folder: Path) -> Iterator[str]:
         _hatchling(source, target, into)
     (wheel,), (sdist,) = folder.glob("*.whl"), folder.glob("*.tar.gz")
     with tarfile.open(sdist) as archive:
-        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # not in Python 3.11.3
-        archive.extractall(folder / "unpacked")  # noqa: S202 (our own)
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none
+        archive.extractall(folder / "unpacked")  # noqa: S202 (this tree's own)
     (unpacked,) = (folder / "unpacked").iterdir()
     _hatchling(unpacked, "wheel", folder / "again")
     (again,) = (folder / "again").glob("*.whl")

@@ -140,8 +140,8 @@ def _download(folder: Path) -> Path:
 
 def _unpack(archive: Path, folder: Path, *, ours: bool) -> Path:
     with tarfile.open(archive) as tar:
-        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # not in Python 3.11.3
-        tar.extractall(folder)  # noqa: S202 (pip has checked it)
+        tar.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.3 has none
+        tar.extractall(folder)  # noqa: S202 (its code is run next)
     tree = folder / f"thespian-{VERSION}"
     if ours:
         (tree / "thespian" / "system" / "multiprocTCPBase.py").write_text(SHIM)
