@@ -49,7 +49,7 @@ REPORT = 50_000
 """Bytes of a reported error; a longer one loses its middle."""
 
 
-class CreationSite(msgspec.Struct, frozen=True):
+class CreationSite(msgspec.Struct, frozen=True, gc=False):
     """A creation that this endpoint asked for."""
 
     name: str
