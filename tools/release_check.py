@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from zipfile import ZipFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 ROOT = Path(__file__).resolve().parent.parent
 PLACEHOLDER = ".invalid"
@@ -100,7 +100,7 @@ def works(root: Path, folder: Path) -> Iterator[str]:
     (wheel,) = folder.glob("*.whl")
     venv = folder / "venv"
     subprocess.run([sys.executable, "-m", "venv", venv], check=True)
-    pip = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
+    pip: list[str | Path] = [venv / "bin" / "python", "-m", "pip", "install", "--quiet", wheel]
     if subprocess.run(pip, check=False).returncode:
         yield "the wheel cannot be installed"
         return
@@ -134,11 +134,15 @@ def main() -> int:
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for check, more in (
-            *((check, ()) for check in (tree, changelog, addresses)),
-            *((check, (folder,)) for check in (built, works)),
-        ):
-            problems = list(check(ROOT, *more))
+        checks: dict[Callable[..., Iterator[str]], tuple[Path, ...]] = {
+            tree: (ROOT,),
+            changelog: (ROOT,),
+            addresses: (ROOT,),
+            built: (ROOT, folder),
+            works: (ROOT, folder),
+        }
+        for check, arguments in checks.items():
+            problems = list(check(*arguments))
             wrong += len(problems)
             print(f"{'no' if problems else 'ok'}  {(check.__doc__ or '').strip()}")
             for problem in problems:
