@@ -159,7 +159,14 @@ class Handlers:
                     what = f"the handler of {type(message).__name__}"
                     self._send(sender, Failure.of(error, endpoint.core.me.name, what))
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
-                    self._send(sender, PoisonMessage(message, details))
+                    self._return(message, sender, details)
         except BaseException as second:
             text = text_of(second)
             log.warning("%s cannot report its error to %s: %s", endpoint.core.me, sender, text)
+
+    def _return(self, message: Any, sender: ActorAddress, details: str) -> None:
+        """Return *message* as a `PoisonMessage`. If it cannot be sent, the sender gets None."""
+        try:
+            self._send(sender, PoisonMessage(message, details))
+        except Exception:  # it has a reference of a dead owner, or the handler has changed it
+            self._send(sender, PoisonMessage(None, details))

@@ -31,7 +31,8 @@ class RefActor(ActorTypeDispatcher):
     message, and must contain no reference (`NotAnEndpointError`).
 
     A handler that raises is not run again. The sender gets Thespian's `PoisonMessage`, or,
-    if it waits in `System.ask`, the exception itself.
+    if it waits in `System.ask`, the exception itself. `PoisonMessage.poisonMessage` is None if the
+    message cannot be read or sent back, as if an owner of its references has died.
 
     A message without a handler is dropped. The actor logs one warning for each type of such
     messages, and an `ask` raises `NoHandlerError`. Define ``receiveUnrecognizedMessage(self,

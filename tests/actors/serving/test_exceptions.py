@@ -7,32 +7,25 @@ raises runs once, its sender is told, and no control message is lost (G3).
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import sys
+import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from thespian.actors import ActorAddress, PoisonMessage
 
 import farref
-from farref import FetchTimeoutError, RefActor, RRef
+from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError
 from farref.actors.core.current import frame
 from farref.testing import references_everywhere
 
 from ..helpers import assert_nothing_held, until
 
 if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
-
-    from farref import System
-
-
-import sys
-from typing import TYPE_CHECKING
-
-from thespian.actors import ActorAddress, PoisonMessage
-
-if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from farref import System
 
 RAISED = (
     SystemExit,
@@ -268,6 +261,30 @@ def test_who_tells_gets_a_poison_message(system: System) -> None:
     assert until(system, lambda: system.ask(other, "poisoned"))
     assert "KeyError: 'unlucky'" in system.ask(other, "poisoned")[0]
     assert system.ask(actor, "runs") == 1
+
+
+class Spoiler(RefActor):
+    """It raises when the message that it handles can no longer be sent."""
+
+    async def receiveMsg_list(self, message: list[Any], sender: ActorAddress) -> None:
+        if message:
+            os.kill(await farref.rpc_async("D", os.getpid), signal.SIGKILL)
+            with pytest.raises(WorkerDiedError):
+                await farref.rpc_async("D", time.sleep, (20,))
+        else:
+            message.append(threading.Lock())
+        raise KeyError("unlucky")
+
+
+@pytest.mark.parametrize("change", ["the owner of a reference dies", "a lock comes into it"])
+def test_who_tells_is_told_even_if_the_message_cannot_go_back(change: str) -> None:
+    with System("farrefBase", timeout=20) as system:
+        system.worker("D")
+        message = [farref.remote("D", list)] if change.startswith("the owner") else []
+        system.tell(system.create(Spoiler), message)
+        poison = system.listen()
+        assert poison.poisonMessage is None
+        assert "KeyError: 'unlucky'" in poison.details
 
 
 def test_no_control_message_is_lost(system: System) -> None:
