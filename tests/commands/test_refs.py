@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -30,7 +31,7 @@ from farref.commands import bar
 from farref.commands.bar import waiting
 from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
-from farref.refs.watch import _height
+from farref.refs.watch import _height, watch
 
 from ..actors.helpers import PATIENCE, make_box, until
 from ..docs.pages import blocks
@@ -39,6 +40,8 @@ from .test_cli import farref as command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from rich.table import Table
 
 NAME = "shop"
 KEPT: list[Any] = []
@@ -331,6 +334,30 @@ def test_watching_in_a_real_terminal(
         assert "Ctrl-C ends" in after  # the last table stays
     finally:
         terminal.tmux("kill-server")
+
+
+@pytest.mark.processes
+def test_watching_draws_no_row_that_the_screen_has_no_room_for(
+    shop: System, stock: dict[str, RRef[Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole table of many references takes longer than the time between two looks."""
+    snapshot = shop.references()
+    rows = [*snapshot] * 20
+    drawn = []
+
+    def noted(rows: list[ReferenceInfo], *more: Any) -> Table:
+        drawn.append(len(rows))
+        return table(rows, *more)
+
+    monkeypatch.setattr("farref.refs.watch.table", noted)
+    looks = iter([(snapshot, rows)] * 3)
+    out = Console(file=io.StringIO(), force_terminal=True, width=120, height=24)
+    with pytest.raises(StopIteration):
+        watch(lambda: next(looks), out, 0)
+    *screens, last = drawn
+    assert len(screens) == 3
+    assert 0 < max(screens) <= 24
+    assert last == len(rows)
 
 
 @pytest.mark.processes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from rich.console import Group
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 def watch(look: Look, console: Console, seconds: float) -> None:
     """Show the result of *look*, every so many *seconds*, until an exception ends it.
 
-    A terminal shows it in a screen of its own; at the end the last table is printed.
+    A terminal shows as much as fits, in a screen of its own; at the end the last table is printed
+    whole.
     """
     before: dict[Key, list[str]] | None = None
     if not console.is_terminal:
@@ -35,18 +37,20 @@ def watch(look: Look, console: Console, seconds: float) -> None:
             console.print(_picture(snapshot, rows, before, console, len(rows)))
             before = _told(rows)
             time.sleep(seconds)
-    last = Group()
+    draw: Callable[[int], Group] | None = None
+    rows: list[ReferenceInfo] = []
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
                 snapshot, rows = look()
-                last = _picture(snapshot, rows, before, console, len(rows))
+                draw = partial(_picture, snapshot, rows, before, console)
                 room = console.height - 4 - _height(summary(snapshot, rows), console)
-                live.update(_picture(snapshot, rows, before, console, room), refresh=True)
+                live.update(draw(room), refresh=True)
                 before = _told(rows)
                 time.sleep(seconds)
     finally:
-        console.print(last)
+        if draw is not None:
+            console.print(draw(len(rows)))
 
 
 def _height(lines: Iterable[Text], console: Console) -> int:
