@@ -109,6 +109,8 @@ SEALS = (
     else 0
 )
 """The last is F_SEAL_FUTURE_WRITE: no process can write, or map it for writing, any more."""
+USABLE = bool(SEALS) and has("memfd") and has("procfs")
+"""Whether this machine has such memory. Without it all buffers travel in messages."""
 _GONE = frozenset({errno.ENOENT, errno.ESRCH, errno.ENXIO})
 _ANOTHER = frozenset({errno.EWOULDBLOCK, errno.EINVAL})
 """The file is being written to for another segment; or it is of another kind, without seals."""
@@ -497,7 +499,7 @@ def _label(name: str, size: int) -> bytes:
 
 def _made(owner: Segment) -> bool:
     """Whether *owner* could get a new file in memory."""
-    if not SEALS or not (has("memfd") and has("procfs")):
+    if not USABLE:
         return False
     try:
         _opened(owner, os.memfd_create, "farref", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)

@@ -37,7 +37,7 @@ import os
 import select
 import stat
 from collections.abc import Callable
-from threading import get_ident
+from threading import Lock, get_ident
 from time import perf_counter
 from typing import Final, Protocol
 
@@ -52,6 +52,7 @@ TURN: Final = 1e-3
 LONGEST_PAUSE: Final = 0.02
 """Seconds without a spin, after many in vain."""
 LONGEST: Final = 1e6  # seconds; the system calls take a 32-bit number of milliseconds
+LONGEST_POLL: Final = 1.0  # seconds, without ``epoll``
 
 
 class DescriptorOwner(Protocol):
@@ -62,31 +63,66 @@ class DescriptorOwner(Protocol):
 
 
 class _Poll:
-    """The functions of ``epoll`` that we need, by ``poll``."""
+    """The functions of ``epoll`` that we need, by ``poll``.
 
-    def __init__(self, changed: Callable[[], None]) -> None:
+    A signal handler may wait for another thread while its own thread is in :meth:`poll`.
+    ``select.poll`` lets no second thread in, so that thread polls with one of its own. When the
+    handler has ended, Python goes on with the descriptors from before.  So no poll takes longer
+    than ``LONGEST_POLL``.
+    """
+
+    def __init__(self, wake: Callable[[], None]) -> None:
         self._poll = select.poll()
-        self._changed = changed
+        self._free = Lock()
+        """Who has it is in ``_poll``."""
+        self._events: dict[int, int] = {}
+        self._inside: list[None] = []
+        """An entry for each thread that is in :meth:`poll`."""
+        self._wake = wake
 
     def register(self, descriptor: int, events: int) -> None:
         if stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise PermissionError(errno.EPERM, "a regular file, which is always ready")
+        self._events[descriptor] = events
         self._poll.register(descriptor, events)
         self._changed()
 
     def modify(self, descriptor: int, events: int) -> None:
         self._poll.modify(descriptor, events)
+        self._events[descriptor] = events
         self._changed()
 
     def unregister(self, descriptor: int) -> None:
+        self._events.pop(descriptor, None)
         with contextlib.suppress(KeyError):
             self._poll.unregister(descriptor)
 
     def poll(self, timeout: float | None) -> list[tuple[int, int]]:
-        found = self._poll.poll(None if timeout is None else math.ceil(timeout * 1000))
+        seconds = LONGEST_POLL if timeout is None else min(timeout, LONGEST_POLL)
+        self._inside.append(None)
+        try:
+            found = self._found(math.ceil(seconds * 1000))
+        finally:
+            self._inside.pop()
         for descriptor, _ in [each for each in found if each[1] & INVALID]:
             self.unregister(descriptor)  # it was closed; `epoll` forgets those by itself
         return [each for each in found if not each[1] & INVALID]
+
+    def _found(self, milliseconds: int) -> list[tuple[int, int]]:
+        if not self._free.acquire(blocking=False):
+            poll = select.poll()
+            for descriptor, events in self._events.copy().items():
+                poll.register(descriptor, events)
+            return poll.poll(milliseconds)
+        try:
+            return self._poll.poll(milliseconds)
+        finally:
+            self._free.release()
+
+    def _changed(self) -> None:
+        # A thread enters `_inside` first, and reads the registered descriptors afterwards.
+        if self._inside:
+            self._wake()
 
     def close(self) -> None:
         """It holds no descriptor of its own."""
@@ -107,7 +143,7 @@ class Poller:
         interrupts that; 0 if none does."""
         self._wakened = False
         self._bell = Bell()
-        self._epoll = select.epoll() if has("epoll") else _Poll(self._changed)
+        self._epoll = select.epoll() if has("epoll") else _Poll(self.wake)
         self._owners: dict[int, DescriptorOwner] = {}
         self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
@@ -137,11 +173,6 @@ class Poller:
         if not self._wakened:
             self._wakened = True
             self._bell.ring()
-
-    def _changed(self) -> None:
-        # A thread that goes to sleep sets this first, and reads the registered ones afterwards.
-        if self.asleep:
-            self.wake()
 
     def watch(self, descriptors: list[int]) -> None:
         """Report *descriptors* (the user's) as ready from :meth:`wait`; forget former ones."""

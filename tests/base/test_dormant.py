@@ -24,6 +24,7 @@ from farref.actors.base.poller import Poller
 from farref.actors.base.processes import LoggerTransport
 from farref.actors.base.transport import Transport
 
+from ..marks import NAMES
 from ..waiting import eventually
 from .kit import PATIENCE, Echo, running
 
@@ -125,6 +126,7 @@ class Logging(Actor):
             self.send(sender, message)
 
 
+@NAMES
 @pytest.mark.processes
 @pytest.mark.parametrize("runs", [False, True])
 def test_no_other_child_of_the_admin_listens_for_it(*, runs: bool) -> None:

@@ -19,6 +19,7 @@ from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
 from ..actors.scripts import SID
+from ..marks import NAMES
 from ..waiting import eventually
 from .kit import PATIENCE
 
@@ -141,6 +142,7 @@ HANDLER = """
 """
 
 
+@NAMES
 @pytest.mark.processes
 def test_the_logger_has_no_handlers_of_the_programs() -> None:
     """It is told to end by SIGTERM; a handler that raises would show its traceback."""

@@ -25,12 +25,13 @@ from farref.serialization.mapping import copy_into, mapped_to_write
 from farref.serialization.payload import Payload
 from farref.serialization.shared import Segment
 
+from ..marks import SHARED_MEMORY
 from ..waiting import eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
 pytestmark = [
-    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    SHARED_MEMORY,
     pytest.mark.usefixtures("nothing_stays_open"),
 ]
 SIZE = 1 << 20

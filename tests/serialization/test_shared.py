@@ -27,6 +27,7 @@ from farref.serialization.payload import Payload
 from farref.serialization.pickling import dumps
 from farref.serialization.shared import Segment
 
+from ..marks import SHARED_MEMORY
 from ..pressing import Pressing, pressed
 from ..waiting import eventually
 from .endpoint import TinyAddress, TinyEndpoint
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 pytestmark = [
-    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    SHARED_MEMORY,
     pytest.mark.usefixtures("nothing_stays_open"),
 ]
 SIZE = 1 << 20

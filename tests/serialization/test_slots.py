@@ -24,13 +24,14 @@ from farref.serialization.shared import IN_SLOT, Segment
 from farref.serialization.slots import SLOTS, InSlot, put
 
 from ..actors.core.interrupting import Interrupting
+from ..marks import SHARED_MEMORY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import FrameType
 
 pytestmark = [
-    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    SHARED_MEMORY,
     pytest.mark.usefixtures("nothing_stays_open"),
 ]
 LEAST, MOST = IN_SLOT[0], IN_SLOT[-1]

@@ -16,6 +16,7 @@ import pytest
 from farref.serialization import mapping, shared
 from farref.serialization.frozen import Frozen
 
+from ..marks import SHARED_MEMORY
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = [
-    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    SHARED_MEMORY,
     pytest.mark.usefixtures("nothing_stays_open", "small_pieces"),
 ]
 PIECE = 1 << 16

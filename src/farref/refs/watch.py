@@ -31,6 +31,7 @@ def watch(look: Look, console: Console, seconds: float) -> None:
     whole.
     """
     before: dict[Key, list[str]] | None = None
+    rows: list[ReferenceInfo] = []
     if not console.is_terminal:
         while True:
             snapshot, rows = look()
@@ -38,7 +39,6 @@ def watch(look: Look, console: Console, seconds: float) -> None:
             before = _told(rows)
             time.sleep(seconds)
     draw: Callable[[int], Group] | None = None
-    rows: list[ReferenceInfo] = []
     try:
         with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:

@@ -21,10 +21,11 @@ from farref import SerializationError, System
 from farref.actors.base import Limits, system_base
 from farref.actors.core.current import frame
 from farref.actors.values import packing
-from farref.serialization import shared, slots
+from farref.serialization import slots
 from farref.serialization.slots import SLOTS
 from farref.testing import until
 
+from ...marks import SHARED_MEMORY
 from ...stopping import stopped
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.skipif(not shared.SEALS, reason="shared memory by memfd is Linux's"),
+    SHARED_MEMORY,
 ]
 SIZE = 100_000
 

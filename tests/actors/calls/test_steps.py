@@ -27,6 +27,7 @@ from farref.actors.wire import parcels, rows
 from farref.serialization.plain import dumps_plain, dumps_soon
 from farref.testing import assert_nothing_held, until
 
+from ...marks import COUNTED
 from ...stopping import stopped
 
 if TYPE_CHECKING:
@@ -201,6 +202,7 @@ def counted(operation: Callable[[], None], least: float) -> float:
     return whole(counts_of(operation, FEW // 2), least)[0]
 
 
+@COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(("operation", "most"), [(call, 35), (fetch, 34), (create, 98), (lend, 48)])
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
@@ -249,6 +251,7 @@ def counted_there(operation: Callable[[], None], least: float) -> float:
     return found[len(found) // 10]
 
 
+@COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(("operation", "most"), [(call, 43), (fetch, 29), (create, 98), (lend, 58)])
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
@@ -260,6 +263,7 @@ def test_functions_of_the_callee_of_many() -> None:
     assert counted_there(fly, 20 * FLYING) / FLYING <= 34
 
 
+@COUNTED
 def test_functions_of_a_first_fetch(size: int) -> None:
     """An array travels as other small values do. Shared memory takes 23 functions more.
 
@@ -269,6 +273,7 @@ def test_functions_of_a_first_fetch(size: int) -> None:
     assert counted(OF_ARRAYS[size], 0.8 * most) <= most
 
 
+@COUNTED
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
     most = {1_000: 35, 100_000: 41, 300_000: 95}[size]
     assert counted_there(OF_ARRAYS[size], 30) <= most
@@ -345,6 +350,7 @@ def test_bytes(
     assert all(0.7 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
 
 
+@COUNTED
 def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
     """One request and one reply, which has the array's pickle and no other bytes of the user's."""
     before = system.counters()["B"].payload_bytes

@@ -41,6 +41,7 @@ from farref.serialization.slots import SLOTS
 from farref.testing import Faults, counts, drop, duplicate
 
 from ...bases import PROCESSES
+from ...marks import SHARED_MEMORY
 from ...pressing import Pressing, Ringing, pressed, rung
 from ...stopping import stop, stopped
 from ...waiting import eventually
@@ -305,6 +306,7 @@ def has(ref: RRef[Any]) -> bool:
     return ref._frozen is not None
 
 
+@SHARED_MEMORY
 def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
     small = farref.remote("B", lambda: [1, b"x" * 100], frozen=True)
     frozen, plain = farref.remote("C", sevens, frozen=True), farref.remote("B", sevens)
@@ -320,6 +322,7 @@ def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
     assert farref.wait([frozen, frozen], 2, timeout=0) == ([frozen, frozen], [])
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_a_wait_is_over_when_its_values_are_kept(
     system: System, monkeypatch: pytest.MonkeyPatch
@@ -344,6 +347,7 @@ def test_a_wait_is_over_when_its_values_are_kept(
     assert has(ref)
 
 
+@SHARED_MEMORY
 @pytest.mark.parametrize("size", [1, 5_000, ALONE - 1, ALONE, 200_000])
 def test_a_wait_brings_an_array_of_any_size(system: System, size: int) -> None:
     ref = farref.remote("B", np.ones, (size, np.uint8), frozen=True)
@@ -364,6 +368,7 @@ def test_a_first_fetch_of_a_frozen_array(system: System, size: int) -> None:
     assert [total(ref.to_here()) for ref in refs] == [size * number for number in range(20)]
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 @pytest.mark.parametrize("size", [5_000, 20_000, 40_000])
 def test_a_frozen_array_that_no_message_can_take(size: int) -> None:
@@ -406,6 +411,7 @@ def test_no_memory_is_named_to_another_host(
     assert not opened
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_a_frozen_value_with_many_buffers(system: System) -> None:
     """Their places alone may be more than a message takes."""
@@ -450,6 +456,7 @@ def test_what_a_wait_does_not_bring(system: System) -> None:
     gc.collect()
 
 
+@SHARED_MEMORY
 def test_a_wait_keeps_a_bounded_number(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
     """It lets go of the others at once, as each has a file descriptor."""
     monkeypatch.setattr(api, "MOST_KEPT", 2)
@@ -492,6 +499,7 @@ def sevens_and_more() -> tuple[Any, set[int]]:
     return sevens(), {1}
 
 
+@SHARED_MEMORY
 def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
     """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
     endpoint, opened = own_system.endpoint, list[bool]()
@@ -600,6 +608,7 @@ def _runs(pid: int) -> bool:
         return False
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     processes: System, tmp_path: Path
@@ -647,6 +656,7 @@ def copies() -> list[int]:
     return _copies
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_a_value_is_copied_once_for_each_fetch() -> None:
     """Also for the first, which finds others in the queue of the object when it is to be answered.
@@ -682,6 +692,7 @@ def test_those_who_fetched_keep_what_the_dead_owned(processes: System) -> None:
     assert_freed(processes, "C", "D")
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_readers_are_killed(processes: System) -> None:
     """One reader has the value mapped; to the other it is on its way."""
@@ -701,6 +712,7 @@ def test_readers_are_killed(processes: System) -> None:
     assert_freed(processes, "B")
 
 
+@SHARED_MEMORY
 @pytest.mark.parametrize("base", PROCESSES)
 def test_everybody_is_killed(base: str) -> None:
     """The program too. No process of the system remains that could have a segment open."""
@@ -786,6 +798,7 @@ def linger() -> None:
     OutConnection.write_now = write_now  # type: ignore[method-assign]
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 @pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
 def test_the_next_value_is_written_to_the_last_ones_memory(
@@ -879,6 +892,7 @@ def test_no_interrupt_of_a_result_loses_the_value(
     assert not shared.unread
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 @pytest.mark.parametrize("again", [True, False], ids=["numbers used again", "numbers unused"])
 def test_a_forked_child_gets_no_other_bytes(processes: System, tmp_path: Path, again: bool) -> None:
@@ -904,6 +918,7 @@ def test_a_forked_child_gets_no_other_bytes(processes: System, tmp_path: Path, a
     del ref, future, look
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
     frozen = farref.remote("B", sevens, (shared.IN_SLOT.stop,), frozen=True)
@@ -957,6 +972,7 @@ def test_messages_of_actors(own_system: System) -> None:
     answer["back"][:] = 1
 
 
+@SHARED_MEMORY
 @pytest.mark.processes
 def test_a_tiny_dev_shm_is_enough() -> None:
     """Segments are no files in /dev/shm, so containers with only 64 kB of it have them too."""

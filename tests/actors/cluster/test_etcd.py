@@ -40,6 +40,7 @@ from farref.protocol.succession import (
 )
 from farref.testing import assert_nothing_held, until
 
+from ...marks import NAMES
 from ...rendezvous.kit import etcd_server, free_ports
 from ..scripts import started
 
@@ -244,6 +245,7 @@ def test_a_registry_with_nonsense_ends_the_start(
     assert not trap.exists()
 
 
+@NAMES
 @pytest.mark.processes
 def test_nonsense_in_the_registry_of_a_running_system(
     options: Callable[[], dict[str, Any]],
@@ -283,6 +285,7 @@ def kill_clerk(system: System) -> None:
     clerk.kill()
 
 
+@NAMES
 @pytest.mark.processes
 def test_the_clerk_is_killed(options: Callable[[], dict[str, Any]]) -> None:
     """The registrar itself: its host has another clerk, which gets the role with all facts."""
@@ -303,6 +306,7 @@ def test_the_clerk_is_killed(options: Callable[[], dict[str, Any]]) -> None:
         assert_nothing_held(system)
 
 
+@NAMES
 @pytest.mark.processes
 def test_the_deputy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
     """Its host ends, and another program can begin the system anew."""

@@ -23,6 +23,7 @@ from farref.actors.cluster.etcd import EtcdStore
 from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write, Written
 from farref.testing import assert_nothing_held, until
 
+from ...marks import NAMES
 from ...rendezvous.kit import free_ports
 from ...stopping import stopped
 from ..helpers import Box
@@ -114,6 +115,7 @@ class Compacting(threading.Thread):
         self.join(60)
 
 
+@NAMES
 def test_an_etcd_that_is_compacted_all_the_time(tmp_path: Path) -> None:
     """farref reads the present only. By hand, and by the etcd itself, each second."""
     automatic = ["--auto-compaction-mode", "periodic", "--auto-compaction-retention", "1s"]
@@ -232,6 +234,7 @@ def test_an_etcd_that_is_silent_for_longer_than_the_lease(
     assert AGAIN in said
 
 
+@NAMES
 def test_a_slow_etcd(tmp_path: Path) -> None:
     """Each answer takes a while: all goes on, only slower."""
     with Servers(tmp_path) as servers:

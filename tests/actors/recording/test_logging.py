@@ -23,6 +23,7 @@ from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
 from ...bases import PROCESSES
+from ...marks import NAMES
 from ..scripts import SID
 
 if TYPE_CHECKING:
@@ -168,6 +169,7 @@ with farref.System() as system:
 )
 
 
+@NAMES
 @pytest.mark.timeout(60)
 def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
     """At the same address: actors that run by then log on."""

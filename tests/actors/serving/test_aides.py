@@ -18,7 +18,7 @@ import pytest
 from thespian.actors import ActorAddress
 
 import farref
-from farref import RefActor, System, WouldBlockError
+from farref import RefActor, System, WouldBlockError, features
 from farref.actors.base.lead import Lead
 from farref.actors.core import brief
 from farref.actors.core.brief import Brief
@@ -288,10 +288,14 @@ if __name__ == "__main__":
 
 
 @pytest.mark.processes
-def test_a_signal_handler_calls_while_its_thread_waits() -> None:
+@pytest.mark.parametrize("without", ["", "epoll"])
+def test_a_signal_handler_calls_while_its_thread_waits(without: str) -> None:
     """That thread runs the loop, but not while the handler runs: another thread has to."""
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", PROGRAM],
+        env={**os.environ, features.SWITCH: without or os.environ.get(features.SWITCH, "")},
+        stdout=subprocess.PIPE,
+        text=True,
     ) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "waits\n"

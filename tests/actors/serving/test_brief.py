@@ -29,6 +29,7 @@ from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
 from farref.serialization.shared import THRESHOLD
 
+from ...marks import SHARED_MEMORY
 from ...waiting import eventually
 from ..helpers import hold, until
 
@@ -306,6 +307,7 @@ def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
         assert until(system, lambda: "farref aide" in next_ones())
 
 
+@SHARED_MEMORY
 def test_the_thread_that_receives_also_copies_into_shared_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -13,14 +13,15 @@ import pytest
 
 import farref
 from farref.actors.base import titles
-from farref.features import has
+
+from ...marks import NAMES
 
 if TYPE_CHECKING:
     from farref import System
 
 pytestmark = [
     pytest.mark.processes,
-    pytest.mark.skipif(not has("procfs"), reason="without a /proc processes keep their names"),
+    NAMES,
 ]
 
 
