@@ -187,7 +187,7 @@ class Delivery(Internal):
         for worker, packet in packets:
             address = core.peers.addresses.get(worker)
             if address is None or core.address is None:
-                if worker not in core.context.dead:
+                if worker not in core.context.dead and not core.closed:
                     log.error("%s has no address of %s, and cannot send to it", core.me, worker)
                 continue
             try:

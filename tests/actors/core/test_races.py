@@ -350,6 +350,25 @@ def loop_runs(of: Any) -> bool:
     return any(thread.name == name for thread in threading.enumerate())
 
 
+def test_a_packet_that_leaves_when_its_system_has_ended_is_no_error(
+    alone: System, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A thread has a packet to B. Before it sends it, its endpoint closes and hears of B's end."""
+    endpoint = alone.endpoint
+    (b,) = (each.id for each in alone.workers() if each.name == "B")
+    post, held = endpoint.delivery.post, list[Any]()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(endpoint.delivery), "post", lambda _, packets: held.extend(packets))
+        endpoint.core.step(lambda: endpoint.core.context.tell(b, Cargo(payload=Payload(b""))))
+    assert [worker for worker, _ in held] == [b]
+    alone.shutdown()
+    endpoint.deaths.died([b])
+    assert b not in endpoint.core.peers.addresses
+    caplog.clear()
+    post(held)
+    assert not caplog.records
+
+
 def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone: System) -> None:
     b = mailbox_of(alone, farref.get_worker_info("B").address)
     assert farref.rpc_async("B", answer).result() == 1
