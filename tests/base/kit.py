@@ -61,13 +61,6 @@ def connections(process: psutil.Process, kind: str = "inet") -> set[tuple[Any, A
     return {(each.laddr, each.raddr) for each in process.net_connections(kind)}
 
 
-def free_port(host: str) -> int:
-    """A port of *host* without a listener at this moment."""
-    with socket.socket() as probe:
-        probe.bind((host, 0))
-        return int(probe.getsockname()[1])
-
-
 def alive(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)

@@ -16,6 +16,7 @@ from thespian.actors import ActorSystem, NoCompatibleSystemForActor
 from farref.actors.base import CrowdedOut, Limits, NoSuchSystem, tcp
 from farref.actors.base.handshake import ANY_ADMIN, CROWDED, MAGIC, NONCE, Dialler
 
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import (
     KEY,
@@ -23,7 +24,6 @@ from .kit import (
     PATIENCE,
     OnHostB,
     dial,
-    free_port,
     hung_up,
     preamble,
     running,

@@ -51,7 +51,7 @@ SMOKE = """
     import farref
     from farref import System, WorkerDiedError
     from farref.features import has
-    from tests.base.kit import free_port
+    from tests.ports import free_port
 
     off = os.environ["FARREF_WITHOUT"]
     assert not has("pidfd" if off == "all" else off)

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
 
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import (
     KEY,
@@ -19,7 +20,6 @@ from .kit import (
     Flooder,
     Hoarder,
     OnHostB,
-    free_port,
     running,
 )
 

@@ -47,6 +47,7 @@ from farref.actors.base.handshake import (
     _introduction,
 )
 
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import (
     KEY,
@@ -56,7 +57,6 @@ from .kit import (
     bomb,
     connections,
     dial,
-    free_port,
     hung_up,
     preamble,
     running,

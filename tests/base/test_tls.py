@@ -45,6 +45,7 @@ from farref.actors.base.handshake import (
     preamble,
 )
 
+from ..ports import free_port
 from ..waiting import eventually
 from .authority import Authority
 from .kit import (
@@ -57,7 +58,6 @@ from .kit import (
     Sizer,
     bomb,
     dial,
-    free_port,
     hung_up,
     running,
     serves,

@@ -19,7 +19,7 @@ from farref.actors.base import lives
 from farref.actors.hosting import directory
 
 from ..actors.scripts import started
-from ..base.kit import free_port
+from ..ports import free_port
 from .test_cli import FARREF, Finished, piped
 from .test_cli import farref as run
 

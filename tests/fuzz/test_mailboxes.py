@@ -48,9 +48,9 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
 from ..actors.scripts import started
-from ..base.kit import free_port
 from ..bases import LINKS
 from ..hosts.test_ways_in import JOINED
+from ..ports import free_port
 from .cases import JUNK, cases, damaged
 from .test_packets import as_bytes
 from .test_protocol import MessageMaker

@@ -30,7 +30,8 @@ from farref.actors.base.handshake import (
     wanted,
 )
 
-from ..base.kit import KEY, PATIENCE, Echo, bomb, free_port, hung_up, preamble, running
+from ..base.kit import KEY, PATIENCE, Echo, bomb, hung_up, preamble, running
+from ..ports import free_port
 from ..waiting import eventually
 from .cases import cases, damaged
 

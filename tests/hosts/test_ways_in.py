@@ -22,8 +22,8 @@ from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
 from ..base.authority import Authority
-from ..base.kit import free_port
 from ..bases import HOSTS
+from ..ports import free_port
 from .network import address
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from farref.launch.children import GRACE
 
-from ..base.kit import free_port
+from ..ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,7 +11,7 @@ from farref.actors.base.system import shared_key
 from farref.actors.hosting import versions
 from farref.launch.lines import Line, dial
 
-from ..base.kit import free_port
+from ..ports import free_port
 from .kit import FARREF, FIRST, Node, reap
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ..base.kit import free_port
+from ..ports import free_port
 from . import recipes
 from .kit import FIRST, PATIENCE, Node, reap
 

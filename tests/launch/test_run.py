@@ -17,8 +17,8 @@ from farref.launch import notes
 from farref.launch.launchers import find
 
 from ..actors.scripts import family
-from ..base.kit import free_port
 from ..conftest import RUN
+from ..ports import free_port
 from ..waiting import eventually
 from .kit import FARREF, FIRST, PATIENCE, Node, commands, nodes
 

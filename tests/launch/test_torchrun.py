@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ..base.kit import free_port
+from ..ports import free_port
 from . import recipes
 from .kit import Node, reap
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import socket
 import ssl
 import subprocess
 import threading
@@ -21,6 +20,7 @@ from farref.elastic import (
     Timeouts,
 )
 
+from ..ports import free_ports
 from ..waiting import eventually
 
 if TYPE_CHECKING:
@@ -149,16 +149,6 @@ class MemoryStore:
 
     def num_keys(self) -> int:
         return len(self._values)
-
-
-def free_ports(number: int) -> list[int]:
-    probes = [socket.socket() for _ in range(number)]
-    for probe in probes:
-        probe.bind(("127.0.0.1", 0))
-    ports = [int(probe.getsockname()[1]) for probe in probes]
-    for probe in probes:
-        probe.close()
-    return ports
 
 
 @contextmanager

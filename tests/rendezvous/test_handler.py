@@ -29,8 +29,9 @@ from farref.elastic import (
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.protocol.rendezvous import decode
 
+from ..ports import free_ports
 from ..waiting import eventually
-from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore, free_ports
+from .kit import FAIR, SHORT, Line, MemoryBackend, MemoryStore
 from .test_backends import Meeting, meet
 
 if TYPE_CHECKING:

@@ -26,8 +26,9 @@ from farref.elastic import (
 )
 from farref.elastic.endpoints import RendezvousEndpoint
 
+from ..ports import free_ports
 from ..waiting import eventually
-from .kit import SHORT, MemoryStore, free_ports
+from .kit import SHORT, MemoryStore
 from .test_backends import meet
 
 pytestmark = pytest.mark.processes

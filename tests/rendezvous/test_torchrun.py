@@ -29,8 +29,8 @@ from farref.elastic.etcd import EtcdRendezvousBackend, client
 from farref.elastic.network import is_here, own_address, within
 from farref.protocol.rendezvous import decode
 
+from ..ports import free_ports
 from ..waiting import eventually
-from .kit import free_ports
 from .test_handler import answers, stranger
 
 if TYPE_CHECKING:

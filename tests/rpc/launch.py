@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ..base.kit import free_port
+from ..ports import free_port
 
 
 def launch(

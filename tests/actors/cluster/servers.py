@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import pytest
 
-from ...rendezvous.kit import free_ports
+from ...ports import free_ports
 from ...waiting import eventually
 
 if TYPE_CHECKING:

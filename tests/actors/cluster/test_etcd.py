@@ -41,7 +41,8 @@ from farref.protocol.succession import (
 from farref.testing import assert_nothing_held, until
 
 from ...marks import NAMES
-from ...rendezvous.kit import etcd_server, free_ports
+from ...ports import free_ports
+from ...rendezvous.kit import etcd_server
 from ..scripts import started
 
 if TYPE_CHECKING:

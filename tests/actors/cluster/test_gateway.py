@@ -12,7 +12,8 @@ from farref import System, SystemDownError, rpc_sync
 from farref.actors.cluster.gateway import Gateway
 
 from ...base.authority import Authority
-from ...rendezvous.kit import etcd_server, free_ports
+from ...ports import free_ports
+from ...rendezvous.kit import etcd_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

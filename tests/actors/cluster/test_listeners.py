@@ -13,7 +13,8 @@ import pytest
 from farref import System
 from farref.actors.hosting import processes
 
-from ...base.kit import PATIENCE, connections, free_port
+from ...base.kit import PATIENCE, connections
+from ...ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -24,7 +24,7 @@ from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write,
 from farref.testing import assert_nothing_held, until
 
 from ...marks import NAMES
-from ...rendezvous.kit import free_ports
+from ...ports import free_ports
 from ...stopping import stopped
 from ..helpers import Box
 from .servers import HERE, RefusedError, Servers, Slow, coded

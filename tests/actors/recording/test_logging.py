@@ -38,7 +38,7 @@ from farref.actors.base import refusals
 from farref.actors.base.addresses import Address
 from farref.actors.core import core
 
-from ...base.kit import free_port
+from ...ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
