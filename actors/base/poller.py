@@ -196,6 +196,8 @@ class Poller:
     def wait(self, timeout: float | None) -> list[int]:
         """Sleep for up to *timeout* seconds (None: for ever), and tell owners about events.
 
+        Without ``epoll`` it sleeps for ``LONGEST_POLL`` at most.
+
         Returns the watched descriptors that are ready.
         """
         if timeout is not None:

@@ -347,8 +347,9 @@ def test_a_wait_is_over_when_its_values_are_kept(
     assert has(ref)
 
 
-@SHARED_MEMORY
-@pytest.mark.parametrize("size", [1, 5_000, ALONE - 1, ALONE, 200_000])
+@pytest.mark.parametrize(
+    "size", [1, 5_000, ALONE - 1, ALONE, pytest.param(200_000, marks=SHARED_MEMORY)]
+)
 def test_a_wait_brings_an_array_of_any_size(system: System, size: int) -> None:
     ref = farref.remote("B", np.ones, (size, np.uint8), frozen=True)
     assert farref.wait([ref]) == ([ref], [])
