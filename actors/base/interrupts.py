@@ -78,13 +78,10 @@ class Interrupts:
         """The sections (None) and turns that the main thread is in, the innermost last."""
         self._found: tuple[Any, ...] = ()
         """The handler of each signal in `HELD`, as it was when the last outermost one began."""
-        self._held: tuple[int, ...] = ()
-        """The signals of `HELD` that had a handler then."""
-        self._handlers: dict[int, Handler] = {}
-        """The user's handlers that ours replaces, or replaced last: a program may restore ours."""
+        self._ours: tuple[tuple[int, PutOff], ...] = ()
+        """The signals of `HELD` that had a handler then, and what takes its place."""
         self.put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
         """The handlers that wait for the end of the section or turn."""
-        self._ours = self._take  # one object: a bound method is made anew each time
 
     def hold(self, poller: Poller | None = None) -> bool:
         """A section begins, or the turn that sleeps in *poller*.
@@ -99,8 +96,8 @@ class Interrupts:
             found = tuple(map(getsignal, HELD))
             if found != self._found:
                 self._look_at(found)
-            for number in self._held:
-                set_signal(number, self._ours)
+            for number, ours in self._ours:
+                set_signal(number, ours)
         self._within.append(poller)
         return True
 
@@ -113,9 +110,9 @@ class Interrupts:
             return  # nearly always
         try:
             if not self._within:
-                for number in self._held:
-                    if getsignal(number) is self._ours:  # or one of them has set another
-                        set_signal(number, self._handlers[number])
+                for number, ours in self._ours:
+                    if getsignal(number) is ours:  # or one of them has set another
+                        set_signal(number, ours.handler)
         finally:
             while self.put_off and self._lets_in():
                 handler, number, frame = self.put_off.popleft()
@@ -124,25 +121,8 @@ class Interrupts:
     __enter__ = hold
     __exit__ = release
 
-    # -- inside
-
-    def _look_at(self, found: tuple[Any, ...]) -> None:
-        """The user has set other handlers since."""
-        there = {
-            number: each
-            for number, each in zip(HELD, found, strict=True)
-            if callable(each) and getattr(each, "__module__", "") != THESPIAN
-        }
-        self._handlers.update((n, each) for n, each in there.items() if each is not self._ours)
-        self._held, self._found = tuple(there), found
-
-    def _lets_in(self) -> bool:
-        """Whether a handler may run now."""
-        innermost = self._within[-1] if self._within else None
-        return not self._within or (innermost is not None and innermost.asleep == self._main)
-
-    def _take(self, number: int, frame: FrameType | None) -> None:
-        handler = self._handlers[number]
+    def take(self, handler: Handler, number: int, frame: FrameType | None) -> None:
+        """A signal came for *handler*."""
         if self._lets_in():
             handler(number, frame)
             return
@@ -151,12 +131,47 @@ class Interrupts:
             if poller is not None:
                 poller.wake()  # it may be about to sleep
 
+    # -- inside
+
+    def _look_at(self, found: tuple[Any, ...]) -> None:
+        """The user has set other handlers since.
+
+        A handler may raise in here too.  Then all is as before, and the next section looks again.
+        """
+        ours = tuple(
+            (number, each if isinstance(each, PutOff) else PutOff(self, each))
+            for number, each in zip(HELD, found, strict=True)
+            if callable(each) and getattr(each, "__module__", "") != THESPIAN
+        )
+        self._ours, self._found = ours, found
+
+    def _lets_in(self) -> bool:
+        """Whether a handler may run now."""
+        innermost = self._within[-1] if self._within else None
+        return not self._within or (innermost is not None and innermost.asleep == self._main)
+
     def after_fork(self) -> None:
         """In a forked child the thread that forked is the main one, and alone."""
         main = threading.main_thread().ident
         if main != self._main:
             self._main = main
             self._within.clear()  # those of a thread that is not there
+
+
+class PutOff:
+    """Takes the place of a handler of the user's.
+
+    It knows that handler itself.  So it passes signals on to the right one at any time: also when
+    an interrupted section has left it there, and when a program has stored it and sets it again.
+    """
+
+    def __init__(self, interrupts: Interrupts, handler: Handler) -> None:
+        self._interrupts = interrupts
+        self.handler = handler
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        """Run the handler, or put it off."""
+        self._interrupts.take(self.handler, number, frame)
 
 
 undisturbed: Final = Interrupts()

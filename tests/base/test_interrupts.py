@@ -18,6 +18,7 @@ from farref.actors.base._thespian import shutdown_signal_detector
 from farref.actors.base.interrupts import Interrupts
 from farref.actors.base.poller import Poller
 
+from ..actors.core.interrupting import Interrupting
 from ..actors.scripts import SID
 from ..marks import NAMES
 from ..waiting import eventually
@@ -90,6 +91,43 @@ def test_a_handler_that_sets_another(poller: Poller, came: list[int]) -> None:
     signal.signal(signal.SIGALRM, other)
     interrupts.release()
     assert signal.getsignal(signal.SIGALRM) is other
+    assert not came
+
+
+def test_a_program_sets_ours_again(poller: Poller, came: list[int]) -> None:
+    """It is the handler of the program's that it replaced, whatever came between."""
+
+    def other(*_: Any) -> None: ...
+
+    interrupts, handler = Interrupts(), signal.getsignal(signal.SIGALRM)
+    interrupts.hold(poller)
+    ours = signal.signal(signal.SIGALRM, other)
+    interrupts.release()
+    with interrupts:
+        pass  # it finds the other one
+    signal.signal(signal.SIGALRM, ours)
+    os.kill(os.getpid(), signal.SIGALRM)
+    assert came == [signal.SIGALRM]
+    with interrupts:
+        pass
+    assert signal.getsignal(signal.SIGALRM) is handler
+
+
+def test_no_interrupt_changes_a_handler(came: list[int]) -> None:
+    """Each place of a section is interrupted. The next section puts the handlers back."""
+    interrupts, numbers = Interrupts(), (signal.SIGINT, signal.SIGALRM)
+    handlers = [signal.getsignal(number) for number in numbers]
+
+    def section() -> None:
+        with interrupts:
+            pass
+
+    places = 0
+    for place in Interrupting("/interrupts.py").at_every_place(section):
+        section()
+        assert [signal.getsignal(number) for number in numbers] == handlers, place
+        places = place
+    assert places > 20
     assert not came
 
 

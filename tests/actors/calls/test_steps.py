@@ -31,11 +31,13 @@ from ...marks import COUNTED
 from ...stopping import stopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
 pytestmark = pytest.mark.processes
 TIMES, FEW = 200, 10
+MANY = 200
+"""The most rounds of a count. Most counts need few."""
 BLOCK = Future._block.__code__
 FLYING = 50
 """The calls that are in flight together."""
@@ -165,48 +167,68 @@ def size(request: pytest.FixtureRequest, system: System) -> Iterator[int]:
 OF_ARRAYS = {1_000: fetch_array, 100_000: fetch_middling_array, 300_000: fetch_large_array}
 
 
-def counts_of(operation: Callable[[], None], few: int, block: int = 0) -> list[float]:
+def counts_of(
+    operation: Callable[[], None], few: int, *, block: int = 0, rounds: int = 0
+) -> Iterator[float]:
     """The functions for each *operation* in this thread: a mean of *few*, again and again.
 
     *block*: that many in each wait for a future do not count.
     """
     for _ in range(TIMES):
         operation()
-    counts = []
-    for _ in range(TIMES // few):
+    for _ in range(rounds or TIMES // few):
         functions = Functions()
         try:
             for _ in range(few):
                 operation()
         finally:
-            counts.append((functions.end() - block * functions.blocked) / few)
-    return counts
+            count = functions.end()
+        yield (count - block * functions.blocked) / few
 
 
-def whole(counts: list[float], least: float) -> list[float]:
+def whole(counts: Iterable[float], least: float) -> list[float]:
     """Those of *counts* above *least*, the lowest first: at least one.
 
     In a round with fewer functions another thread did a part of the work.
     """
     found = sorted(each for each in counts if each > least)
-    assert found, counts
+    assert found, f"all are at most {least}"
     return found
 
 
-def counted(operation: Callable[[], None], least: float) -> float:
+def low(counts: Iterable[float], least: float, most: float, enough: int) -> float:
+    """The *enough*-th lowest of *counts* above *least*, or the first such that is at most *most*.
+
+    On a busy machine a round takes so long that most rounds contain other work, which is due after
+    a time: acknowledgements, and looks for what is due. So there are many rounds, and it suffices
+    that a few of them have no other work.
+    """
+    found: list[float] = []
+    for count in counts:
+        if count > least:
+            found = sorted([*found, count])[:enough]
+            if len(found) == enough and found[-1] <= most:
+                break
+    assert found, f"all are at most {least}"
+    return found[-1]
+
+
+def counted(
+    operation: Callable[[], None], least: float, most: float, rounds: int = TIMES // FEW
+) -> float:
     """The functions for each *operation* in this thread, without what other work adds.
 
     A thread that sleeps before the answer comes takes one or two more: the bounds allow for them.
     On a busy machine each tenth operation goes the general way, as something is overdue.
     """
-    return whole(counts_of(operation, FEW // 2), least)[0]
+    return low(counts_of(operation, FEW // 2, rounds=2 * rounds), least, most, 1)
 
 
 @COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(("operation", "most"), [(call, 35), (fetch, 34), (create, 98), (lend, 48)])
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
-    assert counted(operation, 0.8 * most) <= most
+    assert counted(operation, 0.8 * most, most, MANY) <= most
 
 
 @pytest.mark.usefixtures("system")
@@ -234,33 +256,34 @@ def test_functions_of_the_caller_of_many() -> None:
     assert counts[len(counts) // 10] / FLYING <= 32.8
 
 
-def counted_there(operation: Callable[[], None], least: float) -> float:
-    """The functions for each *operation* in the thread of B's that does the work.
-
-    In some rounds that thread looks after other things, on a busy machine in most.
-    """
+def counts_there(operation: Callable[[], None], rounds: int) -> Iterator[float]:
+    """The functions for each *operation* in the thread of B's that does the work."""
     for _ in range(TIMES):
         operation()
-    counts: list[float] = []
-    for _ in range(TIMES // FEW):
+    for _ in range(rounds):
         farref.rpc_sync("B", begin)
         for _ in range(FEW):
             operation()
-        counts.append(farref.rpc_sync("B", end) / FEW)
-    found = whole(counts, least)
-    return found[len(found) // 10]
+        yield farref.rpc_sync("B", end) / FEW
+
+
+def counted_there(
+    operation: Callable[[], None], least: float, most: float, rounds: int = TIMES // FEW
+) -> float:
+    """The same, without what other work adds: in some rounds that thread does less."""
+    return low(counts_there(operation, rounds), least, most, 3)
 
 
 @COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(("operation", "most"), [(call, 43), (fetch, 29), (create, 98), (lend, 58)])
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
-    assert counted_there(operation, 0.7 * most) <= most
+    assert counted_there(operation, 0.7 * most, most, MANY) <= most
 
 
 @pytest.mark.usefixtures("system")
 def test_functions_of_the_callee_of_many() -> None:
-    assert counted_there(fly, 20 * FLYING) / FLYING <= 34
+    assert counted_there(fly, 20 * FLYING, 34 * FLYING) / FLYING <= 34
 
 
 @COUNTED
@@ -270,13 +293,13 @@ def test_functions_of_a_first_fetch(size: int) -> None:
     A frame that is read in two parts takes 7 more; a large one may always be.
     """
     most = {1_000: 35, 100_000: 44, 300_000: 61}[size]
-    assert counted(OF_ARRAYS[size], 0.8 * most) <= most
+    assert counted(OF_ARRAYS[size], 0.8 * most, most) <= most
 
 
 @COUNTED
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
     most = {1_000: 35, 100_000: 41, 300_000: 95}[size]
-    assert counted_there(OF_ARRAYS[size], 30) <= most
+    assert counted_there(OF_ARRAYS[size], 30, most) <= most
 
 
 @pytest.mark.parametrize(
@@ -290,8 +313,8 @@ def test_functions_of_a_first_fetch_of_a_frozen_array(
     farref.rpc_sync("B", nothing)
     following = iter(refs)
     here, there = most
-    assert counted(lambda: next(following).to_here(), 0.8 * here) <= here
-    assert counted_there(lambda: next(following).to_here(), 0.8 * there) <= there
+    assert counted(lambda: next(following).to_here(), 0.8 * here, here) <= here
+    assert counted_there(lambda: next(following).to_here(), 0.8 * there, there) <= there
     refs.clear()
     following = iter(refs)
     assert_nothing_held(system)

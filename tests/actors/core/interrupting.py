@@ -82,6 +82,7 @@ class Interrupting:
     def _run(self, code: Callable[[], object], number: int) -> bool:
         self._left = number
         before = signal.signal(signal.SIGINT, _interrupt)
+        assert before is not _interrupt, "it was left behind"
         # When the trace is set, Python 3.12 checks whether any frame wants its instructions.
         sys._getframe().f_trace_opcodes = True
         try:
