@@ -95,7 +95,7 @@ def test_a_handler_that_sets_another(poller: Poller, came: list[int]) -> None:
 
 
 def test_a_program_sets_ours_again(poller: Poller, came: list[int]) -> None:
-    """It is the handler of the program's that it replaced, whatever came between."""
+    """Ours passes signals on to the handler that it replaced. A section puts that one back."""
 
     def other(*_: Any) -> None: ...
 

@@ -168,15 +168,15 @@ OF_ARRAYS = {1_000: fetch_array, 100_000: fetch_middling_array, 300_000: fetch_l
 
 
 def counts_of(
-    operation: Callable[[], None], few: int, *, block: int = 0, rounds: int = 0
+    operation: Callable[[], None], few: int, rounds: int, block: int = 0
 ) -> Iterator[float]:
-    """The functions for each *operation* in this thread: a mean of *few*, again and again.
+    """The functions for each *operation* in this thread: in each round a mean of *few*.
 
     *block*: that many in each wait for a future do not count.
     """
     for _ in range(TIMES):
         operation()
-    for _ in range(rounds or TIMES // few):
+    for _ in range(rounds):
         functions = Functions()
         try:
             for _ in range(few):
@@ -186,30 +186,24 @@ def counts_of(
         yield (count - block * functions.blocked) / few
 
 
-def whole(counts: Iterable[float], least: float) -> list[float]:
-    """Those of *counts* above *least*, the lowest first: at least one.
-
-    In a round with fewer functions another thread did a part of the work.
-    """
-    found = sorted(each for each in counts if each > least)
-    assert found, f"all are at most {least}"
-    return found
+def whole(counts: Iterable[float], least: float) -> Iterator[float]:
+    """Those of *counts* above *least*. In other rounds another thread did a part of the work."""
+    return (count for count in counts if count > least)
 
 
-def low(counts: Iterable[float], least: float, most: float, enough: int) -> float:
-    """The *enough*-th lowest of *counts* above *least*, or the first such that is at most *most*.
+def low(counts: Iterable[float], most: float, enough: int) -> float:
+    """The *enough*-th lowest of *counts*, or the first such that is at most *most*.
 
-    On a busy machine a round takes so long that most rounds contain other work, which is due after
-    a time: acknowledgements, and looks for what is due. So there are many rounds, and it suffices
-    that a few of them have no other work.
+    Some work is due after a time, such as an acknowledgement. On a busy machine a round takes long,
+    so most rounds contain such work. The bound is for the calls alone: a few rounds without other
+    work show their cost.
     """
     found: list[float] = []
     for count in counts:
-        if count > least:
-            found = sorted([*found, count])[:enough]
-            if len(found) == enough and found[-1] <= most:
-                break
-    assert found, f"all are at most {least}"
+        found = sorted([*found, count])[:enough]
+        if len(found) == enough and found[-1] <= most:
+            break
+    assert found, "in each round another thread did a part of the work"
     return found[-1]
 
 
@@ -221,7 +215,7 @@ def counted(
     A thread that sleeps before the answer comes takes one or two more: the bounds allow for them.
     On a busy machine each tenth operation goes the general way, as something is overdue.
     """
-    return low(counts_of(operation, FEW // 2, rounds=2 * rounds), least, most, 1)
+    return low(whole(counts_of(operation, FEW // 2, 2 * rounds), least), most, 1)
 
 
 @COUNTED
@@ -252,7 +246,8 @@ def test_functions_of_the_caller_of_many() -> None:
         for future in futures:
             future.result()
 
-    counts = whole(counts_of(fly_together, 1, block=18), 20 * FLYING)
+    counts = sorted(whole(counts_of(fly_together, 1, TIMES, block=18), 20 * FLYING))
+    assert counts, "in each round another thread did a part of the work"
     assert counts[len(counts) // 10] / FLYING <= 32.8
 
 
@@ -271,7 +266,7 @@ def counted_there(
     operation: Callable[[], None], least: float, most: float, rounds: int = TIMES // FEW
 ) -> float:
     """The same, without what other work adds: in some rounds that thread does less."""
-    return low(counts_there(operation, rounds), least, most, 3)
+    return low(whole(counts_there(operation, rounds), least), most, 3)
 
 
 @COUNTED
