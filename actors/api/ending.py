@@ -69,7 +69,7 @@ class Ending:
                     making = []
                 elif left > 0 or not making:  # at the end the last answers will do
                     making = self._making(max(min(left, ANSWER), PARTING))
-                if left <= 0 or not (unanswered or making or self._core.callbacks):
+                if left <= 0 or not (unanswered or making or not self._core.callbacks.done()):
                     return self._words(calls, making)
                 progress.tell(partial(self._words, calls, making))
                 if unanswered:

@@ -13,6 +13,7 @@ import threading
 import time
 import weakref
 from _thread import RLock
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
@@ -367,20 +368,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
         """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
-        callbacks, mark = self._core.callbacks, object()
-
-        def call() -> None:
-            try:
-                fn(self)
-            finally:
-                callbacks.discard(mark)
-
-        def run(_: object) -> None:
-            callbacks.add(mark)
-            if not self._core.pool.submit(call):
-                call()  # at the system's end a chain must end too (G6)
-
-        super().add_done_callback(run)
+        super().add_done_callback(partial(self._core.callbacks.call, fn))
 
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done.

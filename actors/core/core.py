@@ -44,6 +44,7 @@ from ..wire.cargoes import payload_of
 from ..wire.messages import WorkerInfo
 from . import notices
 from .brief import Brief
+from .callbacks import Callbacks
 from .discards import Discards
 from .intake import NOTED
 from .mints import Mints
@@ -147,8 +148,7 @@ class Core(Internal):
         self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
         """Failed calls with a dropped future; no code had looked at the error. Each has the call in
         words, its line, and its error. The next turn logs them."""
-        self.callbacks: set[object] = set()
-        """Callbacks of futures that are to run, or run."""
+        self.callbacks = Callbacks(self.pool, str(me))
         self.refused = 0
         """Malformed or foreign messages refused so far."""
         self.loop_thread: int | None = None  # 0: there is a loop, which has not begun

@@ -36,7 +36,7 @@ from ...protocol.errors import (
     SelfWaitError,
 )
 from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
-from ...serialization.failures import Failure, details_of
+from ...serialization.failures import Failure
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
 from ...serialization.plain import size_class
@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.pool import Job
     from ..core.registry import Registry
     from ..values.objects import Objects
     from ..values.packing import Packer
@@ -161,18 +160,6 @@ class Server:
             resolving = self._resolving.get(call)
             if resolving is not None:
                 self._core.chores.submit(resolving.give_up)
-
-    def close(self, forgotten: list[Job]) -> None:
-        """The pool took back *forgotten*.
-
-        Requests end with us, but chains of futures must end too (G6).
-        """
-        for job, args in forgotten:
-            if getattr(job, "__self__", None) is not self:
-                try:
-                    job(*args)
-                except Exception as error:  # an interrupt ends the wait for a job that never ends
-                    log.error("a callback raised on %s:\n%s", self._core.me, details_of(error))
 
     def _refuse(self, effect: Refuse, _: Later) -> None:
         """Answer a request that will not run, by an error; for a ring, this names all its waits."""

@@ -250,7 +250,7 @@ class Endpoint(Internal):
         for future in waiting:
             future.finish(error=type(error)(str(error)) if error else SystemDownError(why))
         self.registry.end(why)
-        self.server.close(forgotten)
+        core.callbacks.end(forgotten)
         self.delivery.close()
         told, core.closing = core.closing, []
         for tell in told:

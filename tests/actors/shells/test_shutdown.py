@@ -95,6 +95,73 @@ def test_what_waits_ends_with_the_system(base: str, mark: str, gate: Path) -> No
         ref.to_here()
 
 
+@pytest.mark.parametrize("graceful", [True, False])
+@pytest.mark.parametrize("base", BASES)
+def test_the_calls_of_others_that_wait_for_a_thread_are_not_begun(
+    base: str, graceful: bool, mark: str, gate: Path, tmp_path: Path
+) -> None:
+    """Neither by the pool, nor in the thread that leaves: the callers are told that it has."""
+    with System(base, program="me", threads=1) as system:
+        system.worker("B")
+        began = tmp_path / "began"
+        began.mkdir()
+        farref.rpc_sync("B", _call_the_program, (20, began, gate))
+        assert until(system, lambda: any(began.iterdir()))
+        assert until(system, lambda: farref.actors.core.current.frame().core.pool.waits == 19)
+        system.shutdown(graceful=graceful, timeout=0)
+    gate.touch()
+    assert [each.name for each in began.iterdir()] == ["0"]
+
+
+_calls: list[farref.Future[Any]] = []
+
+
+def _call_the_program(times: int, began: Path, gate: Path) -> None:
+    _calls.extend(farref.rpc_async("me", _begin, (n, began, gate)) for n in range(times))
+
+
+def _begin(number: int, began: Path, gate: Path) -> None:
+    (began / str(number)).touch()
+    hold(gate)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_callback_that_does_not_end_holds_up_no_end(base: str, mark: str, gate: Path) -> None:
+    """It goes on in a thread of its own, whether it has begun before or at the end."""
+    ended = []
+
+    def never(future: farref.Future[Any]) -> None:
+        hold(gate)
+        ended.append(future.exception())
+
+    with System(base, threads=1) as system:
+        system.worker("B")
+        future = farref.rpc_async("B", hold, (gate,))
+        for each in (future, farref.rpc_async("B", pow, (2, 3))):
+            for _ in range(3):
+                each.add_done_callback(never)
+        chained = future.then(lambda done: str(done.exception()))
+        system.shutdown(graceful=False)
+        assert "was shut down" in chained.result(0)
+        assert not ended
+    gate.touch()
+    eventually(lambda: len(ended) == 6)
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_a_callback_may_shut_down(base: str, mark: str) -> None:
+    system, ended = System(base), threading.Event()
+    system.worker("B")
+
+    def end(_: object) -> None:
+        system.shutdown()
+        ended.set()
+
+    farref.rpc_async("B", pow, (2, 3)).add_done_callback(end)
+    assert until(system, ended.is_set)
+    assert not System.running()
+
+
 @pytest.mark.parametrize("base", PROCESSES)
 def test_a_thread_that_waits_for_a_reply_is_told_why(base: str, mark: str, gate: Path) -> None:
     """It receives for the endpoint, and hears of the end in the middle of that."""

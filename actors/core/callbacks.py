@@ -1,0 +1,79 @@
+"""Callbacks of futures: they run in the pool's threads, and while the endpoint closes in others.
+
+A chain of futures must end with its system (G6), so a callback runs even if the pool has closed. It
+is the user's code and may take long: the thread that closes the endpoint runs none, and waits for
+them for a moment only.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any
+
+from .pool import Pool
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from .pool import Job
+
+LAST = 100
+"""Threads for those that have not begun when the endpoint closes: some may never end."""
+PARTING = 1.0
+"""Seconds that callbacks have to end when the endpoint closes."""
+
+
+class Callbacks:
+    """The callbacks of one endpoint's futures that are to run, or run. Thread-safe."""
+
+    def __init__(self, pool: Pool, name: str) -> None:
+        self._pool = pool
+        self._last = Pool(LAST, f"farref callbacks {name}")
+        """Runs those that the pool has not begun when it closes."""
+        self._threads: dict[object, int] = {}
+        """For each of them the thread that runs it; 0 before it begins."""
+
+    def __len__(self) -> int:
+        return len(self._threads)
+
+    def call(self, fn: Callable[[Any], object], future: object) -> None:
+        """Run ``fn(future)`` soon."""
+        mark = object()
+        self._threads[mark] = 0
+        if not self._pool.submit(self._run, fn, future, mark):
+            self._call_last(fn, future, mark)
+
+    def _call_last(self, *args: Any) -> None:
+        jobs = [(self._run, args)]
+        try:
+            if self._last.submit(self._run, *args):
+                return
+        except RuntimeError:  # the interpreter ends: there are no more threads
+            jobs = self._last.close()
+        for job, each in jobs:
+            self._last.run_here(job, each)
+
+    def _run(self, fn: Callable[[Any], object], future: object, mark: object) -> None:
+        self._threads[mark] = threading.get_ident()
+        try:
+            fn(future)
+        finally:
+            del self._threads[mark]
+
+    def done(self) -> bool:
+        """Whether all have ended, but for one that calls this."""
+        me = threading.get_ident()
+        return all(thread == me for thread in self._threads.copy().values())
+
+    def end(self, forgotten: list[Job]) -> None:
+        """The endpoint closes, and its pool took back *forgotten*. Waits `PARTING` at most.
+
+        A callback that takes longer goes on in its thread, which holds up no end of a process.
+        """
+        for job, args in forgotten:
+            if job == self._run:
+                self._call_last(*args)
+        end = time.monotonic() + PARTING
+        while not self.done() and time.monotonic() < end:
+            time.sleep(0.002)
