@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import sys
 import threading
 import time
 import weakref
@@ -48,6 +49,10 @@ U = TypeVar("U")
 
 is_over = attrgetter("over")
 """Whether a future is over, for a loop that asks often: it calls no Python function."""
+
+
+CALL_IN = 0.002
+"""Seconds between two calls of a loop into a system whose actors run only then."""
 
 
 class Leads(Protocol):
@@ -231,7 +236,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     self._exception = error
                 self._state, self.over = "FINISHED", True
                 for waiter in self._waiters:
-                    (waiter.add_result if self._exception is None else waiter.add_exception)(self)
+                    (waiter.add_exception if self.failed else waiter.add_result)(self)
                 if self._waited is not None:
                     self._waited.notify_all()
         if not wanted:
@@ -298,6 +303,17 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def done(self) -> bool:
         """Whether the outcome is there, or the future was cancelled. Does not block."""
         return self.over
+
+    @property
+    def failed(self) -> bool:
+        """Whether the outcome is there, and is an error or a cancel. Does not block.
+
+        An error in unpickling the value is found by `result` only.
+        """
+        payload = self._cargo.payload if self._cargo is not None else None
+        return self.over and (
+            type(payload) is Failure or self._exception is not None or self._state != "FINISHED"
+        )
 
     def result(self, timeout: float | None = None) -> T:
         """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
@@ -367,8 +383,51 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         return chained
 
     def add_done_callback(self, fn: Callable[[Future[T]], object]) -> None:
-        """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there."""
-        super().add_done_callback(partial(self._core.callbacks.call, fn))
+        """Call ``fn(self)`` in a thread of the endpoint's pool once the outcome is there.
+
+        A callback of asyncio's own functions, such as `asyncio.wait`, runs on the running loop:
+        these expect that of every future, and none of them wakes a loop from another thread.
+        """
+        call, loop = self._core.callbacks.call, None
+        if getattr(fn, "__module__", "").startswith("asyncio"):
+            loop = sys.modules["asyncio"]._get_running_loop()
+        if loop is not None:
+            call = partial(self._call_on, loop)
+            if not self._core.port.runs_by_itself:
+                self._keep_calling_in(loop)
+        super().add_done_callback(partial(call, fn))
+
+    def remove_done_callback(self, fn: Callable[[Future[T]], object]) -> int:
+        """Do not call *fn* any more, if it has not begun. Returns how often it was to be called."""
+        with self._deciding:
+            left = [
+                each for each in self._done_callbacks if getattr(each, "args", ())[-1:] != (fn,)
+            ]
+            removed = len(self._done_callbacks) - len(left)
+            self._done_callbacks = left
+        return removed
+
+    @staticmethod
+    def _call_on(
+        loop: asyncio.AbstractEventLoop, fn: Callable[[Any], object], future: Future[Any]
+    ) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop ended: no task waits any more
+            loop.call_soon_threadsafe(fn, future)
+
+    def _keep_calling_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """In-process actors run only while the program calls in: have *loop* do it until the end.
+
+        Nothing holds this future for that.
+        """
+        weak = weakref.ref(self)
+
+        def again() -> None:
+            future = weak()
+            if future is not None and not future.over:
+                future._core.port.call_in()
+                loop.call_later(CALL_IN, again)
+
+        loop.call_soon(again)
 
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done.
@@ -436,7 +495,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         async with asyncio.timeout(seconds):
             # In-process actors run only while the program calls in.
             while not waiter.done() and self._core.port.call_in():  # noqa: ASYNC110 - nobody else would
-                await asyncio.sleep(0.002)
+                await asyncio.sleep(CALL_IN)
             await waiter
 
     def attend(self) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 import weakref
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_origin
 
 from thespian.actors import ActorAddress
 
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+NO_FUTURE = (
+    "{} is a reference, not a future: pass `ref.future()`, or `asyncio.ensure_future(ref)`; or "
+    "wait by `farref.wait(refs)` or `farref.get(refs)`"
+)
 LATE = 1.0
 """Seconds for a wait that begins when the value should have been made already."""
 
@@ -353,6 +357,20 @@ class RRef(Reference, Generic[T]):
         check_timeout(timeout, self._front.core.settings.timeout)
         check_number(num_returns)
         return Proxy(Way(self, "remote", timeout, resolve, frozen, serial, num_returns))
+
+    # ---- no future
+
+    def add_done_callback(self, fn: object) -> NoReturn:  # noqa: ARG002 - a future's
+        """Refuse: a reference is no future. Raises `TypeError`.
+
+        `asyncio.wait` and similar functions call it.
+        """
+        raise TypeError(NO_FUTURE.format(self))
+
+    @property
+    def _condition(self) -> NoReturn:
+        """`concurrent.futures.wait` and `as_completed` look for it. Raises `AttributeError`."""
+        raise AttributeError(NO_FUTURE.format(self))
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import time
 import warnings
 from typing import TYPE_CHECKING, Any
@@ -14,9 +15,11 @@ import farref
 from farref import FetchTimeoutError, RefActor, System, SystemDownError
 
 from ...bases import LINKS
+from ..helpers import hold
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterable, Iterator
+    from pathlib import Path
 
 
 class Echo(RefActor):
@@ -59,6 +62,107 @@ def test_an_answer_that_does_not_come(system: System) -> None:
 
     with pytest.raises(FetchTimeoutError):
         asyncio.run(ask())
+
+
+async def _sets(system: System, **how: Any) -> tuple[int, int]:
+    """What `asyncio.wait` says of a question that is answered, and of one that never is."""
+    asked = [system.ask_async("echo", text, timeout=30) for text in ("a", "silent")]
+    done, pending = await asyncio.wait(asked, **how)
+    for each in pending:
+        each.cancel()
+    assert done <= {asked[0]}
+    assert pending == set(asked) - done
+    assert all(not each._done_callbacks for each in asked)  # asyncio has taken them away
+    return len(done), len(pending)
+
+
+async def _texts(asked: Iterable[Awaitable[str]]) -> list[str]:
+    return [await each for each in asked]
+
+
+WITH_FUTURES: dict[str, Callable[[System], Awaitable[Any]]] = {
+    "wait": lambda system: _sets(system, timeout=0.3),
+    "the first": lambda system: _sets(system, return_when=asyncio.FIRST_COMPLETED),
+    "gather": lambda system: asyncio.gather(*(system.ask_async("echo", each) for each in "ab")),
+    "as_completed": lambda system: _texts(
+        asyncio.as_completed([system.ask_async("echo", "a") for _ in range(2)])
+    ),
+    "wait_for": lambda system: asyncio.wait_for(system.ask_async("echo", "a"), 30),
+    "shield": lambda system: asyncio.shield(system.ask_async("echo", "a")),
+    "wrap_future": lambda system: asyncio.wrap_future(system.ask_async("echo", "a")),
+    "a task": lambda system: asyncio.ensure_future(system.ask_async("echo", "a")),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "result"),
+    [
+        ("wait", (1, 1)),
+        ("the first", (1, 1)),
+        ("gather", ["A", "B"]),
+        ("as_completed", ["A", "A"]),
+        *((name, "A") for name in ("wait_for", "shield", "wrap_future", "a task")),
+    ],
+)
+def test_the_functions_of_asyncio_take_futures(system: System, name: str, result: object) -> None:
+    async def run() -> Any:
+        return await WITH_FUTURES[name](system)
+
+    assert asyncio.run(run()) == result
+
+
+async def _wait_in_a_function() -> list[str]:
+    asked = [farref.rpc_async("echo", str, (n,)) for n in range(3)]
+    await asyncio.wait(asked)
+    return [each.result() for each in asked]
+
+
+def test_a_function_on_a_loop_of_farrefs_waits_by_asyncio(system: System) -> None:
+    assert farref.rpc_sync("echo", _wait_in_a_function) == ["0", "1", "2"]
+
+
+def _fail() -> None:
+    raise KeyError("the cause")
+
+
+def test_an_error_ends_the_waits_for_the_first_one(system: System, gate: Path) -> None:
+    """Though it is still pickled when it comes."""
+    asked = [farref.rpc_async("echo", hold, (gate,)), farref.rpc_async("echo", _fail)]
+
+    async def first() -> set[Any]:
+        return (await asyncio.wait(asked, return_when=asyncio.FIRST_EXCEPTION))[0]
+
+    assert asyncio.run(first()) == {asked[1]}
+    assert asked[1].failed
+    if system.endpoint.core.port.runs_by_itself:  # else nobody calls in meanwhile
+        asked[1] = farref.rpc_async("echo", _fail)
+        done, _ = concurrent.futures.wait(asked, return_when=concurrent.futures.FIRST_EXCEPTION)
+        assert done == {asked[1]}
+        gate.touch()
+        assert {*concurrent.futures.as_completed(asked)} == {*asked}
+    assert not asked[0].failed
+    gate.touch()
+
+
+def test_references_are_no_futures(system: System) -> None:
+    ref = farref.remote("echo", pow, (2, 3))
+
+    async def wait() -> None:
+        await asyncio.wait([ref])
+
+    for take in (
+        lambda: asyncio.run(wait()),
+        lambda: concurrent.futures.wait([ref]),
+        lambda: [*concurrent.futures.as_completed([ref])],
+    ):
+        with pytest.raises((TypeError, AttributeError), match=r"pass `ref\.future\(\)`"):
+            take()
+
+    async def tasks() -> list[int]:
+        done, _ = await asyncio.wait([asyncio.ensure_future(ref), ref.future()])
+        return [each.result() for each in done]
+
+    assert asyncio.run(tasks()) == [8, 8]
 
 
 def test_asking_a_plain_actor() -> None:
