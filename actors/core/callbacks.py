@@ -45,7 +45,7 @@ class Callbacks:
             self._call_last(fn, future, mark)
 
     def _call_last(self, *args: Any) -> None:
-        jobs = [(self._run, args)]
+        jobs: list[Job] = [(self._run, args)]
         try:
             if self._last.submit(self._run, *args):
                 return

@@ -48,7 +48,6 @@ if TYPE_CHECKING:
     from ...protocol.messages import Call, Fetch, Invoke, Request
     from ..calls.calls import Chain, Invocation
     from ..core.core import Core
-    from ..core.pool import Job
     from ..serving.server import Started
     from ..values.box import Box
     from ..values.packing import Share
@@ -348,9 +347,10 @@ class ServerWithSpans(Server):
     def __init__(self, core: Core, **parts: Any) -> None:
         super().__init__(core, **parts)
         self._running: dict[CallId, Context] = {}
+        core.closing.append(self._end)
 
-    def close(self, forgotten: list[Job]) -> None:
-        super().close(forgotten)
+    def _end(self) -> None:
+        """The endpoint closes."""
         while self._running:
             span = trace.get_current_span(self._running.popitem()[1])
             _failed(span, "cancelled", "the endpoint ended")

@@ -67,7 +67,7 @@ def test_an_answer_that_does_not_come(system: System) -> None:
 async def _sets(system: System, **how: Any) -> tuple[int, int]:
     """What `asyncio.wait` says of a question that is answered, and of one that never is."""
     asked = [system.ask_async("echo", text, timeout=30) for text in ("a", "silent")]
-    done, pending = await asyncio.wait(asked, **how)
+    done, pending = await asyncio.wait(asked, **how)  # type: ignore[type-var]  # typeshed knows asyncio's only
     for each in pending:
         each.cancel()
     assert done <= {asked[0]}
@@ -113,7 +113,7 @@ def test_the_functions_of_asyncio_take_futures(system: System, name: str, result
 
 async def _wait_in_a_function() -> list[str]:
     asked = [farref.rpc_async("echo", str, (n,)) for n in range(3)]
-    await asyncio.wait(asked)
+    await asyncio.wait(asked)  # type: ignore[type-var]  # as above
     return [each.result() for each in asked]
 
 
@@ -130,7 +130,8 @@ def test_an_error_ends_the_waits_for_the_first_one(system: System, gate: Path) -
     asked = [farref.rpc_async("echo", hold, (gate,)), farref.rpc_async("echo", _fail)]
 
     async def first() -> set[Any]:
-        return (await asyncio.wait(asked, return_when=asyncio.FIRST_EXCEPTION))[0]
+        done, _ = await asyncio.wait(asked, return_when=asyncio.FIRST_EXCEPTION)  # type: ignore[type-var]  # as above
+        return {*done}
 
     assert asyncio.run(first()) == {asked[1]}
     assert asked[1].failed
@@ -145,16 +146,17 @@ def test_an_error_ends_the_waits_for_the_first_one(system: System, gate: Path) -
 
 
 def test_references_are_no_futures(system: System) -> None:
-    ref = farref.remote("echo", pow, (2, 3))
+    ref: Any = farref.remote("echo", pow, (2, 3))
 
     async def wait() -> None:
         await asyncio.wait([ref])
 
-    for take in (
+    takes: tuple[Callable[[], object], ...] = (
         lambda: asyncio.run(wait()),
         lambda: concurrent.futures.wait([ref]),
         lambda: [*concurrent.futures.as_completed([ref])],
-    ):
+    )
+    for take in takes:
         with pytest.raises((TypeError, AttributeError), match=r"pass `ref\.future\(\)`"):
             take()
 
