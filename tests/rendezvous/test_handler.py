@@ -355,6 +355,28 @@ def test_a_backend_that_hangs(run_of: Callable[..., MemoryRun]) -> None:
     line.open.set()
 
 
+def test_a_backend_that_hangs_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
+    """It is as lost as one that refuses. An answer, even a late one, mends it."""
+    run = run_of(1, 1, replace(SHORT, keep_alive=0.1, heartbeat=0.3))
+    line = Line(run.backend)
+    node = run.node("a", line)
+    node.next_rendezvous()
+    line.open.clear()
+    assert node.num_nodes_waiting() == 0  # for some time: all may be well again
+
+    def answer(ask: Callable[[], object]) -> object:
+        try:
+            return ask()
+        except RendezvousConnectionError as error:
+            return str(error)
+
+    for ask in (node.num_nodes_waiting, node.is_closed):
+        eventually(lambda ask=ask: "did not answer in time" in str(answer(ask)), "it is named")
+    line.open.set()
+    eventually(lambda: answer(node.num_nodes_waiting) == 0, "it is well again")
+    assert not node.is_closed()
+
+
 def test_a_backend_that_keeps_nothing(run_of: Callable[..., MemoryRun]) -> None:
     class Forgetful(MemoryBackend):
         def set_state(self, state: bytes, token: Any = None) -> None:

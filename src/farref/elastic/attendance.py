@@ -73,6 +73,8 @@ class Attendance:
         self._outcome: Membership | BaseException | None = None
         self._seen: State | None = None
         """The stored state, as of the last look."""
+        self._heard = 0.0
+        """The time of that look."""
         self._failing: tuple[float, type[RendezvousError], str] | None = None
         """The time of the first failed look, and the last error as text (an error holds frames)."""
         self._present = False
@@ -114,6 +116,12 @@ class Attendance:
         """
         with self._wake:
             if self._present and self._thread is not None and self._seen is not None:
+                # After a pause of this whole process there has just been no time for a look.
+                if self._failing is None and not self._wake.wait_for(
+                    self._is_informed, self._timeouts.heartbeat
+                ):
+                    late = self._unanswered("the state was not read")
+                    self._failing = (self._heard, type(late), str(late))
                 if self._failing is None:
                     return self._seen
                 since, kind, said = self._failing
@@ -159,6 +167,10 @@ class Attendance:
             self._absent()
 
     # ---- with the lock held
+
+    def _is_informed(self) -> bool:
+        """Whether there was an answer while a node may be silent, or an error."""
+        return self._failing is not None or time.monotonic() - self._heard < self._timeouts.silence
 
     def _awaited(self, late: float) -> Membership | BaseException:
         while (outcome := self._outcome) is None:
@@ -258,7 +270,8 @@ class Attendance:
             self._spoilt(error)
         else:
             with self._wake:
-                self._seen, self._failing = seen, None
+                self._seen, self._heard, self._failing = seen, time.monotonic(), None
+                self._wake.notify_all()
         if joining and outcome is not None:
             self._settle(outcome)
 
