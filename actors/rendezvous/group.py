@@ -378,7 +378,7 @@ def rendezvous(
     client = client_of(frame().core.front)
     node = WorkerId(name or client.core.me.name, secrets.randbits(63))
     join = Join(node=node, limits=limits, order=order)
-    node_here = AwaitableRendezvous(client, run_id, join, timeouts or Timeouts(), standby=standby)
+    node_here = AwaitableRendezvous(client, run_id, join, Timeouts.of(timeouts), standby=standby)
     return ActorRendezvous(node_here, client, run_id)
 
 

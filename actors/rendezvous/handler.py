@@ -23,6 +23,11 @@ _FALSE = ("0", "false", "f", "no", "n")
 class RendezvousHandler(ABC):
     """One node's side of the rendezvous of one run, over any backend."""
 
+    @property
+    def use_agent_store(self) -> bool:
+        """Whether the trainers of torch's agents share the store of the agent of rank 0."""
+        return False
+
     @abstractmethod
     def get_backend(self) -> str:
         """The name of the backend."""
@@ -99,6 +104,21 @@ class RendezvousParameters:
         self.run_id = run_id
         self.local_addr = local_addr
         self.config = config
+
+    @classmethod
+    def of(cls, params: Any) -> RendezvousParameters:
+        """*params*, or torch's parameters converted."""
+        if isinstance(params, cls):
+            return params
+        return cls(
+            params.backend,
+            params.endpoint,
+            params.run_id,
+            params.min_nodes,
+            params.max_nodes,
+            params.local_addr,
+            **params.config,
+        )
 
     @property
     def min_nodes(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +34,11 @@ class RoundLimits:
 class Timeouts:
     """How long things may take, in seconds by the waiter's clock.
 
+    A `datetime.timedelta` is converted.
+
     Raises:
         ValueError: one of them is not positive.
+        TypeError: one of them is no number.
     """
 
     join: float = 600.0
@@ -53,12 +57,33 @@ class Timeouts:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
+            if isinstance(value, timedelta) and field.name != "attempts":
+                value = value.total_seconds()
+                object.__setattr__(self, field.name, value)
             if isinstance(value, bool) or not isinstance(value, int | float):
                 raise TypeError(f"{field.name} must be a number, not {value!r}")
             if not 0 < value < float("inf"):
                 raise ValueError(f"{field.name} must be more than 0 and finite, not {value}")
         if self.attempts != int(self.attempts):
             raise ValueError(f"attempts must be a whole number, not {self.attempts}")
+
+    @classmethod
+    def of(cls, given: object) -> Timeouts:
+        """*given*, or the defaults for None. Torch's `RendezvousTimeout` is converted.
+
+        Raises `TypeError` for anything else.
+        """
+        if given is None:
+            return cls()
+        if isinstance(given, cls):
+            return given
+        names = ("join", "last_call", "close", "heartbeat")
+        if not all(isinstance(getattr(given, name, None), timedelta) for name in names):
+            raise TypeError(
+                "the timeouts must be farref.elastic.Timeouts or torch's RendezvousTimeout, not "
+                f"{given!r}"
+            )
+        return cls(**{name: getattr(given, name) for name in names})
 
     @property
     def silence(self) -> float:

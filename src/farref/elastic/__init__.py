@@ -28,7 +28,7 @@ from ..protocol.errors import (
 )
 from ..protocol.rendezvous import Member, Timeouts
 from .api import PrefixStore, RendezvousBackend, RendezvousInfo, RendezvousStoreInfo, Token
-from .handler import DynamicRendezvousHandler, EtcdRendezvousHandler
+from .handler import DynamicRendezvousHandler, EtcdRendezvousHandler, create_handler
 from .service import ServiceRendezvousBackend
 
 __all__ = [
@@ -52,5 +52,6 @@ __all__ = [
     "ServiceRendezvousBackend",
     "Timeouts",
     "Token",
+    "create_handler",
     "rendezvous_handler_registry",
 ]

@@ -6,9 +6,10 @@ import logging
 import secrets
 import socket
 import weakref
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..actors.rendezvous.handler import RendezvousHandler
+from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
 from ..protocol.rendezvous import RoundLimits, Timeouts
@@ -50,6 +51,8 @@ class DynamicRendezvousHandler(RendezvousHandler):
         max_nodes: int,
         local_addr: str | None = None,
         timeout: Timeouts | None = None,
+        keep_alive_interval: float | None = None,
+        keep_alive_max_attempt: int | None = None,
         *,
         order: int | None = None,
     ) -> DynamicRendezvousHandler:
@@ -63,21 +66,26 @@ class DynamicRendezvousHandler(RendezvousHandler):
             max_nodes: how many it may have.
             local_addr: the address by which the others reach this node, and its name among them;
                 by default the name of this machine.
-            timeout: how long things may take, in seconds.
+            timeout: how long things may take, in seconds; torch's `RendezvousTimeout` will do, too.
+            keep_alive_interval: replaces `Timeouts.keep_alive`.
+            keep_alive_max_attempt: replaces `Timeouts.attempts`.
             order: newcomers get their ranks in this order; those without one follow, in the
                 natural order of their names.
 
         Raises:
             ValueError: the run id is empty, a number of nodes or a timeout not positive, or
                 `max_nodes` below `min_nodes`.
+            TypeError: *timeout* is something else, or a number is none.
         """
         checked_run_id(run_id)
+        given = {"keep_alive": keep_alive_interval, "attempts": keep_alive_max_attempt}
+        chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         host = local_addr or socket.getfqdn()
         attendance = Attendance(
             WorkerId(host, secrets.randbits(63)),
             backend,
             RoundLimits(min_nodes, max_nodes),
-            timeout or Timeouts(),
+            replace(Timeouts.of(timeout), **chosen),
             order=order,
         )
         return cls(run_id, store, backend, host, attendance)
@@ -158,6 +166,28 @@ class DynamicRendezvousHandler(RendezvousHandler):
             log.warning("run %s was not shut down: %s", self._run_id, error)
             return False
         return True
+
+
+def create_handler(
+    store: Any, backend: RendezvousBackend, params: Any
+) -> DynamicRendezvousHandler:
+    """The handler of one node, with the timeouts in the configuration of *params*.
+
+    These are `RendezvousParameters`, or torch's; see `RendezvousParameters.timeouts`. ``order`` is
+    that of `DynamicRendezvousHandler.from_backend`, as are *store* and *backend*. Raises as it
+    does.
+    """
+    given = RendezvousParameters.of(params)
+    return DynamicRendezvousHandler.from_backend(
+        given.run_id,
+        store,
+        backend,
+        given.min_nodes,
+        given.max_nodes,
+        given.local_addr,
+        given.timeouts(),
+        order=given.get_as_int("order"),
+    )
 
 
 class EtcdRendezvousHandler:

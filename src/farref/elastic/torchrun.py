@@ -57,17 +57,8 @@ def create_handler(params: Any) -> RendezvousHandler:
         ValueError: the endpoint or a parameter is malformed.
         RendezvousConnectionError: the endpoint cannot be reached.
     """
-    given = RendezvousParameters(
-        params.backend,
-        params.endpoint,
-        params.run_id,
-        params.min_nodes,
-        params.max_nodes,
-        params.local_addr,
-        **params.config,
-    )
     with _as_torch_says_it():
-        return TorchrunHandler(given)
+        return TorchrunHandler(RendezvousParameters.of(params))
 
 
 class TorchrunHandler(RendezvousHandler):
