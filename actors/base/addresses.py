@@ -22,6 +22,7 @@ import ipaddress
 import os
 import re
 import socket
+import time
 
 import msgspec
 
@@ -34,6 +35,7 @@ MAX_PORT = 65535
 BROADCAST = ipaddress.IPv4Address("255.255.255.255")
 NAME = r"(?=.{1,253}$)(?!-)[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?"
 KEY_BYTES = 10
+RESOLVING = 0.5  # seconds between two tries to resolve a name
 DIGITS = frozenset("0123456789abcdef")
 OUTSIDE = "x"  # the keys of outside programs start with it, instead of a system's id
 
@@ -168,6 +170,18 @@ def numeric(host: str, *, listen: bool = False) -> str:
             " (to listen on all interfaces, pass that one as advertise=, too)"
         )
     return str(chosen)
+
+
+def numeric_within(host: str, seconds: float) -> str:
+    """:func:`numeric`, which is tried for *seconds*: a machine may start before its DNS record."""
+    end = time.monotonic() + seconds
+    while True:
+        try:
+            return numeric(host)
+        except InvalidAddress as error:
+            if not isinstance(error.__cause__, socket.gaierror) or time.monotonic() >= end:
+                raise
+            time.sleep(RESOLVING)
 
 
 def advertised(spec: str, port: int) -> tuple[str, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, cast
 
 import pytest
@@ -12,7 +13,15 @@ from farref import (
     RendezvousHandlerRegistry,
     RendezvousParameters,
 )
-from farref.elastic import EtcdRendezvousHandler, rendezvous_handler_registry
+from farref.elastic import (
+    DynamicRendezvousHandler,
+    EtcdRendezvousHandler,
+    Timeouts,
+    create_handler,
+    rendezvous_handler_registry,
+)
+
+from .kit import MemoryBackend
 
 
 def params(**more: Any) -> RendezvousParameters:
@@ -129,3 +138,57 @@ def test_a_name_of_torchs_registry_has_its_replacement(name: str, says: str) -> 
 def test_torchs_handler_over_etcd_2_has_its_replacement() -> None:
     with pytest.raises(NotImplementedError, match=r"DynamicRendezvousHandler.from_backend"):
         EtcdRendezvousHandler(None, "127.0.0.1")
+
+
+class OfTorch:
+    """An object as torch's `RendezvousTimeout`, which some installations lack."""
+
+    join = timedelta(seconds=9)
+    last_call = timedelta(seconds=8)
+    close = timedelta(seconds=7)
+    heartbeat = timedelta(milliseconds=500)
+
+
+def test_torchs_timeouts_are_converted() -> None:
+    converted = Timeouts(join=9, last_call=8, close=7, heartbeat=0.5)
+    assert Timeouts.of(OfTorch()) == converted
+    assert Timeouts.of(converted) is converted
+    assert Timeouts.of(None) == Timeouts()
+    assert Timeouts(keep_alive=cast("Any", timedelta(seconds=2))).silence == 6
+    wrongs: tuple[object, ...] = (5, {"join": 5}, timedelta(seconds=5), object())
+    for wrong in wrongs:
+        with pytest.raises(TypeError, match="timeouts must be"):
+            Timeouts.of(wrong)
+    with pytest.raises(ValueError, match="join must be more than 0"):
+        Timeouts(join=cast("Any", timedelta(0)))
+    with pytest.raises(TypeError, match="attempts must be a number"):
+        Timeouts(attempts=cast("Any", timedelta(1)))
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["ours", "torchs"])
+def test_a_handler_by_parameters(own: bool) -> None:
+    """As torch's `create_handler`, and its `from_backend` with all arguments by position."""
+    kind: Any = RendezvousParameters
+    if not own:
+        torch = pytest.importorskip("torch.distributed.elastic.rendezvous", reason="no torch here")
+        kind = torch.RendezvousParameters
+    more = {"last_call_timeout": "0.1", "join_timeout": "5"} if own else {"last_call_timeout": "1"}
+    node = create_handler(None, MemoryBackend(), kind("any", "", "run", 1, 1, "here", **more))
+    assert (node.get_run_id(), node.get_backend()) == ("run", "memory")
+    assert not node.use_agent_store
+    assert node.next_rendezvous().world_size == 1
+    assert node.shutdown()
+    with pytest.raises(ValueError, match="last_call_timeout"):
+        create_handler(
+            None, MemoryBackend(), kind("any", "", "run", 1, 1, last_call_timeout="soon")
+        )
+    timeout: Any = OfTorch()
+    node = DynamicRendezvousHandler.from_backend(
+        "run", None, MemoryBackend(), 1, 1, "here", timeout, 0.1, 2
+    )
+    assert node.next_rendezvous().rank == 0
+    assert node.shutdown()
+    with pytest.raises(TypeError, match="timeouts must be"):
+        DynamicRendezvousHandler.from_backend(
+            "run", None, MemoryBackend(), 1, 1, timeout=cast("Any", 30.0)
+        )

@@ -303,6 +303,56 @@ def test_errors_are_torchs(etcd: int) -> None:
 
 
 @torch
+@pytest.mark.parametrize("scheme", ["c10d", "etcd"])
+def test_a_name_that_does_not_resolve_yet(
+    scheme: str, etcd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The record of a machine may come later than its agents, also than its own agent."""
+    asked, real = [], socket.getaddrinfo
+
+    def later(host: Any, *args: Any, **more: Any) -> Any:
+        if host != "first.job":
+            return real(host, *args, **more)
+        asked.append(host)
+        if len(asked) < 3:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return real("127.0.0.1", *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", later)
+    port = etcd if scheme == "etcd" else free_ports(1)[0]
+    if scheme == "c10d":  # torch resolves in C++
+        monkeypatch.setattr("torch.distributed.TCPStore", numeric_store())
+    handler = create(f"{scheme}://first.job:{port}", last_call_timeout="0.1")
+    assert handler.next_rendezvous().rank == 0
+    assert handler.shutdown()
+
+
+def numeric_store() -> Any:
+    from torch.distributed import TCPStore
+
+    return lambda host, *args, **more: TCPStore("127.0.0.1", *args, **more)
+
+
+@torch
+def test_the_true_reason_is_named() -> None:
+    """Not that of a last try with little time, or of another way."""
+    from torch.distributed.elastic.rendezvous import api
+
+    for wrong in ("c10d://127.0.0.1:0", "127.0.0.1:0"):
+        with pytest.raises(ValueError, match="cannot be 0"):
+            create(wrong)
+    with pytest.raises(ValueError, match=r"cannot resolve host .*label"):
+        create(f"{'x' * 64}.job")
+    with pytest.raises(api.RendezvousConnectionError, match=r"no-such-host.invalid.*nor could it"):
+        create("no-such-host.invalid", connect_timeout="0.1")
+    with stranger(answers(b"")) as port:
+        with pytest.raises(api.RendezvousConnectionError, match="in use"):
+            create(f"c10d://127.0.0.1:{port}", connect_timeout="1")
+        with pytest.raises(api.RendezvousConnectionError, match="cannot listen"):
+            create(f"127.0.0.1:{port}", connect_timeout="15")
+
+
+@torch
 @pytest.mark.parametrize(
     "data",
     [b"\xff" * 64, b"HTTP/1.1 400 Bad\r\n\r\n", None],

@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import math
+import socket
 import subprocess
 import sys
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 import farref
 from farref import System, rpc
+
+from ..ports import free_port
 
 
 def test_before_init_rpc_everything_says_so() -> None:
@@ -61,6 +64,34 @@ def test_ranks_far_away_without_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     options = rpc.TensorPipeRpcBackendOptions(init_method="tcp://192.0.2.1:1234")
     with pytest.raises(ValueError, match="FARREF_KEY"):
         rpc.init_rpc("worker1", rank=1, world_size=2, rpc_backend_options=options)
+
+
+def test_a_name_that_does_not_resolve_yet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A rank may start before the DNS record of rank 0's machine."""
+    tried, real = [], socket.getaddrinfo
+
+    def later(host: Any, *args: Any, **more: Any) -> Any:
+        if host != "first.job":
+            return real(host, *args, **more)
+        tried.append(host)
+        if len(tried) < 3:
+            raise socket.gaierror(socket.EAI_AGAIN, "Temporary failure in name resolution")
+        return real("127.0.0.1", *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", later)
+    point = f"tcp://first.job:{free_port('127.0.0.1')}"
+    rpc.init_rpc(
+        "a",
+        rank=0,
+        world_size=1,
+        rpc_backend_options=rpc.TensorPipeRpcBackendOptions(init_method=point),
+    )
+    rpc.shutdown()
+    options = rpc.TensorPipeRpcBackendOptions(
+        init_method="tcp://no-such-host.invalid:1", rpc_timeout=0.1
+    )
+    with pytest.raises(ValueError, match=r"cannot resolve host 'no-such-host.invalid'"):
+        rpc.init_rpc("a", rank=0, world_size=1, rpc_backend_options=options)
 
 
 def test_async_execution_needs_a_future() -> None:

@@ -143,6 +143,7 @@ def backend(
         RendezvousConnectionError: the system does not run, or has another key, or other versions.
     """
     end = time.monotonic() + patience
+    first = ""
     while True:
         try:
             system = enter(max(LOOK, end - time.monotonic()))
@@ -151,8 +152,13 @@ def backend(
             hopeless = isinstance(error, VersionError) or isinstance(
                 error.__cause__, HandshakeError
             )
-            if hopeless or time.monotonic() >= end:
+            if hopeless:
                 raise RendezvousConnectionError(str(error)) from error
+            first = first or str(error)
+            if time.monotonic() >= end:
+                # The last try may have had no time to find the reason.
+                last = "" if first == str(error) else f"; in the last try: {error}"
+                raise RendezvousConnectionError(first + last) from error
             log.info("%s; trying again", error)
             time.sleep(LOOK)
 

@@ -12,12 +12,15 @@
 from __future__ import annotations
 
 import logging
+import socket
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
 from ..actors.api.system import System
+from ..actors.base import addresses
+from ..actors.base.errors import InvalidAddress
 from ..protocol.errors import RendezvousConnectionError
 from . import embedded
 from .c10d import C10dRendezvousBackend
@@ -30,6 +33,9 @@ if TYPE_CHECKING:
     from .api import RendezvousBackend
 
 log = logging.getLogger(__name__)
+
+LOOK = 0.5
+"""Seconds between two tries."""
 
 
 class RendezvousEndpoint:
@@ -59,6 +65,8 @@ class RendezvousEndpoint:
         """Whether its host is the name of a system of this machine."""
         self.host = parts.netloc if self.named else parts.hostname
         self.port = self.PORTS[self.scheme] if port is None else port
+        if self.port == 0:
+            raise ValueError(f"endpoint {text!r}: all agents must know its port, so it cannot be 0")
 
     def backend(self, params: RendezvousParameters, timeouts: Timeouts) -> RendezvousBackend:
         """The backend there.
@@ -73,6 +81,10 @@ class RendezvousEndpoint:
             RendezvousConnectionError: it cannot be reached.
         """
         patience = min(positive(params, "connect_timeout", 60.0), timeouts.join)
+        if not self.named:
+            began = time.monotonic()
+            self._wait_for_name(patience)
+            patience = max(LOOK, patience - (time.monotonic() - began))
         if self.scheme == "farref":
             return self._service(params, patience, timeouts.heartbeat)
         if self.scheme == "c10d":
@@ -84,6 +96,18 @@ class RendezvousEndpoint:
     def own_address(self) -> str:
         """The address by which the others reach this machine, if the user gives none."""
         return own_address("localhost" if self.named else self.host, self.port)
+
+    def _wait_for_name(self, seconds: float) -> None:
+        try:
+            addresses.numeric_within(self.host, seconds)
+        except InvalidAddress as error:
+            where = f"endpoint {self.host}:{self.port}: {error}"
+            if isinstance(error.__cause__, socket.gaierror):
+                raise RendezvousConnectionError(
+                    f"{where}, nor could it for {seconds:g} s; check the name, or give "
+                    "connect_timeout more seconds"
+                ) from error
+            raise ValueError(where) from error
 
     def _serves(self, params: RendezvousParameters) -> bool:
         here = params.get_as_bool("is_host")
@@ -120,7 +144,7 @@ class RendezvousEndpoint:
                 if time.monotonic() >= end:
                     raise
                 log.info("%s; trying again", error)
-                time.sleep(0.5)
+                time.sleep(LOOK)
             else:
                 return backend
 
@@ -141,13 +165,21 @@ class RendezvousEndpoint:
                 ),
             )
 
+        refused = None
         if serve:
             try:
                 return store(serve=True)
-            except RendezvousConnectionError:
+            except RendezvousConnectionError as error:
                 if insist:
                     raise  # else another agent on this host was faster
-        return store(serve=False)
+                refused = error
+        try:
+            return store(serve=False)
+        except RendezvousConnectionError as error:
+            if refused is None:
+                raise
+            said = f"{error}; and it was not served here: {refused}"
+            raise RendezvousConnectionError(said) from refused
 
 
 def positive(params: RendezvousParameters, name: str, default: float) -> float:

@@ -168,9 +168,7 @@ class DynamicRendezvousHandler(RendezvousHandler):
         return True
 
 
-def create_handler(
-    store: Any, backend: RendezvousBackend, params: Any
-) -> DynamicRendezvousHandler:
+def create_handler(store: Any, backend: RendezvousBackend, params: Any) -> DynamicRendezvousHandler:
     """The handler of one node, with the timeouts in the configuration of *params*.
 
     These are `RendezvousParameters`, or torch's; see `RendezvousParameters.timeouts`. ``order`` is

@@ -28,7 +28,7 @@ from ..protocol.errors import (
 )
 from .api import RendezvousStoreInfo
 from .endpoints import RendezvousEndpoint, positive
-from .handler import DynamicRendezvousHandler
+from .handler import create_handler as handler_over
 from .network import within
 
 if TYPE_CHECKING:
@@ -69,17 +69,11 @@ class TorchrunHandler(RendezvousHandler):
         self._name = params.backend
         self._timeouts: Timeouts = params.timeouts()
         self._read = timedelta(seconds=positive(params, "read_timeout", 60.0))
-        self._host = params.local_addr or endpoint.own_address()
-        self._nodes = DynamicRendezvousHandler.from_backend(
-            params.run_id,
-            None,
-            endpoint.backend(params, self._timeouts),
-            params.min_nodes,
-            params.max_nodes,
-            self._host,
-            self._timeouts,
-            order=params.get_as_int("order"),
-        )
+        backend = endpoint.backend(params, self._timeouts)
+        if params.local_addr is None:
+            params.local_addr = endpoint.own_address()
+        self._host = params.local_addr
+        self._nodes = handler_over(None, backend, params)
         self._serving: Any = None
         """The store that this agent serves in this round: its trainers need it until the next."""
 

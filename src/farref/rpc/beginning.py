@@ -76,6 +76,7 @@ def init_rpc(
         )
     meeting = meet(options.init_method, rank, world_size)
     end = time.monotonic() + options.limit
+    meeting.wait_for_name(options.limit)
     threads = getattr(options, "num_worker_threads", THREADS)
     chosen: dict[str, Any] = {"timeout": options.limit, "program": name, "threads": threads}
     if meeting.rank == 0:

@@ -63,10 +63,18 @@ class Meeting:
                 return False
         return True
 
+    def wait_for_name(self, seconds: float) -> None:
+        """Wait until the name of rank 0's machine resolves. Raises `ValueError`."""
+        if self.host is not None:
+            self._resolve(seconds)
+
     @property
     def _numeric(self) -> str:
+        return self._resolve(0)
+
+    def _resolve(self, seconds: float) -> str:
         try:
-            return addresses.numeric(self.host or "")
+            return addresses.numeric_within(self.host or "", seconds)
         except BaseError as error:
             raise ValueError(f"{self.point}: {error}") from error
 
