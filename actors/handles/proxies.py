@@ -8,6 +8,8 @@ pipelining).
 
 from __future__ import annotations
 
+import math
+import operator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
@@ -20,7 +22,7 @@ from ..values.wrapper import ByValue
 from .parts import parts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Awaitable, Callable, Iterator
 
     from ...protocol.ids import RRefId
     from ..core.sites import Place
@@ -37,6 +39,54 @@ class Handle(Protocol):
         """The object's id."""
 
 
+OPERATORS: dict[str, Callable[..., Any]] = {
+    f"__{function.__name__.strip('_')}__": function
+    for function in (
+        *(operator.add, operator.sub, operator.mul, operator.matmul, operator.truediv),
+        *(operator.floordiv, operator.mod, divmod, pow, operator.lshift, operator.rshift),
+        *(operator.and_, operator.xor, operator.or_, operator.neg, operator.pos, operator.invert),
+        *(abs, round, math.trunc, math.floor, math.ceil),
+    )
+}
+"""Special methods with any result, each as the function that calls it."""
+REFLECTED = [
+    *("add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "divmod", "pow"),
+    *("lshift", "rshift", "and", "xor", "or"),
+]
+"""Operators with two operands. The proxy may be the second, and all but ``divmod`` have ``+=``."""
+ANSWERED: dict[str, Callable[..., Any]] = {
+    "__len__": len,
+    "__contains__": operator.contains,
+    "__bool__": operator.truth,
+    "__int__": int,
+    "__float__": float,
+    "__complex__": complex,
+    "__index__": operator.index,
+    "__lt__": operator.lt,
+    "__le__": operator.le,
+    "__gt__": operator.gt,
+    "__ge__": operator.ge,
+}
+"""Special methods that Python asks for an answer at once."""
+NAMED = frozenset(
+    {
+        *OPERATORS,
+        *(f"__r{name}__" for name in REFLECTED),
+        *(f"__i{name}__" for name in REFLECTED if name != "divmod"),
+        *ANSWERED,
+        *("__iter__", "__reversed__", "__next__", "__enter__", "__exit__"),
+        *("__anext__", "__aenter__", "__aexit__"),
+        *("__call__", "__getitem__", "__setitem__", "__delitem__", "__setattr__", "__delattr__"),
+    }
+)
+"""The special methods of the object that a proxy has. A program may call them by name on any proxy.
+All others, for instance for `repr`, `hash`, ``==``, copies and pickles, are the proxy's own."""
+
+
+class Itself:
+    """The class itself is the answer of ``__enter__`` and ``__aenter__`` that return the object."""
+
+
 class Proxy:
     """The object behind a reference: call its methods, call it, index it, use its attributes.
 
@@ -47,14 +97,19 @@ class Proxy:
     ``p[key] = value``      set an item; also ``del p[key]``
     ``p.name.get()``        read an attribute
     ``p.name = value``      set an attribute; also ``del p.name``
+    ``p + 1``, ``-p``       any operator; also ``1 + p``, ``abs(p)``, ``round(p)``
+    ``p += value``          change the object in place, if it can be changed so
+    ``next(p)``             the next item of an iterator
+    ``async with p``        and ``async for each in p``: only by `rpc_async`
     ======================  ==================================================
 
     Each returns the result, a `Future` or an `RRef`, for a proxy of `rpc_sync`, `rpc_async` or
-    `remote`. An assignment with ``=`` drops that future or reference, and so its error. To keep it,
-    write ``p.__setitem__(key, value)`` or ``p.__setattr__(name, value)``.
+    `remote`. An assignment with ``=`` or ``+=`` drops that future or reference, and so its error.
+    To keep it, write ``p.__setitem__(key, value)`` or ``p.__setattr__(name, value)``.
 
-    Python needs the answers to ``len(p)``, ``key in p``, ``bool(p)`` and iterations at once, so
-    only the proxy of `rpc_sync` has them (`SyncProxy`).
+    Python needs the answers to ``len(p)``, ``key in p``, ``bool(p)``, ``p < 1``, ``with p`` and
+    iterations at once, so only the proxy of `rpc_sync` has them (`SyncProxy`). ``p == other`` is
+    about the proxies.
     """
 
     __slots__ = ("__way",)  # any other name may be an attribute of the object
@@ -63,44 +118,37 @@ class Proxy:
     def __init__(self, way: Way) -> None:
         object.__setattr__(self, "_Proxy__way", way)
 
-    def __getattr__(self, name: str) -> ProxyAttribute:
-        if name.startswith("__") and name.endswith("__") and name not in ANSWERED:
-            raise AttributeError(name)  # copy, pickle and repr mean the proxy, not the object
-        return ProxyAttribute(self.__way, name)
+    def __getattribute__(self, name: str) -> Any:
+        # Python's syntax looks the methods below up on the class, and not here.
+        if name.startswith("__") and name.endswith("__") and name not in NAMED:
+            return object.__getattribute__(self, name)
+        return ProxyAttribute(_way(self), name)
 
     def __setattr__(self, name: str, value: Any) -> Any:
-        return self.__way.ask("__setattr__", (name, value), {})
+        return _way(self).ask("__setattr__", (name, value), {})
 
     def __delattr__(self, name: str) -> Any:
-        return self.__way.ask("__delattr__", (name,), {})
+        return _way(self).ask("__delattr__", (name,), {})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the object itself, at its owner."""
-        return self.__way.ask("__call__", args, kwargs)
+        return _way(self).ask("__call__", args, kwargs)
 
-    def __getitem__(self, key: Any) -> Any:
-        return self.__way.ask("__getitem__", (key,), {})
+    def __aiter__(self) -> Proxy:
+        return self
 
-    def __setitem__(self, key: Any, value: Any) -> Any:
-        return self.__way.ask("__setitem__", (key, value), {})
+    async def __aenter__(self) -> Any:
+        entered = await _awaitable(self, "__aenter__")
+        return self if entered is Itself else entered
 
-    def __delitem__(self, key: Any) -> Any:
-        return self.__way.ask("__delitem__", (key,), {})
+    async def __aexit__(self, *error: object) -> bool:
+        return bool(await _awaitable(self, "__aexit__", *_without_traceback(error)))
 
-    def __iter__(self) -> Any:
-        # Without this Python would index the object, one call after the other, until one raises.
-        raise TypeError(
-            f"{self!r} gives no answer at once, as `in` and iterations need it: use "
-            "`rref.rpc_sync()`, or fetch the value"
-        )
+    async def __anext__(self) -> Any:
+        return await _awaitable(self, "__anext__")
 
     def __repr__(self) -> str:
-        return repr(self.__way)
-
-
-ANSWERED = frozenset({"__len__", "__contains__"})
-"""Methods that Python's own syntax uses only where the answer comes at once. A program may call
-them by name on any proxy."""
+        return repr(_way(self))
 
 
 class SyncProxy(Proxy):
@@ -110,24 +158,78 @@ class SyncProxy(Proxy):
     ``len(p)``            the length of the object
     ``key in p``          whether it contains *key*
     ``for each in p``     iterate over it: the owner makes a list of all items, which comes in one
-                          answer; an object that an iteration would use up is refused
-    ``bool(p)``           its truth
+                          answer; also ``reversed(p)``. An object that an iteration would use up is
+                          refused: take its items by ``next(p)``
+    ``bool(p)``           its truth; also ``int(p)``, ``float(p)`` and other numbers
+    ``p < other``         and ``<=``, ``>``, ``>=``
+    ``with p as it``      enter and leave the context at the owner; *it* is the proxy if the object
+                          returns itself
     ====================  ==================================================
     """
 
     __slots__ = ()
 
-    def __len__(self) -> int:
-        return int(_way(self).ask("__len__", (), {}))
-
-    def __contains__(self, key: object) -> bool:
-        return bool(_way(self).ask("__contains__", (key,), {}))
-
     def __iter__(self) -> Iterator[Any]:
         return iter(_way(self).ask("__iter__", (), {}))
 
-    def __bool__(self) -> bool:
-        return bool(_way(self).ask("__bool__", (), {}))
+    def __reversed__(self) -> Iterator[Any]:
+        return iter(_way(self).ask("__reversed__", (), {}))
+
+    def __enter__(self) -> Any:
+        entered = _way(self).ask("__enter__", (), {})
+        return self if entered is Itself else entered
+
+    def __exit__(self, *error: object) -> bool:
+        return bool(_way(self).ask("__exit__", _without_traceback(error), {}))
+
+
+def _add_special_methods() -> None:
+    """Give the classes their other special methods: Python looks for these on the class alone."""
+
+    def asks(name: str) -> Callable[..., Any]:
+        return lambda self, *args: _way(self).ask(name, args, {})
+
+    def changes(name: str) -> Callable[..., Any]:
+        def change(self: Proxy, value: Any) -> Proxy:
+            _way(self).ask(name, (value,), {})
+            return self
+
+        return change
+
+    def refuses(name: str) -> Callable[..., Any]:
+        def refuse(self: Proxy, *_: object) -> Any:
+            raise TypeError(
+                f"{self!r} gives no answer at once, as Python needs it from {name}(): use "
+                "`rref.rpc_sync()`, or fetch the value"
+            )
+
+        return refuse
+
+    for name in NAMED - vars(Proxy).keys():
+        if name in ANSWERED or name in vars(SyncProxy):
+            setattr(Proxy, name, refuses(name))
+            if name in ANSWERED:
+                setattr(SyncProxy, name, asks(name))
+        elif name.startswith("__i") and name != "__invert__":
+            setattr(Proxy, name, changes(name))
+        else:
+            setattr(Proxy, name, asks(name))
+
+
+_add_special_methods()
+
+
+def _without_traceback(error: tuple[object, ...]) -> tuple[object, ...]:
+    """The arguments of ``__exit__``: a traceback stays in its process."""
+    return (*error[:2], None)
+
+
+def _awaitable(proxy: Proxy, name: str, *args: object) -> Awaitable[Any]:
+    way = _way(proxy)
+    if way.how != "async":
+        raise TypeError(f"{proxy!r} has no {name}() to await: use `rref.rpc_async()`")
+    asked: Awaitable[Any] = way.ask(name, args, {})
+    return asked
 
 
 def _way(proxy: Proxy) -> Way:

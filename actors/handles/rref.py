@@ -327,9 +327,10 @@ class RRef(Reference, Generic[T]):
         the object wait, and the call counts as started: no `Future.cancel` takes it back.
 
         Besides methods: ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to set or delete
-        it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``. The same with
-        `rpc_async` and `remote`. Only with `rpc_sync`: ``len``, ``in``, ``bool`` and iterations,
-        which fetch all items at once. A change of a frozen object is a `TypeError`.
+        it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``; operators, also
+        ``+=``, and ``next``. The same with `rpc_async` and `remote`. Only with `rpc_sync`: ``len``,
+        ``in``, ``bool``, ``int``, ``<``, ``with``, and iterations, which fetch all items at once.
+        A change of a frozen object is a `TypeError`.
         """
         return SyncProxy(Way(self, "sync", timeout, resolve))
 

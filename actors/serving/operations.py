@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ..handles.proxies import ANSWERED, OPERATORS, REFLECTED, Itself
 from ..values.several import PART, part_of
 from ..values.wrapper import Wrapper, unwrapped
 
@@ -22,10 +23,34 @@ def _items(value: Any) -> list[Any]:
     iterator = iter(value)
     if iterator is value:
         raise TypeError(
-            f"an iteration over this {type(value).__name__} would use it up: have a method of the "
-            "object, or a function on its owner, return the items that you need"
+            f"an iteration over this {type(value).__name__} would use it up: take its items one by "
+            "one, by `next(rref.rpc_sync())`, or have a function on its owner return those that "
+            "you need"
         )
     return list(iterator)
+
+
+def _in_place(name: str, value: Any, other: Any) -> None:
+    """Change *value*; the answer is not the whole of it."""
+    if getattr(operator, name)(value, other) is not value:
+        raise TypeError(
+            f"{type(value).__name__} has no {name}(): it cannot be changed in place; set an "
+            "attribute or an item of an object instead, or make a new object"
+        )
+
+
+def _entered(value: Any) -> Any:
+    entered = type(value).__enter__(value)
+    return Itself if entered is value else entered
+
+
+async def _entered_async(value: Any) -> Any:
+    entered = await type(value).__aenter__(value)
+    return Itself if entered is value else entered
+
+
+async def _next_async(value: Any) -> Any:
+    return await type(value).__anext__(value)
 
 
 def _nothing() -> None:
@@ -41,19 +66,41 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__getitem__": lambda value: partial(operator.getitem, value),
     "__setitem__": lambda value: partial(operator.setitem, value),
     "__delitem__": lambda value: partial(operator.delitem, value),
-    "__len__": lambda value: partial(len, value),
-    "__contains__": lambda value: partial(operator.contains, value),
     "__iter__": lambda value: partial(_items, value),
-    "__bool__": lambda value: partial(operator.truth, value),
+    "__reversed__": lambda value: lambda: list(reversed(value)),
+    "__next__": lambda value: partial(next, value),
+    "__enter__": lambda value: partial(_entered, value),
+    "__aenter__": lambda value: partial(_entered_async, value),
+    "__anext__": lambda value: partial(_next_async, value),
     "__getattr__": lambda value: partial(getattr, value),
     "__setattr__": lambda value: partial(setattr, value),
     "__delattr__": lambda value: partial(delattr, value),
     TYPE: lambda value: partial(type, value),
     MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
+    **{
+        name: lambda value, function=function: partial(function, value)
+        for name, function in (OPERATORS | ANSWERED).items()
+    },
+    **{
+        f"__r{name}__": lambda value, function=OPERATORS[f"__{name}__"]: (
+            lambda other: function(other, value)
+        )
+        for name in REFLECTED
+    },
+    **{
+        f"__i{name}__": lambda value, name=f"__i{name}__": partial(_in_place, name, value)
+        for name in REFLECTED
+        if name != "divmod"
+    },
 }
 """The operations besides methods: each as the function to call with the arguments."""
-CHANGES = frozenset({"__setitem__", "__delitem__", "__setattr__", "__delattr__"})
+CHANGES = frozenset(
+    {
+        *("__setitem__", "__delitem__", "__setattr__", "__delattr__", "__next__", "__anext__"),
+        *(f"__i{name}__" for name in REFLECTED),
+    }
+)
 """Operations that change the object."""
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import operator
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from farref import RRef, SelfWaitError
 from ..helpers import Box, hold, make_box
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from farref import System
@@ -203,15 +206,193 @@ class Numbers:
 
 def test_answers_that_python_needs_at_once_need_rpc_sync(system: System) -> None:
     ref = farref.remote("B", list, ([3, 4],))
+    asked: list[Callable[[Any], object]] = [
+        *(list, len, bool, int, float, complex, reversed, operator.index),
+        *(lambda p: 3 in p, lambda p: p < 3, lambda p: p >= 3, entered),
+    ]
     for proxy in (ref.rpc_async(), ref.remote()):
-        with pytest.raises(TypeError, match="not iterable"):
-            _ = 3 in proxy
-        with pytest.raises(TypeError, match="rpc_sync"):
-            list(proxy)
-        with pytest.raises(TypeError, match=r"no len\(\)"):
-            len(proxy)
+        for ask in asked:
+            with pytest.raises(TypeError, match=r"__\(\): use `rref.rpc_sync\(\)`"):
+                ask(proxy)
+    with pytest.raises(TypeError, match=r"__aenter__.*use `rref.rpc_async\(\)`"):
+        asyncio.run(entered_later(ref.rpc_sync()))
     assert ref.rpc_async().__len__().result() == 2
     assert ref.remote().__contains__(3).to_here() is True
+
+
+def entered(proxy: Any) -> object:
+    with proxy as found:
+        return found
+
+
+async def entered_later(proxy: Any) -> object:
+    async with proxy as found:
+        return found
+
+
+OPERATIONS: list[tuple[Callable[[Any], object], object]] = [
+    (lambda p: p + 2, 5),
+    (lambda p: 2 + p, 5),
+    (lambda p: p - 2, 1),
+    (lambda p: 2 - p, -1),
+    (lambda p: p * 2, 6),
+    (lambda p: p / 2, 1.5),
+    (lambda p: 6 / p, 2.0),
+    (lambda p: p // 2, 1),
+    (lambda p: 7 // p, 2),
+    (lambda p: p % 2, 1),
+    (lambda p: 7 % p, 1),
+    (lambda p: divmod(p, 2), (1, 1)),
+    (lambda p: divmod(7, p), (2, 1)),
+    (lambda p: p**2, 9),
+    (lambda p: 2**p, 8),
+    (lambda p: pow(p, 2, 5), 4),
+    (lambda p: p << 1, 6),
+    (lambda p: 1 << p, 8),
+    (lambda p: p >> 1, 1),
+    (lambda p: 8 >> p, 1),
+    (lambda p: p & 2, 2),
+    (lambda p: 2 & p, 2),
+    (lambda p: p | 4, 7),
+    (lambda p: 4 | p, 7),
+    (lambda p: p ^ 1, 2),
+    (lambda p: 1 ^ p, 2),
+    (lambda p: -p, -3),
+    (lambda p: +p, 3),
+    (lambda p: ~p, -4),
+    (abs, 3),
+    (round, 3),
+    (math.floor, 3),
+    (math.ceil, 3),
+    (math.trunc, 3),
+]
+AT_ONCE: list[tuple[Callable[[Any], object], object]] = [
+    (int, 3),
+    (float, 3.0),
+    (complex, 3 + 0j),
+    (operator.index, 3),
+    (bool, True),
+    (lambda p: p < 4, True),
+    (lambda p: p <= 3, True),
+    (lambda p: 4 > p, True),  # noqa: SIM300 - the proxy is the second operand
+    (lambda p: p >= 4, False),
+]
+
+
+def test_operators_work_where_the_object_has_them(system: System) -> None:
+    ref = farref.remote("B", int, ("3",))
+    for operation, result in OPERATIONS:
+        assert operation(ref.rpc_sync()) == result
+        assert operation(ref.rpc_async()).result() == result
+        assert operation(ref.remote()).to_here() == result
+    for operation, result in AT_ONCE:
+        assert operation(ref.rpc_sync()) == result
+    matrix = farref.remote("B", Matrix)
+    assert matrix.rpc_sync() @ 2 == ("M", 2)
+    assert 2 @ matrix.rpc_sync() == (2, "M")
+    with pytest.raises(TypeError, match="unsupported operand"):
+        farref.remote("B", dict).rpc_sync() + 1
+    assert len({ref.rpc_sync(), ref.rpc_sync()}) == 2, "equality and hashes are the proxies' own"
+
+
+class Matrix:
+    def __matmul__(self, other: object) -> tuple[object, object]:
+        return "M", other
+
+    def __rmatmul__(self, other: object) -> tuple[object, object]:
+        return other, "M"
+
+
+def test_an_object_is_changed_in_place(system: System) -> None:
+    ref = farref.remote("B", list, ([1],))
+    for how in (ref.rpc_sync, ref.rpc_async, ref.remote):
+        proxy = how()
+        proxy += [2]
+        assert repr(proxy) == repr(how()), "the name still stands for the proxy"
+    proxy = ref.rpc_sync()
+    proxy *= 2
+    assert ref.to_here() == [1, 2, 2, 2] * 2
+    number = farref.remote("B", int, ("3",)).rpc_sync()
+    with pytest.raises(TypeError, match=r"int .*cannot be changed in place"):
+        number += 1
+    frozen = farref.remote("B", list, ([1],), frozen=True).rpc_sync()
+    with pytest.raises(TypeError, match="frozen"):
+        frozen += [2]
+
+
+def test_an_iterator_gives_one_item_after_the_other(system: System) -> None:
+    ref = farref.remote("B", iter, ([1, 2, 3],))
+    assert next(ref.rpc_sync()) == 1
+    assert next(ref.rpc_async()).result() == 2
+    assert ref.rpc_sync().__next__() == 3
+    assert next(ref.rpc_sync(), "no more") == "no more"
+    with pytest.raises(StopIteration):
+        next(ref.rpc_sync())
+    assert list(reversed(farref.remote("B", list, ([1, 2],)).rpc_sync())) == [2, 1]
+
+
+class Door:
+    """A context, and an asynchronous one."""
+
+    def __init__(self, quiet: bool = False, other: object = None) -> None:
+        self.open = False
+        self.seen: object = None
+        self.quiet, self.other = quiet, other
+        self.left = 2
+
+    def __enter__(self) -> object:
+        self.open = True
+        return self if self.other is None else self.other
+
+    def __exit__(self, kind: object, error: object, where: object) -> bool:
+        self.open, self.seen = False, (kind, repr(error), where)
+        return self.quiet
+
+    async def __aenter__(self) -> object:
+        return self.__enter__()
+
+    async def __aexit__(self, *error: object) -> bool:
+        return self.__exit__(*error)
+
+    def __aiter__(self) -> Door:
+        return self
+
+    async def __anext__(self) -> int:
+        self.left -= 1
+        if self.left < 0:
+            raise StopAsyncIteration
+        return self.left
+
+
+def test_a_context_is_entered_and_left_at_the_owner(system: System) -> None:
+    ref = farref.remote("B", Door)
+    with ref.rpc_sync() as door:
+        assert door.open.get()
+    assert not ref.rpc_sync().open.get()
+    assert ref.rpc_sync().seen.get() == (None, "None", None)
+    with pytest.raises(KeyError, match="x"), ref.rpc_sync():
+        raise KeyError("x")
+    assert ref.rpc_sync().seen.get() == (KeyError, "KeyError('x')", None)
+    with farref.remote("B", Door, (True, "key")).rpc_sync() as found:
+        assert found == "key"
+        raise KeyError("x")
+    ref.rpc_async().__enter__().result()  # by name, on any proxy
+    assert ref.rpc_sync().open.get()
+
+
+def test_an_asynchronous_context_and_iteration(system: System) -> None:
+    ref = farref.remote("B", Door)
+
+    async def main() -> list[int]:
+        async with ref.rpc_async() as door:
+            assert await door.open.get()
+            with pytest.raises(KeyError):
+                async with ref.rpc_async():
+                    raise KeyError("x")
+            return [each async for each in ref.rpc_async()]
+
+    assert asyncio.run(main()) == [1, 0]
+    assert not ref.rpc_sync().open.get()
 
 
 def test_a_frozen_object_takes_no_change(system: System) -> None:
