@@ -445,7 +445,7 @@ class OutConnection:
             return b""
         certificate, clear = self.sock.meet(MAGIC)
         if certificate:
-            self.sock.send(self._dialler.bind(certificate))
+            self.sock.send_first(self._dialler.bind(certificate))
         return clear
 
     def _read_acks(self, *, fail: bool = False) -> None:

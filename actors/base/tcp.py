@@ -125,7 +125,7 @@ def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
         if isinstance(way, SecureSocket):
             certificate, data = way.meet(MAGIC)
             if certificate:
-                way.send(dialler.bind(certificate))
+                way.send_first(dialler.bind(certificate))
     data = data or way.recv(4096)
     if not data:
         raise _Silent(f"the program at {there} is no farref system: it closed the connection")

@@ -35,7 +35,8 @@ from .errors import HandshakeError, InvalidCertificate
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
 RECORD_HEAD: Final = 5  # bytes at the beginning of a record, which OpenSSL reads alone
-NO_RECORD: Final = "WRONG_VERSION_NUMBER"  # OpenSSL's reason if these bytes begin no record
+# OpenSSL's reasons if these bytes begin no record; from 3.2 on the second one, once there are keys.
+NO_RECORD: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many bytes
 HOUR: Final = datetime.timedelta(hours=1)
 FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
@@ -204,7 +205,7 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLEOFError, ssl.SSLZeroReturnError):  # the latter from Python 3.11.2
             return b"", b""
         except ssl.SSLError as error:
-            if error.reason != NO_RECORD:
+            if error.reason not in NO_RECORD:
                 raise explained(error) from error
             # OpenSSL has taken five bytes, and keeps them.  In a notice they are these; other bytes
             # are no notice with them either.
@@ -214,6 +215,22 @@ class SecureSocket(ssl.SSLSocket):
         if certificate is None:
             raise HandshakeError("the acceptor has shown no certificate")
         return hash_of(certificate), b""
+
+    def send_first(self, data: bytes) -> None:
+        """For a dialler: send *data*, the first bytes after :meth:`meet` has returned a hash.
+
+        In TLS 1.3 the dialler's certificate comes last.  So an acceptor may have refused it by now,
+        and closed the connection: then this raises the reason that it has sent before.
+        """
+        try:
+            self.send(data)
+        except (ConnectionError, ssl.SSLEOFError):
+            try:
+                super().recv(1)
+            except OSError as error:
+                if isinstance(error, ssl.SSLError) and "ALERT" in (error.reason or ""):
+                    raise explained(error) from error
+            raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
 
     @property
     def made(self) -> bool:
@@ -236,7 +253,7 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLError as error:
-            if error.reason == NO_RECORD:  # a notice, after TLS had begun
+            if error.reason in NO_RECORD:  # a notice, after TLS had begun
                 raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
             if self.made:
                 raise

@@ -7,18 +7,20 @@ import socket
 import ssl
 import struct
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from farref.actors.base import Address, CrowdedOut, Limits, tls
+from farref.actors.base import Address, CrowdedOut, HandshakeError, Limits, tls
 from farref.actors.base.framing import Encoder
 from farref.actors.base.handshake import CROWDED, MAGIC, SECURE, Acceptor, Dialler, preamble
 from farref.actors.base.inbox import Inbox
 from farref.actors.base.incoming import ACK, READ_SIZE, SecureInConnection
 from farref.actors.base.poller import Poller
 
+from .authority import Authority
 from .kit import KEY, ME, PATIENCE
 
 OURS = tls.make()
@@ -223,6 +225,35 @@ def test_a_peer_that_has_gone(make: Callable[..., tls.SecureSocket]) -> None:
     mine.setblocking(False)
     with mine, pytest.raises(ConnectionResetError, match="the other end has gone"):
         make(mine, OURS)
+
+
+@pytest.mark.parametrize(
+    ("refused", "told"),
+    [(True, "certificate required"), (False, "the acceptor has hung up")],
+)
+def test_an_acceptor_that_hangs_up_before_the_first_bytes(
+    tmp_path: Path, *, refused: bool, told: str
+) -> None:
+    """The dialler has made the connection, but the acceptor may have refused its certificate."""
+    given = tls.read(Authority(tmp_path, "ours").sign("A")) if refused else OURS
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        theirs = socket.create_connection(server.getsockname(), PATIENCE)
+        mine, _ = server.accept()
+    for sock in (theirs, mine):
+        sock.setblocking(False)
+    with tls.dial(theirs, OURS) as dialler, tls.accept(mine, given) as acceptor:
+        for ready in (dialler.meet, lambda _: acceptor.recv(1)):
+            with pytest.raises(BlockingIOError):
+                ready(MAGIC)
+        assert dialler.meet(MAGIC) == (given.digest, b"")
+        if refused:
+            with pytest.raises(HandshakeError, match="did not return a certificate"):
+                acceptor.recv(1)
+        else:  # closing with unread bytes resets the connection
+            acceptor.close()
+        acceptor.close()
+        with pytest.raises(HandshakeError if refused else ConnectionResetError, match=told):
+            dialler.send_first(b"nonce")
 
 
 def test_no_session_is_resumed(ends: Ends) -> None:
