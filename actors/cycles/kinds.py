@@ -55,7 +55,7 @@ _BUILTIN = _of_contexts().union(
 
 _HAS_INLINE_ATTRIBUTES = 1 << 2 if sys.version_info >= (3, 13) else 0
 """The flag of each class whose objects keep their attributes beside their dictionary."""
-_FRAMES = {
+FRAMES = {
     types.GeneratorType: "gi_frame",
     types.CoroutineType: "cr_frame",
     types.AsyncGeneratorType: "ag_frame",
@@ -68,8 +68,8 @@ def twin_of(part: object) -> object:
     Makes the twin if need be, so that nobody else can do so later without a reference to *part*.
     """
     kind = type(part)
-    if kind in _FRAMES:
-        return getattr(part, _FRAMES[kind])
+    if kind in FRAMES:
+        return getattr(part, FRAMES[kind])
     if _flags_of(kind) & _HAS_INLINE_ATTRIBUTES:
         for base in _mro_of(kind):
             attributes = _contents_of(base).get("__dict__")

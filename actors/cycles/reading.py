@@ -13,6 +13,10 @@ Some parts have a *twin*: another object gives out what they hold, and does not 
 refers to it. From Python 3.13 on, that is the dictionary of an object's attributes, and in any
 Python the frame of a suspended generator or coroutine. So the twins are compared, too (`twins_of`).
 
+From Python 3.14 on, an expression may borrow a variable's reference: a function that is suspended
+within the expression then refers to the object twice, and only one of the references is counted.
+So of an object in a variable, only the variable's references are expected (`_certain`).
+
 One call of C code reads the numbers of some parts. During that no other thread can run, and no
 garbage collection.
 """
@@ -31,7 +35,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.core import Internal
 from ..handles.rref import RRef
-from .kinds import is_counted, twin_of
+from .kinds import FRAMES, is_counted, twin_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -47,6 +51,8 @@ _call = operator.methodcaller("__call__")
 _CLOSED = (ModuleType, type, FrameType, Internal)
 _COLLECTS_ANYWHERE = sys.version_info < (3, 12)
 """Python may collect garbage, and run finalizers, in the middle of C code."""
+_BORROWS = sys.version_info >= (3, 14)
+"""An expression may refer to what a variable has, and not count its reference."""
 
 
 class _Reading:
@@ -94,11 +100,11 @@ class _Reading:
             number = id(part)
             self._others[number] = count - base - (number in self._roots)
             self._edges[number] = ids = list(map(id, led))
-            self._inside.update(ids)
+            kind = type(part)
+            self._inside.update(_certain(part, ids) if _BORROWS and kind in FRAMES else ids)
             twin = self._twins.get(number)
             if twin is not None and twin not in ids:
                 self._inside[twin] += 1
-            kind = type(part)
             if watched != issubclass(kind, RRef) or kind in uncounted:  # the hold of a handle
                 self._watched.append(number)
 
@@ -135,6 +141,20 @@ def reached(
     for portion in portions:
         _take(reading, [parts[place] for place in portion], at_a_moment)
     return reading.reached()
+
+
+def _certain(part: object, ids: list[int]) -> Counter[int]:
+    """Which of *ids*, the references of a suspended function, count for certain, and how often."""
+    frame: FrameType | None = getattr(part, FRAMES[type(part)])
+    found = Counter(ids)
+    if frame is not None:
+        in_cells = frame.f_code.co_cellvars + frame.f_code.co_freevars
+        of_variables = Counter(
+            id(each) for name, each in frame.f_locals.items() if name not in in_cells
+        )
+        for each, count in of_variables.items():
+            found[each] = min(found[each], count)
+    return found
 
 
 def _take(reading: _Reading, parts: list[object], at_a_moment: Moment) -> None:

@@ -285,17 +285,14 @@ def _locals(kind: str, frame: FrameType, where: str) -> Iterator[Root]:
 
 
 def _tasks() -> list[asyncio.Task[Any]]:
-    """The tasks of every loop of this process."""
-    known = sys.modules.get("asyncio.tasks")  # without it there is no task
-    for _ in range(10):
-        try:
-            # Not `asyncio.all_tasks`, which takes one loop; other threads make tasks meanwhile.
-            return list(getattr(known, "_all_tasks", ())) + list(
-                getattr(known, "_scheduled_tasks", ())
-            )
-        except RuntimeError:
-            continue
-    return []
+    """The tasks of every loop of this process.
+
+    They are found among all objects, because asyncio lists the tasks of one loop, but no loops.
+    """
+    kind = getattr(sys.modules.get("asyncio.tasks"), "Task", None)  # without it there is no task
+    return (
+        [] if kind is None else [each for each in gc.get_objects() if issubclass(type(each), kind)]
+    )
 
 
 def _modules(*, libraries: bool) -> Iterator[Root]:

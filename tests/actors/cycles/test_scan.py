@@ -177,6 +177,31 @@ def test_what_gives_out_the_contents_of_a_part_is_seen(how: str) -> None:
     assert is_alone(box, number)
 
 
+def _half_evaluated(inner: object) -> Iterator[object]:
+    yield [inner, (yield)]  # the list is not made yet, but refers to *inner* already
+
+
+def _with_two_names(inner: object) -> Iterator[object]:
+    same = inner
+    yield
+    yield same
+
+
+def _in_a_cell(inner: object) -> Iterator[object]:
+    yield [inner, (yield), lambda: inner]
+
+
+@pytest.mark.parametrize("suspended", [_half_evaluated, _with_two_names, _in_a_cell])
+def test_the_references_of_a_suspended_function_are_counted(suspended: Any) -> None:
+    """From Python 3.14 on, an expression may borrow its reference from a variable."""
+    inner = [Node()]
+    number = id(inner[0])
+    box = [[started(suspended(inner[0]))]]
+    assert not is_alone(box, number)
+    inner.clear()
+    assert is_alone(box, number)
+
+
 def test_this_python_is_exact() -> None:
     assert exact.is_exact()
 

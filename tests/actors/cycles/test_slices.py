@@ -60,6 +60,9 @@ class CountingLock:
 
     # for a `Condition`
 
+    def locked(self) -> bool:
+        return self._depth > 0
+
     def _is_owned(self) -> bool:
         return bool(self.lock._is_owned())
 
