@@ -411,9 +411,8 @@ def _why(error: BaseException) -> str:
     # cloudpickle renames the error that says that the value is too deep.
     if isinstance(error, RecursionError) or isinstance(error.__cause__, RecursionError):
         return (
-            "it is nested deeper than Python's pickle can follow (some hundred levels); cut it "
-            "into parts that refer to each other by RRefs, or keep it where it is and pass an "
-            "RRef to it"
+            "it is nested deeper than Python's pickle can follow; cut it into parts that refer "
+            "to each other by RRefs, or keep it where it is and pass an RRef to it"
         )
     text = text_of(error)
     way_out = "pass something picklable, or keep it where it is and pass an RRef to it"

@@ -242,8 +242,9 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
                 second = urllib.request.urlopen(url[1], timeout=30).read().decode()
             name = "farref_requests_served_total"
             assert value(second, name, endpoint="B") == value(first, name, endpoint="B") + 1
-            with pytest.raises(urllib.error.HTTPError, match="404"):
+            with pytest.raises(urllib.error.HTTPError, match="404") as refused:
                 urllib.request.urlopen(url[1].removesuffix("metrics"), timeout=30)
+            refused.value.close()
             ending = threading.Thread(target=system.shutdown)
             ending.start()
             assert serving.wait(30) == 0

@@ -256,7 +256,8 @@ def test_what_an_object_takes_at_its_owner() -> None:
 
     size, tracked = weight(own)
     assert size <= 620
-    assert tracked == 0
+    # From 3.14 on Python's collector tracks every dictionary: here the table of forks.
+    assert tracked == (sys.version_info >= (3, 14))
 
 
 def test_a_reference_that_was_lent_takes_no_more() -> None:
