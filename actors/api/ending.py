@@ -15,6 +15,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...printable import printable
 from ..base.interrupts import new_future
 from ..core import sites
 from ..wire.messages import StillMaking, Unfinished
@@ -149,7 +150,7 @@ class Progress:
         from rich.console import Console  # noqa: PLC0415 - most programs end in time
         from rich.markup import escape  # noqa: PLC0415 - the same
 
-        text = escape(f"farref waits for {named(words())} (Ctrl-C ends the system now)")
+        text = escape(printable(f"farref waits for {named(words())} (Ctrl-C ends the system now)"))
         if self._status is None:
             self._status = Console(stderr=True).status(text)
             self._status.start()

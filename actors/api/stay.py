@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
+from ...printable import logger
 from ...protocol.errors import FarrefError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ..cluster.registrar import REGISTRAR, Registrar
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 START_PATIENCE = 30.0
 DRAIN = 2.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
 from thespian.actors import Actor, ActorAddress
 
+from ...printable import logger
 from ...protocol.errors import SystemDownError
 from ...protocol.sharing import DISCIPLINES
 from ..base import lives
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 IN_THE_CLEAR = (
     "encrypt=False: messages between the hosts of system %r are sent in the clear; anybody who "

@@ -10,7 +10,7 @@
 Unix sockets in a private directory on one host, authenticated TCP between hosts, ordered
 delivery, bounded queues, dead letters in order.  ``docs/system-base.md`` has the whole story.
 
-Imports `features`.
+Imports `features` and `printable`.
 """
 
 from .addresses import Address

@@ -11,11 +11,12 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Final
 
+from ...printable import logger
 from .addresses import Address
 
 PERIOD: Final = 10.0
 EVENT: Final = "connection.refused"
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Refusals:

@@ -1,4 +1,4 @@
 """An endpoint's requests to others, and the futures of the answers.
 
-Imports `protocol`, `serialization`, `base`, `wire`, `core` and `values`.
+Imports `protocol`, `serialization`, `printable`, `base`, `wire`, `core` and `values`.
 """

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...printable import logger
 from ..core import notices, sites
 from ..core.core import Internal
 from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from .calls import Calls
     from .futures import Future
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 MOST_PLACES = 4096
 """The most creations of which an endpoint remembers the name and the line."""

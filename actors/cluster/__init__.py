@@ -1,4 +1,4 @@
 """Who is in the system: the registrar, the hosts' stewards, and deaths.
 
-Imports `protocol`, `serialization`, `base`, `hosting`, `wire`, `core` and `calls`.
+Imports `protocol`, `serialization`, `printable`, `base`, `hosting`, `wire`, `core` and `calls`.
 """

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from thespian.actors import ActorAddress, ActorExitRequest, WakeupMessage
 
+from ...printable import logger
 from ...protocol.succession import (
     Campaign,
     Deposed,
@@ -61,7 +62,7 @@ from .witness import SILENT_TURNS
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 RENEWALS = 2
 """Turns between two questions to the store."""

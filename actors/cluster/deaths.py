@@ -21,6 +21,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...printable import logger
 from ...protocol.errors import GivenUpError, SystemDownError
 from ..hosting import events
 from ..hosting.children import ORDERLY
@@ -43,7 +44,7 @@ if TYPE_CHECKING:
 SETTLING = 0.1
 """Seconds between two looks whether the owners have acknowledged this endpoint's announcements."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 BEATS = 3
 """Beats of an endpoint within the silence after which it would be given up."""

@@ -12,7 +12,6 @@ When for a long time it finds none at all, its host is cut off from the system, 
 
 from __future__ import annotations
 
-import logging
 import secrets
 from datetime import timedelta
 from typing import Any
@@ -20,6 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
+from ...printable import logger
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
@@ -61,7 +61,7 @@ from .making import Maker
 from .system_actor import SystemActor
 from .witness import ENDED, SILENT_TURNS, Witness
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 SEARCH = 25.0
 """Seconds in which this host has to join. The program that waits for it has a little longer."""

@@ -33,6 +33,7 @@ from thespian.actors import (
     WakeupMessage,
 )
 
+from ...printable import logger
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
@@ -65,7 +66,7 @@ from .roll import Roll
 from .system_actor import SystemActor
 from .witness import ENDED, SILENT_TURNS
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
 
 REGISTRAR = "farref registrar"

@@ -18,6 +18,7 @@ from itertools import chain
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...printable import logger
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..hosting import events, processes
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
 
-log = logging.getLogger(f"{__package__}.registrar")  # of either registrar
+log = logger(f"{__package__}.registrar")  # of either registrar
 INFO, WARNING = logging.INFO, logging.WARNING
 
 REMEMBERED = 1_000

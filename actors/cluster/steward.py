@@ -11,12 +11,12 @@ of the system, as the registrar does on the first host.
 
 from __future__ import annotations
 
-import logging
 from datetime import timedelta
 from typing import Any
 
 from thespian.actors import ActorAddress, ActorExitRequest, ChildActorExited, WakeupMessage
 
+from ...printable import logger
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, processes, versions
@@ -41,7 +41,7 @@ from .making import Maker
 from .registrar import REGISTRAR, Registrar
 from .system_actor import SystemActor
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 STEWARD = "farref steward"
 """The steward's global name. Each Thespian system that has joined has one steward."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from thespian.actors import Actor
 
+from ...printable import logger
 from ...protocol.errors import ProtocolError
 from ...serialization.failures import details_of
 from ..base.framing import Raw
@@ -32,7 +33,7 @@ class SystemActor(Actor):
     """Its messages; what arrives is checked against their types."""
     title = "the actor"
     """Its name in the log."""
-    log: ClassVar[logging.Logger] = logging.getLogger(__name__)
+    log: ClassVar[logging.Logger] = logger(__name__)
 
     def __init__(self) -> None:
         super().__init__()

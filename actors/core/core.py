@@ -18,7 +18,6 @@ The core knows no part of the endpoint. A part gets the core, and registers its 
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 import threading
@@ -26,6 +25,7 @@ import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...printable import logger
 from ...protocol.bulk import apart, together
 from ...protocol.columns import MANY
 from ...protocol.context import Context
@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     Handler = Callable[[Any, Later], None]
     """Carries out one kind of effect, now or later."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 CHORES = 4
 """Threads for work that no function may hold up: copying values, and letting go of them."""

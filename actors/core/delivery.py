@@ -16,11 +16,11 @@ Posting never waits. Three things bound the memory:
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from ...printable import logger
 from ...protocol import room
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 
     HandOver = Callable[[WorkerId, Sequence[Message], int, Later], None]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 GATHERED_BYTES = 1 << 16
 """A larger message leaves at once, from the thread that sends it: it costs more than its packet."""

@@ -12,6 +12,7 @@ import sys
 import warnings
 from typing import TYPE_CHECKING
 
+from ...printable import logger
 from ...protocol.errors import GivenUpError, SystemDownError
 from ...serialization.failures import Failure, details_of
 from . import sites
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     What = str | tuple[object, ...]
     """A text, or its format and the parts, as most of them are never read."""
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 def in_words(what: What) -> str:

@@ -10,13 +10,13 @@ ends, `finish` gives the function a moment for its `except` and `finally`.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from _thread import RLock
 from collections import deque
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ...printable import logger
 from ...serialization.failures import details_of
 from ..base.interrupts import Condition
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     Job = tuple[Callable[..., object], tuple[Any, ...]]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 IDLE_SECONDS = 5.0
 """A thread without work ends after this long."""

@@ -1,4 +1,4 @@
 """Garbage in cycles: which values alone hold a reference, and when to search.
 
-Imports `protocol`, `serialization`, `base`, `core`, `values` and `handles`.
+Imports `protocol`, `serialization`, `printable`, `base`, `core`, `values` and `handles`.
 """

@@ -9,7 +9,6 @@ of the endpoint's own; the mailbox thread only starts it.
 from __future__ import annotations
 
 import gc
-import logging
 import threading
 import time
 from collections import defaultdict
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from ...printable import logger
 from ...protocol.effects import Looked, Scan, Weigh
 from ...protocol.quest import spread
 from ...protocol.survey import SOME
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from ..values.objects import Objects
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 IDLE = 30.0
 """Seconds for which an object must be idle."""

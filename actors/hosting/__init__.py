@@ -1,4 +1,4 @@
 """The platform of a system: bases by their names, processes, capabilities, versions, logs.
 
-Imports `protocol`, `serialization`, `features`, `base` and `recording`.
+Imports `protocol`, `serialization`, `features`, `printable`, `base` and `recording`.
 """

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 
+from ...printable import json_text
 from ...protocol.ids import WorkerId
 from ...serialization.failures import text_of
 from ..recording.tracing import spell
@@ -70,6 +71,4 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             said["exception"] = self.formatException(record.exc_info)
         more = {key: value for key, value in vars(record).items() if key.startswith(PREFIX)}
-        import json  # noqa: PLC0415 - few programs write their log so
-
-        return json.dumps({**said, **more}, default=str)
+        return json_text({**said, **more}, default=str)

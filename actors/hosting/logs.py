@@ -9,6 +9,7 @@ from typing import Any
 
 from thespian.system.utilis import thesplog_control
 
+from ...printable import printable
 from ...protocol.errors import SystemDownError
 from ..base import places
 from . import directory
@@ -18,8 +19,21 @@ LOG_LEVEL = "FARREF_LOG"
 """The environment variable for the lowest level at which actors' logs are shown."""
 LOG_FORMAT = "FARREF_LOG_FORMAT"
 """The environment variable for the format: ``text`` or, for programs, ``json``."""
+
+
+class TextFormatter(logging.Formatter):
+    """Each record as a line, or as several for a traceback, and all of it printable."""
+
+    def __init__(self) -> None:
+        super().__init__("%(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        """*record* as text."""
+        return printable(super().format(record), lines=True)
+
+
 FORMATTERS = {
-    "text": {"format": "%(levelname)s %(name)s: %(message)s"},
+    "text": {"()": TextFormatter},
     "json": {"()": JsonFormatter},
 }
 

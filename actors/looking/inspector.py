@@ -8,11 +8,11 @@ the user's functions and finalizers may occupy.
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from ...printable import logger
 from ...protocol.errors import WorkerDiedError
 from ...serialization.failures import text_of
 from ..base.interrupts import new_future
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..wire.messages import WorkerInfo
     from .counting import Counting
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 LOOK_PATIENCE = 5.0
 """Seconds that an endpoint has to answer."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -125,4 +127,5 @@ def _line(name: str, system: str, endpoint: str, labels: dict[str, str], value: 
 
 
 def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    said = printable(value, lines=True)
+    return said.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

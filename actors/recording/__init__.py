@@ -1,4 +1,4 @@
 """Recording: an endpoint's steps as lines, for traces.
 
-Imports `protocol` and `serialization`.
+Imports `protocol`, `serialization` and `printable`.
 """

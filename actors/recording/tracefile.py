@@ -35,7 +35,9 @@ class FileSink:
     def __init__(self, folder: str, me: WorkerId) -> None:
         """Raises `OSError` if the file cannot be made."""
         Path(folder).mkdir(parents=True, exist_ok=True)  # on another host it does not exist yet
-        path = Path(folder) / f"{me.name.replace('/', '_')}-{me.incarnation:x}.jsonl"
+        # A name may hold what no file name can, and be longer; the number makes it unique.
+        name = "".join(each if each.isprintable() and each != "/" else "_" for each in me.name[:50])
+        path = Path(folder) / f"{name}-{me.incarnation:x}.jsonl"
         import ctypes  # noqa: PLC0415 - few programs have a trace
 
         self._write = ctypes.PyDLL(None).write

@@ -14,12 +14,12 @@ process never loses a step that had visible effects. docs/trace.md has the times
 
 from __future__ import annotations
 
-import logging
 import time
 from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec.structs import replace
 
+from ...printable import logger
 from ...protocol.effects import Confirmed, Fail, Free, Lose, Run, Send
 from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.messages import (
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ...protocol.messages import Message
     from ...protocol.sharing import Sharing
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 NOTHING: dict[str, Any] = {}
 """The tables of an endpoint that knows nothing yet."""

@@ -4,5 +4,5 @@ The service is an actor, so no two nodes contend for anything. `hosted` has the 
 one run, `service` answers requests, `standby` copies the data to another process. `client` is an
 endpoint's side, `handler` the note's interface, and `group` the part of it for programs.
 
-Imports `protocol`, `base`, `hosting`, `wire`, `core`, `handles` and `shells`.
+Imports `protocol`, `printable`, `base`, `hosting`, `wire`, `core`, `handles` and `shells`.
 """

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import time
 from typing import TYPE_CHECKING, Any
 
+from ...printable import logger
 from ...protocol.errors import (
     FetchTimeoutError,
     ProtocolError,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ..handles.front import Front
     from .hosted import Entry, Formed, Home
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class Service:

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import logging
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ...printable import logger
 from ...protocol.errors import FarrefError
 from ..base import lives
 from ..hosting import processes
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     Remote = Callable[..., Coroutine[Any, Any, None]]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 LOOK = 0.1
 """Seconds between two checks whether the process of a leader that counts as dead is gone."""

@@ -14,7 +14,6 @@ code that takes it empties the box).
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 import types
@@ -27,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from thespian.actors import ActorAddress
 
+from ...printable import logger
 from ...protocol.effects import Refusal, Refuse, Run, Stop
 from ...protocol.errors import (
     FarrefError,
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
 
     Spawn = Callable[[Callable[[], Coroutine[Any, Any, None]]], None]
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 NAMELESS = "a function"
 """The name of a function that came without one."""

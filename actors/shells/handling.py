@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessage, WakeupMessage
 
+from ...printable import logger
 from ...protocol.errors import NoHandlerError
 from ...serialization.failures import Failure, details_of, text_of
 from ..base import forks
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from ..serving.loop import Loop
     from .endpoint import Endpoint
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 HANDLER = "receiveMsg_"
 """The beginning of a handler's name; Thespian finds a handler by it."""

@@ -10,7 +10,6 @@ actor sends goes through its `ActorPort`.
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import sys
 import time
@@ -30,6 +29,7 @@ from thespian.actors import (
     WatchMessage,
 )
 
+from ...printable import logger
 from ...protocol.errors import FarrefError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
@@ -61,7 +61,7 @@ from .handling import Handlers
 from .plain import refuse_references
 from .ports import Alarm
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 SWITCH_INTERVAL = 5e-5
 """Seconds after which a computing thread must give the mailbox the interpreter.

@@ -7,13 +7,13 @@ call wakes no thread (see `base.lead`). Any thread sends.
 
 from __future__ import annotations
 
-import logging
 import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import WakeupMessage
 
+from ...printable import logger
 from ...serialization.failures import details_of
 from ..base.envelopes import AwaitedIntent, UserIntent
 from ..base.framing import Raw
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..wire.parcels import Data
     from .endpoint import Endpoint
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class OwnPort(OutsidePort):

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
-import logging
 import queue
 import threading
 import time
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import ActorAddress, WatchMessage
 from thespian.system.transport import ReceiveEnvelope
 
+from ...printable import logger
 from ...protocol.delivery import ACK_DELAY
 from ...serialization.failures import details_of
 from ..base.bell import Bell
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 IDLE = 1.0
 """The longest sleep of the pump, in seconds."""

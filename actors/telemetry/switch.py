@@ -17,7 +17,6 @@ a system asks for it.
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
 from importlib.util import find_spec
@@ -26,6 +25,7 @@ from typing import TYPE_CHECKING
 import cloudpickle
 import msgspec
 
+from ...printable import logger
 from ...serialization.failures import details_of
 from ..calls.calls import Calls
 from ..serving.server import Server
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..looking.counting import Counting
     from .spans import Spans
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 VARIABLE = "FARREF_TELEMETRY"
 """The environment variable that asks for telemetry."""

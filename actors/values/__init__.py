@@ -1,4 +1,4 @@
 """The user's values: pickled for messages, opened, and stored at their owners.
 
-Imports `protocol`, `serialization`, `base`, `wire` and `core`.
+Imports `protocol`, `serialization`, `printable`, `base`, `wire` and `core`.
 """

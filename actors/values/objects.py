@@ -7,13 +7,13 @@ go of values, as their finalizers are user code.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ...printable import logger
 from ...protocol import plain
 from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from ..core.core import Core
     from .box import Box
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 _LOSSES: dict[Loss, type[ReferenceLostError]] = {
     Loss.CREATOR: RefLostError,

@@ -18,6 +18,7 @@ from .commands.refs import refs
 from .commands.rendezvous import rendezvous
 from .commands.run import run
 from .commands.trace import trace
+from .console import echo
 
 app = typer.Typer(
     name="farref",
@@ -29,7 +30,7 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"farref {FARREF}")
+        echo(f"farref {FARREF}")
         raise typer.Exit
 
 

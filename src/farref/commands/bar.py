@@ -11,9 +11,10 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bar
+
+from ..console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,11 +27,14 @@ SELDOM = 256
 """Steps of the work between two looks at the clock."""
 
 
+COLUMNS = TextColumn("{task.description}", markup=False), BarColumn(), TimeElapsedColumn()
+
+
 @contextmanager
 def bar(what: str) -> Iterator[Progress]:
     """Give the block a function that reports its progress; shown on stderr if the work is late."""
     console = Console(stderr=True)
-    begun, shown = time.monotonic(), Bar(console=console, transient=True)
+    begun, shown = time.monotonic(), Bar(*COLUMNS, console=console, transient=True)
     task = shown.add_task(what)
     running = False
 
@@ -58,8 +62,7 @@ def waiting(what: str) -> Iterator[None]:
     if not console.is_terminal:
         yield
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn())
-    shown = Bar(*columns, console=console, transient=True)
+    shown = Bar(*COLUMNS, console=console, transient=True)
     shown.add_task(what, total=None)
     late = threading.Timer(LATE, shown.start)
     late.start()

@@ -14,16 +14,13 @@ Look for
 from __future__ import annotations
 
 import inspect
-import json
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
+from ..console import Console, Text, write_json
 from ..simulation import draw, simulate
 from ..simulation.plan import DISASTERS
 from ..trace import read, show
@@ -55,7 +52,7 @@ def run(
     if save is not None:
         save_story(story, save)
     if as_json:
-        typer.echo(json.dumps(_said(plan, outcome), indent=2))
+        write_json(_said(plan, outcome), indent=2)
         return outcome.wrong is None
     console = Console()
     console.print(_listed(plan))

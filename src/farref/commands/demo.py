@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.rule import Rule
 from rich.table import Table
-from rich.text import Text
 
+from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import Sharing
 from ..simulation.plan import Weather
@@ -167,7 +165,7 @@ def demo(
         with program.told(name):
             figures, right = _play(name, how, save, silent=as_json)
         if as_json:
-            typer.echo(json.dumps(figures, indent=2))
+            write_json(figures, indent=2)
         raise typer.Exit(0 if right else 1)
 
 
@@ -184,7 +182,7 @@ def _listed() -> Iterator[tuple[str, str, str]]:
 def _list(*, as_json: bool) -> None:
     if as_json:
         rows = [{"name": n, "sentence": s, "sharing": how} for n, s, how in _listed()]
-        typer.echo(json.dumps(rows, indent=2))
+        write_json(rows, indent=2)
         return
     console = Console()
     table = Table(box=None, padding=(0, 2, 0, 0), show_header=False)
@@ -197,7 +195,8 @@ def _list(*, as_json: bool) -> None:
             table.add_row()
         table.add_row(name, sharing, sentence)
     console.print(table)
-    console.print(Text("\nPlay one: farref demo NAME   All of them: farref demo all"))
+    console.print()
+    console.print(Text("Play one: farref demo NAME   All of them: farref demo all"))
 
 
 def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict[str, Any], bool]:
@@ -248,17 +247,17 @@ def _tour(how: How, *, as_json: bool) -> bool:
             found, right = _play(name, how, None, silent=as_json)
         except MissingPackageError as error:
             skipped.append(name)
-            typer.echo(f"{name} was left out: {error}", err=True)
+            echo(f"{name} was left out: {error}", err=True)
         except FarrefError as error:
             wrong.append(name)
-            typer.echo(f"{name}: {type(error).__name__}: {error}", err=True)
+            echo(f"{name}: {type(error).__name__}: {error}", err=True)
         else:
             figures.append(found)
             wrong += [] if right else [name]
         if not as_json:
             console.print()
     if as_json:
-        typer.echo(json.dumps(figures, indent=2))
+        write_json(figures, indent=2)
     else:
         console.print(Rule(align="left", style="dim"))
         well_ended = len(tour) - len(wrong) - len(skipped)

@@ -10,6 +10,7 @@ from ..actors.api.stay import ALONE
 from ..actors.api.system import System
 from ..actors.hosting import directory, processes
 from ..actors.hosting.bases import BASES, OBJECT
+from ..console import echo
 from ..protocol.errors import FarrefError, SystemDownError
 from .bar import waiting
 from .failing import failing
@@ -40,9 +41,9 @@ def down(
         for each in sorted(running) if every else [_chosen(name, running)]:
             with waiting(f"ending {each}"):
                 killed = _end(each, running[each])
-            typer.echo(f"{each} has ended")
+            echo(f"{each} has ended")
             for line in killed:
-                typer.echo(f"farref down: {line}", err=True)
+                echo(f"farref down: {line}", err=True)
 
 
 def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:

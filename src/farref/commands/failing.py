@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ..actors.hosting import bases
+from ..console import echo
 from ..protocol.errors import FarrefError
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def failing(command: str, *more: type[Exception]) -> Iterator[None]:
     try:
         yield
     except expected as error:
-        typer.echo(f"farref {command}: {error}", err=True)
+        echo(f"farref {command}: {error}", err=True)
         raise typer.Exit(1) from error
 
 

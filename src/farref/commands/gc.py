@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ..actors.looking.collecting import COLLECT_PATIENCE
+from ..console import echo, write_json
 from .failing import failing
 from .refs import SystemName, attached
 
@@ -32,13 +32,13 @@ def gc(
     with failing("gc"), attached(name) as system:
         found = system.collect(dry_run=dry_run, timeout=timeout)
     if as_json:
-        typer.echo(json.dumps([_as_dict(garbage) for garbage in found], indent=2))
+        write_json([_as_dict(garbage) for garbage in found], indent=2)
         return
     for garbage in found:
         ring = " -> ".join(map(str, garbage.ring))
-        typer.echo(f"{'found' if dry_run else 'freed'} {len(garbage.objects)}: {ring}")
+        echo(f"{'found' if dry_run else 'freed'} {len(garbage.objects)}: {ring}")
     if not found:
-        typer.echo("no objects were found that only hold each other")
+        echo("no objects were found that only hold each other")
 
 
 def _as_dict(garbage: Garbage) -> dict[str, object]:

@@ -11,6 +11,7 @@ import typer
 from ..actors.api.system import System
 from ..actors.base.certificates import TLS
 from ..actors.hosting.bases import DEFAULT
+from ..console import echo
 from ..protocol.errors import FarrefError
 from .failing import checked_base
 
@@ -74,15 +75,15 @@ def join(
             capabilities=dict(map(capability_of, capability or [])),
         ) as system:
             here = system.endpoint.core.me.name.partition("@")[2]
-            typer.echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
+            echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
             if not encrypt:
-                typer.echo("messages between its hosts are sent in the clear", err=True)
+                echo("messages between its hosts are sent in the clear", err=True)
             system.serve()
-            typer.echo(f"{system.name} has ended")
+            echo(f"{system.name} has ended")
     except KeyboardInterrupt:
-        typer.echo("left")
+        echo("left")
     except FarrefError as error:
-        typer.echo(f"farref join: {error}", err=True)
+        echo(f"farref join: {error}", err=True)
         raise typer.Exit(1) from error
 
 

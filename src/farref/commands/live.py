@@ -8,18 +8,17 @@ time.
 from __future__ import annotations
 
 import signal
-import sys
 import time
 from collections import deque
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
-from rich.text import Text
 
 from ..actors.api.system import System
 from ..actors.api.viewing import Watching
+from ..console import Console, Text, echo
 from ..protocol.errors import SystemDownError
 from ..trace import TraceError
 from ..trace.look import glyphs
@@ -73,7 +72,7 @@ def watch(
     kept, console = RecentSteps(), Console()
     end = None if seconds is None else time.monotonic() + seconds
     with Watching(System.attach(name)) as watching:
-        print(f"watching {name}; Ctrl-C leaves it", file=sys.stderr)  # noqa: T201 - for the user, beside the page
+        echo(f"watching {name}; Ctrl-C leaves it", err=True)
         drawn = console.is_terminal and show is None
         with Live(console=console, screen=drawn, auto_refresh=False) as live:
             due = 0.0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from functools import partial
 from http import HTTPStatus
@@ -13,12 +12,13 @@ import typer
 
 from ..actors.looking import metrics as table
 from ..actors.looking.snapshot import count
+from ..console import echo, write, write_json
 from ..protocol.errors import FarrefError, SystemDownError
 from .failing import failing
 from .refs import PATIENCE, AnswerTimeout, SystemName, attached
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from ..actors.api.system import System
     from ..actors.core.counters import Counters
@@ -48,6 +48,15 @@ def metrics(
             help="Where --serve listens. Anybody who reaches it may read the metrics.",
         ),
     ] = LOOPBACK,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--host",
+            metavar="NAME",
+            help="With --serve: a name by which clients may ask, besides the address they reach. "
+            "May be repeated.",
+        ),
+    ] = None,
     timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="The counters as JSON.")] = False,
 ) -> None:
@@ -61,11 +70,13 @@ def metrics(
     try:
         with failing("metrics", OSError), attached(name) as system:
             if serve is not None:
-                _serve(system, address, serve, timeout)
+                _serve(system, address, serve, timeout, names or [])
                 return
-            look = table.as_dict if as_json else table.text
-            seen = look(system.name, *_counted(system, timeout))
-            typer.echo(json.dumps(seen, indent=2) if as_json else seen, nl=as_json)
+            seen = system.name, *_counted(system, timeout)
+            if as_json:
+                write_json(table.as_dict(*seen), indent=2)
+            else:
+                write(table.text(*seen))
     except KeyboardInterrupt:
         raise typer.Exit(0 if serve is not None else 130) from None
 
@@ -74,14 +85,17 @@ def _counted(system: System, timeout: float) -> tuple[dict[str, Counters], dict[
     return count(system.endpoint.inspector, timeout, attached=True)
 
 
-def _serve(system: System, address: str, port: int, timeout: float) -> None:
+def _serve(system: System, address: str, port: int, timeout: float, names: Sequence[str]) -> None:
     """Serve until the system has ended, or Ctrl-C."""
 
     def text() -> str:
         return table.text(system.name, *_counted(system, timeout))
 
     try:
-        server = ThreadingHTTPServer((address, port), partial(_Handler, text))
+        server = ThreadingHTTPServer(
+            (address, port),
+            partial(_Handler, text, {"localhost", address.lower(), *map(str.lower, names)}),
+        )
     except OSError as error:
         raise OSError(
             f"cannot serve at {address}:{port}: {error.strerror}; choose another port, or"
@@ -92,11 +106,11 @@ def _serve(system: System, address: str, port: int, timeout: float) -> None:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         host, bound = server.server_address[:2]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
-        typer.echo(f"serving http://{shown}:{bound}/metrics", err=True)
+        echo(f"serving http://{shown}:{bound}/metrics", err=True)
         try:
             system.serve()
         except SystemDownError as error:
-            typer.echo(f"farref metrics: {error}", err=True)
+            echo(f"farref metrics: {error}", err=True)
         finally:
             server.shutdown()
 
@@ -108,12 +122,20 @@ class _Handler(BaseHTTPRequestHandler):
     server_version = "farref"
     sys_version = ""
 
-    def __init__(self, text: Callable[[], str], *connection: Any) -> None:
+    def __init__(self, text: Callable[[], str], names: set[str], *connection: Any) -> None:
         self._text = text
+        self._names = names
         super().__init__(*connection)
 
     def do_GET(self) -> None:
         """Answer a request."""
+        if not all(map(self._is_ours, self.headers.get_all("Host", ()))):
+            # A page of another site, whose name its owner lets lead here, would read the answer.
+            self.send_error(
+                HTTPStatus.MISDIRECTED_REQUEST,
+                "ask by the address of this server, or give farref metrics the --host in your URL",
+            )
+            return
         if self.path.partition("?")[0] != "/metrics":
             self.send_error(HTTPStatus.NOT_FOUND, "the metrics are at /metrics")
             return
@@ -127,6 +149,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+    def _is_ours(self, host: str) -> bool:
+        """Whether the header *host* names this server: its address, or a name it was given."""
+        if host.startswith("["):
+            name = host[1:].partition("]")[0]
+        else:
+            name = host.rpartition(":")[0] if ":" in host else host
+        reached = str(self.connection.getsockname()[0]).removeprefix("::ffff:")
+        return name.lower() in {*self._names, reached.lower()}
 
     def log_message(self, *_: Any) -> None:
         """Say nothing: a scraper comes every few seconds."""

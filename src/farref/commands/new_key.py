@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ..actors.base import keys
+from ..console import echo
 
 
 def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")]) -> None:
@@ -15,14 +16,12 @@ def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")
     try:
         keys.make(file)
     except FileExistsError as error:
-        typer.echo(
-            f"farref key: {file} exists already, and may be in use; choose another name", err=True
-        )
+        echo(f"farref key: {file} exists already, and may be in use; choose another name", err=True)
         raise typer.Exit(1) from error
     except OSError as error:
-        typer.echo(f"farref key: cannot write {file}: {error.strerror}", err=True)
+        echo(f"farref key: cannot write {file}: {error.strerror}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(
+    echo(
         f"{file} holds a new key; only you may read it."
         " Anybody who has it can run code on every host.\n"
         f"  copy it to each other host:  scp {file} HOST:\n"

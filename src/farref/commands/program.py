@@ -13,7 +13,6 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
-import json
 import os
 import time
 from abc import ABC, abstractmethod
@@ -24,10 +23,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Generic, TypeVar
 
 import typer
-from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from ..actors.api.system import System
+from ..console import Console, echo, write_json
 from ..plurals import counted
 from ..protocol.errors import FarrefError
 from .stage import BaseOption, SharingOption
@@ -150,7 +149,7 @@ def run(
     """`do` the job and print the result. Return whether both ways agree."""
     done = do(program, workers, base=base, sharing=sharing)
     if as_json:
-        typer.echo(json.dumps(done.figures, indent=2))
+        write_json(done.figures, indent=2)
     else:
         done.show(Console())
     return done.verdict.right
@@ -182,7 +181,7 @@ def told(name: str) -> Iterator[None]:
         yield
     except (InputError, FarrefError, MissingPackageError, OSError) as error:
         kind = f"{type(error).__name__}: " if isinstance(error, FarrefError | OSError) else ""
-        typer.echo(f"{name}: {kind}{error}", err=True)
+        echo(f"{name}: {kind}{error}", err=True)
         raise typer.Exit(2 if isinstance(error, InputError) else 1) from error
 
 

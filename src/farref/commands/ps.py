@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from dataclasses import asdict, dataclass
@@ -10,13 +9,12 @@ from typing import Annotated, Any
 
 import psutil
 import typer
-from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 from ..actors.base import addresses
 from ..actors.hosting import directory, processes
 from ..actors.looking.why import seconds_text, size_text
+from ..console import Console, Text, echo, write_json
 from ..refs.table import QUIET
 from .failing import failing
 
@@ -68,11 +66,11 @@ def ps(
     with failing("ps"):
         rows = look()
     if as_json:
-        typer.echo(json.dumps([asdict(row) for row in rows], indent=2))
+        write_json([asdict(row) for row in rows], indent=2)
     elif rows:
         Console().print(_table(rows))
     else:
-        typer.echo("no system of yours runs on this machine")
+        echo("no system of yours runs on this machine")
 
 
 def look() -> list[SystemRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -10,8 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
-from rich.console import Console
-from rich.text import Text
 from rich.tree import Tree
 
 from ..actors.api.system import System
@@ -20,6 +17,7 @@ from ..actors.hosting.bases import CLEAR
 from ..actors.looking.inspection import Role
 from ..actors.looking.inspector import LEAK_AGE
 from ..actors.looking.snapshot import Snapshot
+from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, State
 from ..refs.table import BAD, LEGEND, QUIET, WIDEST, summary, table, totals
@@ -136,14 +134,14 @@ def refs(
             if live:
                 _watch(look, every, as_json=as_json)
             elif as_json:
-                typer.echo(json.dumps(_said(*seen), indent=2))
+                write_json(_said(*seen), indent=2)
             else:
                 _show(*seen, clear=clear)
     except KeyboardInterrupt:
         raise typer.Exit(0 if live else 130) from None
     except (FarrefError, LookupError) as error:
         text = error.args[0] if isinstance(error, LookupError) else str(error)
-        typer.echo(f"farref refs: {text}", err=True)
+        echo(f"farref refs: {text}", err=True)
         raise typer.Exit(1) from error
 
 
@@ -184,16 +182,16 @@ def _watch(
     try:
         if as_json:
             while True:
-                typer.echo(json.dumps(_said(*look())))
+                write_json(_said(*look()))
                 time.sleep(every)
         watch(look, Console(), every)
     except SystemDownError as error:
-        typer.echo(f"farref refs: {error}", err=True)
+        echo(f"farref refs: {error}", err=True)
 
 
 def _explain(reason: Reason, *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(reason.as_dict(), indent=2))
+        write_json(reason.as_dict(), indent=2)
         return
     Console().print(_tree(reason))
 

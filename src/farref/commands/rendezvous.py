@@ -16,6 +16,7 @@ from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
 from ..actors.hosting import launched
 from ..actors.rendezvous.starting import NAME
+from ..console import echo
 from .failing import failing
 
 PORT = 29400
@@ -54,7 +55,7 @@ def rendezvous(
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
         with System(name=name, host=host, port=port, key=key or launched.key()) as system:
             # The reader of this line may be gone later, so it is the only one.
-            typer.echo(f"agents meet at farref://{addresses.at(host, port)}; Ctrl-C ends it")
+            echo(f"agents meet at farref://{addresses.at(host, port)}; Ctrl-C ends it")
             _serve(system, idle)
 
 

@@ -25,11 +25,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.text import Text
 
 from ..actors.api.system import System
 from ..actors.hosting.bases import BASES
+from ..console import Console, Text, echo
 from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
@@ -221,6 +220,6 @@ def save_story(story: Story, path: Path) -> None:
     try:
         save(story, path)
     except OSError as error:
-        typer.echo(f"{path} cannot be written: {error.strerror or error}", err=True)
+        echo(f"{path} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(f"saved {path}", err=True)
+    echo(f"saved {path}", err=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
-from rich.text import Text
 
+from ..console import Console, Text
 from ..trace.look import QUIET, glyphs
 from ..trace.replay import Steps
 from ..trace.show import window

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
-from rich.console import Console
 
 from ..actors.hosting import directory
+from ..console import Console, echo, write, write_json
 from ..trace import EVERYTHING, Only, TraceError, load, show, tell
 from ..trace.export.mermaid import mermaid
 from ..trace.export.page import page
@@ -161,14 +160,14 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
         }
         text = makers[form](story, progress)
     if to is None:
-        typer.echo(text, nl=False)
+        write(text)
         return
     try:
         to.write_text(text, encoding="utf-8")
     except OSError as error:
-        typer.echo(f"{to} cannot be written: {error.strerror or error}", err=True)
+        echo(f"{to} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(1) from error
-    typer.echo(f"saved {to}", err=True)
+    echo(f"saved {to}", err=True)
 
 
 def _print_lines(story: Story) -> None:
@@ -178,4 +177,4 @@ def _print_lines(story: Story) -> None:
 
 
 def _print_line(record: Record) -> None:
-    typer.echo(json.dumps(record.fields, ensure_ascii=False))
+    write_json(record.fields)

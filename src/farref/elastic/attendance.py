@@ -18,7 +18,6 @@ its program ends, also by a signal that Python turns into an exception.
 from __future__ import annotations
 
 import atexit
-import logging
 import random
 import threading
 import time
@@ -27,6 +26,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TYPE_CHECKING
 
+from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
 from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..protocol.rendezvous import RoundLimits, Timeouts
     from .api import RendezvousBackend
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 LOOK = 1.0
 """Seconds between two looks of a node that is in a round."""

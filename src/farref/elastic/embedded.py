@@ -12,7 +12,6 @@ nothing of the current group.
 
 from __future__ import annotations
 
-import logging
 import subprocess
 import sys
 import tempfile
@@ -25,12 +24,13 @@ from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.system import encryption_for, shared_key
 from ..actors.hosting import directory, launched
+from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
 from .api import RendezvousBackend, Token
 from .network import within
 from .service import ServiceRendezvousBackend
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 KEY = launched.KEY
 IDLE = 3.0

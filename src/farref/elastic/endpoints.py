@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import logging
 import socket
 import time
 from datetime import timedelta
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.base.errors import InvalidAddress
+from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError
 from . import embedded
 from .c10d import C10dRendezvousBackend
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..protocol.rendezvous import Timeouts
     from .api import RendezvousBackend
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 LOOK = 0.5
 """Seconds between two tries."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 import socket
 import weakref
@@ -10,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
+from ..printable import logger
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
 from ..protocol.rendezvous import RoundLimits, Timeouts
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..protocol.rendezvous import Membership
     from .api import RendezvousBackend
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 
 class DynamicRendezvousHandler(RendezvousHandler):

@@ -13,13 +13,13 @@ still loading.
 
 from __future__ import annotations
 
-import logging
 import time
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
+from ..printable import logger
 from ..protocol.errors import (
     RendezvousConnectionError,
     RendezvousError,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..protocol.rendezvous import Membership, Timeouts
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 T = TypeVar("T")
 
 

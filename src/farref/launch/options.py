@@ -7,6 +7,8 @@ import sys
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from ..printable import printable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -57,5 +59,5 @@ class Options:
 
 def say(text: str) -> None:
     """Tell the user; the standard output is the program's."""
-    sys.stderr.write(f"farref run: {text}\n")
+    sys.stderr.write(f"farref run: {printable(text)}\n")
     sys.stderr.flush()

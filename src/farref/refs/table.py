@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from rich.table import Table
-from rich.text import Text
 
 from ..actors.core.counters import Counters
 from ..actors.looking.why import seconds_text, size_text
+from ..console import Text
 from ..plurals import counted
 
 if TYPE_CHECKING:

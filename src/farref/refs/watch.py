@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.live import Live
-from rich.text import Text
 
+from ..console import Text
 from .table import LEGEND, QUIET, WIDEST, cells, summary, table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from rich.console import Console
-
     from ..actors.looking.inspection import ReferenceInfo
     from ..actors.looking.snapshot import Snapshot
+    from ..console import Console
     from .table import Key
 
     Look = Callable[[], tuple[Snapshot, list[ReferenceInfo]]]

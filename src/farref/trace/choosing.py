@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..printable import printable
 from .records import TraceError
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def _found(
 ) -> Iterator[str]:
     known = sorted(known)
     for name in asked:
-        mine = [each for each in known if name in (each, short(each))]
+        mine = [each for each in known if name == each or printable(name) == short(each)]
         if not mine:
             there = ", ".join(short(each) for each in known[:12]) or "none"
             more = f" and {len(known) - 12:,} more" if len(known) > 12 else ""

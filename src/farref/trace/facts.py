@@ -34,7 +34,7 @@ def facts(record: Record, names: TraceNames, view: View) -> Iterator[str]:
             said = [f"is counted for {names.id(record.text('rref'))}"]
         case _:
             said = []
-    yield from (f"{at} {each.format(peer=peer)}" for each in said)
+    yield from (f"{at} {each.replace('{peer}', peer)}" for each in said)
 
 
 def _sent(record: Record, names: TraceNames) -> Iterator[str]:

@@ -22,8 +22,7 @@ from enum import Enum
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from ..console import Text
 from .look import KIND, MARK, NOTE, QUIET, STAGE, clip
 from .story import Arrow, ArrowPart, Mark
 from .view import Stage

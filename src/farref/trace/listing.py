@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from ..console import Text
 from .look import KIND, MARK, NOTE, QUIET, STAGE
 from .story import Arrow, ArrowPart
 from .view import Stage

@@ -14,7 +14,7 @@ from ..protocol.messages import KINDS
 from .view import Stage
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from ..console import Console
 
 KIND = {kind.__name__: f"color({kind.hue})" for kind in KINDS}
 STAGE = {

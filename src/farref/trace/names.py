@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from ..printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -24,12 +26,12 @@ class TraceNames:
 
     def of(self, endpoint: str) -> str:
         """``A@6f05`` -> ``A``, or ``A#2`` for the second of two."""
-        return self._short.get(endpoint, base(endpoint))
+        return printable(self._short.get(endpoint, base(endpoint)))
 
     def id(self, text: str) -> str:
         """``A@6f05/3`` -> ``A/3``."""
         endpoint, slash, number = text.rpartition("/")
-        return f"{self.of(endpoint)}/{number}" if slash else text
+        return f"{self.of(endpoint)}/{printable(number)}" if slash else printable(text)
 
 
 def base(endpoint: str) -> str:

@@ -19,6 +19,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..printable import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
@@ -79,7 +81,7 @@ def _listed(steps: str) -> list[tuple[str, str]]:
     lines = [line.partition("<=") for line in steps.splitlines() if line.strip()]
     if any(not arrow or not sentence.strip() for _, arrow, sentence in lines):
         raise ValueError("a step is written: its text <= the fact that shows it")
-    return [(" ".join(step.split()), sentence.strip()) for step, _, sentence in lines]
+    return [(printable(" ".join(step.split())), sentence.strip()) for step, _, sentence in lines]
 
 
 def of_discipline(steps: str, sharing: str) -> str:

@@ -18,13 +18,20 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ..actors.recording.encoding import FORMAT
+from ..actors.recording.steps import INPUTS
+from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
+from ..protocol.messages import BY_NAME
 from .progress import Progress, silent
 from .rows import fields_of, implied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+LARGEST = 1 << 63
+"""No number in a line is as large, nor negative."""
 OLDER = (1, 2, 3, 4, 5, 6)
 """Older formats that can be read, too. A line of format 1 (without loans), 2 (without aliases), 3
 (without inputs), 4 (without rows), 5 (whose tables list the dead) or 6 (without pauses) means the
@@ -33,6 +40,12 @@ same in this one."""
 
 class TraceError(Exception):
     """A trace cannot be read, or contradicts itself. The message says where."""
+
+
+def _ids(fields: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
+    """The names of those *fields*, names and types, that are an endpoint, an id, or ids."""
+    ids = (WorkerId, RRefId, ForkId, CallId, tuple[RRefId, ...])
+    return tuple(name for name, type_ in fields if type_ in ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +192,43 @@ class Recording:
     """The steps of a published example to find in it; see `notes`."""
 
 
-_NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
-    "send": {"peer": str, "number": int, "message": str, "user": bool},
-    "receive": {"peer": str, "number": int, "message": str, "user": bool},
-    "known": {"rref": str, "fork": str, "holder": str},
-    "free": {"rref": str},
-    "do": {"do": str},
+_MESSAGE = ("peer", "number", "message", "user")
+_NEEDED = {
+    "send": _MESSAGE,
+    "receive": _MESSAGE,
+    "known": ("rref", "fork", "holder"),
+    "confirmed": ("rref",),
+    "free": ("rref",),
+    "lose": ("rref",),
+    "run": ("peer",),
+    "fail": ("call",),
+    "died": ("peer",),
+    "buried": ("peer",),
+    "do": ("do",),
+    **{f"do {name}": _ids(fields.items()) for name, fields in INPUTS.items()},
+    **{
+        name: _ids(
+            (each.name, each.type)
+            for each in msgspec.structs.fields(kind)
+            if each.required and each.type is not CallId  # the picture does without it
+        )
+        for name, kind in BY_NAME.items()
+    },
 }
-"""The fields that a line of each kind needs."""
+"""The fields that a line of each kind needs, and those that each input and message needs."""
+_WORDS = (
+    "alias asker at by call do fork holder kind label message notes owner peer relays rref run "
+    "sharing start target title to what why"
+)
+_TYPES: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(_WORDS.split(), (str,)),
+    **dict.fromkeys(("format", "look", "nth", "number", "settled", "stamp"), (int,)),
+    **dict.fromkeys(("carries", "chain", "forks", "grips", "loans", "path", "removed"), (list,)),
+    "rrefs": (list,),
+    "time": (int, float),
+    "user": (bool,),
+}
+"""The types of fields. A field that is not needed may be null, too."""
 
 
 def load(path: Path, progress: Progress = silent) -> Recording:
@@ -241,12 +283,8 @@ def parse(line: str) -> Record:
     """The step in one line. Raises `ValueError` with the reason for a wrong line."""
     fields = _fields(line)
     kind = fields.get("kind")
-    needed = {"kind": str, "at": str, **_NEEDED.get(str(kind), {})}
-    if kind == "trace":
-        del needed["at"]
-    for name, type_ in needed.items():
-        if not isinstance(fields.get(name), type_):
-            raise ValueError(f"it has no valid {name!r}")  # noqa: TRY004 - of a line again
+    _check(fields, ["kind", "at"][: 1 if kind == "trace" else 2])
+    _check(fields, _NEEDED.get(str(kind), ()))
     if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
         raise ValueError(
             f"it has format {fields['format']}, but this farref reads formats up to {FORMAT}: "
@@ -258,18 +296,33 @@ def parse(line: str) -> Record:
             continue
         try:
             getattr(record, what)
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
             raise ValueError(f"its {form}") from None
+    _check(fields, _NEEDED.get(f"do {record.text('do')}" if kind == "do" else record.message, ()))
+    empty = (name for name, value in fields.items() if value is None and _TYPES.get(name) == (str,))
+    _check(fields, (_TYPES.keys() & fields.keys()).difference(empty))
     return record
 
 
+def _check(fields: dict[str, Any], names: Iterable[str]) -> None:
+    """Raise `ValueError` unless *fields* has all *names*, each with its type."""
+    for name in names:
+        value = fields.get(name)
+        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "user"):
+            raise ValueError(f"it has no valid {name!r}")
+        if isinstance(value, int | float) and not 0 <= value < LARGEST:
+            raise ValueError(f"its {name!r} is out of range")
+
+
 def _fields(line: str) -> dict[str, Any]:
-    if line.startswith("["):
-        return fields_of(line)
     try:
+        if line.startswith("["):
+            return fields_of(line)
         fields = json.loads(line)
     except json.JSONDecodeError as error:
         raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
     if not isinstance(fields, dict):
         raise ValueError("it is neither a JSON object nor a row")  # noqa: TRY004 - of a line, not of a type
     return fields

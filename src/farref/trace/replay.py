@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..actors.recording.tables_json import SnapshotError, context_of
+from ..printable import printable
 from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
@@ -58,7 +59,7 @@ class Player:
             self._play(at, context, record)
         except FarrefError:
             return  # the machine refused this input in the recording, too, and changed nothing
-        except (TraceInputError, AssertionError, KeyError, ValueError) as error:
+        except Exception as error:  # a machine may raise any, for the fields of a strange file
             self.broken[at] = f"this farref cannot replay {_step(record)}: {error}"
 
     def _join(self, record: Record) -> None:
@@ -77,7 +78,7 @@ class Player:
             else:
                 tables = record.fields["tables"]
                 self.contexts[at] = context_of(me, sharing, tables, worker_of)
-        except (SnapshotError, ValueError) as error:
+        except (SnapshotError, ValueError, RecursionError) as error:
             self.broken[at] = f"its first tables cannot be read: {error}"
 
     def _play(self, at: str, context: Context, record: Record) -> None:
@@ -100,9 +101,13 @@ class Player:
     def tables(self, at: str) -> list[str]:
         """The tables of one endpoint, one entry a line, or the reason why they are unknown."""
         if at in self.broken:
-            return [f"(not known: {self.broken[at]})"]
+            return [printable(f"(not known: {self.broken[at]})")]
         context = self.contexts.get(at)
-        return table_lines(context) if context is not None else ["(it does not record yet)"]
+        return (
+            list(map(printable, table_lines(context)))
+            if context is not None
+            else ["(it does not record yet)"]
+        )
 
     @property
     def lines(self) -> int:

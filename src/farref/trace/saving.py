@@ -8,13 +8,13 @@ tables at each step. Each file is complete in itself and loads nothing from else
 from __future__ import annotations
 
 import io
-import json
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 
 from ..actors.recording.encoding import FORMAT
+from ..console import Console
+from ..printable import json_text
 from .export.page import page
 from .show import show
 
@@ -82,7 +82,7 @@ def save(story: Story, path: Path, width: int = WIDTH) -> None:
 def _save_lines(story: Story, path: Path, _width: int) -> None:
     head = {"kind": "trace", "format": FORMAT, "title": story.title, "notes": story.notes}
     lines = [head, *(record.fields for record in story.records)]
-    text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
+    text = "".join(json_text(line) + "\n" for line in lines)
     path.write_text(text, encoding="utf-8")
 
 

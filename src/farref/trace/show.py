@@ -5,8 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rich.text import Text
-
+from ..console import Text
 from ..plurals import counted, plural
 from ..protocol.messages import BY_NAME
 from .lanes import layout, part
@@ -18,8 +17,7 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterator
 
-    from rich.console import Console
-
+    from ..console import Console
     from .look import Glyphs
     from .story import Story
 

@@ -16,6 +16,7 @@ from string import ascii_lowercase
 from typing import TYPE_CHECKING
 
 from ..plurals import one
+from ..printable import printable
 from ..protocol.messages import BY_NAME
 from .choosing import EVERYTHING, Chosen, Only, about
 from .facts import facts
@@ -242,7 +243,7 @@ class _Teller:
                 left_out=absent,
             ),
             self.recording.problems,
-            " ".join(filter(None, (self.title, str(chosen)))),
+            printable(" ".join(filter(None, (self.title, str(chosen))))),
             self.notes,
         )
 
@@ -265,7 +266,7 @@ class _Teller:
         sender, receiver, _ = record.name
         labels = self.said.get(record.name)
         if labels is None:  # the sender knows more about it than the receiver
-            short, full = self.labels.of(record), self.full.of(record)
+            short, full = _shown(self.labels.of(record)), _shown(self.full.of(record))
             labels = self.said[record.name] = short, _preferred(full, short)
         return Arrow(
             sender,
@@ -304,7 +305,8 @@ class _Teller:
                 return
             case _:
                 text = record.kind
-        self._append(Mark(record.at, record.kind, text, about(record, self.view), changes), says)
+        mark = Mark(record.at, record.kind, printable(text), about(record, self.view), changes)
+        self._append(mark, says)
 
     def _summary(self, rows: list[Row], chosen: Chosen) -> Summary:
         sent = [row for row in rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES]
@@ -335,7 +337,7 @@ class _Teller:
             if (row.sender, row.receiver, row.number) not in received:
                 at, peer = self.names.of(row.sender), self.names.of(row.receiver)
                 kind = BY_NAME.get(row.kind)
-                word = row.kind if kind is None else kind.word()
+                word = printable(row.kind) if kind is None else kind.word()
                 ended = lost if {row.sender, row.receiver} & dead else left
                 ended.append(f"{one(word)} from {at} to {peer} did not arrive")
         return Summary(
@@ -369,6 +371,10 @@ def _preferred(full: tuple[str, ...], short: tuple[str, ...]) -> tuple[str, ...]
         texts += (other for other in full if other.count("/") >= each.count("/"))
         texts.append(each)
     return tuple(dict.fromkeys(texts))
+
+
+def _shown(labels: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(map(printable, labels))
 
 
 def _lane_order(endpoint: str) -> tuple[bool, str]:

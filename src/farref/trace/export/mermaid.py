@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...printable import printable
 from ..progress import Progress, silent
 from ..story import Arrow, ArrowPart
 
@@ -61,4 +62,4 @@ def _row(row: Row, lanes: dict[str, str], arrived: set[tuple[str, str, int]]) ->
 def _escaped(text: str) -> str:
     """*text*, with Mermaid's special characters written as character codes."""
     own = {"#": "#35;", ";": "#59;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "%": "#37;"}
-    return "".join(own.get(each, each) for each in text)
+    return "".join(own.get(each, each) for each in printable(text))

@@ -8,10 +8,10 @@ them up, forwards or backwards.
 
 from __future__ import annotations
 
-import json
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from ...printable import json_text
 from ..look import KIND, MARK, STAGE, UNICODE
 from ..progress import silent
 from ..replay import Steps
@@ -29,9 +29,9 @@ MOST = 300
 def page(story: Story, progress: Progress = silent) -> str:
     """The text of the HTML file."""
     frame = files(__package__).joinpath("page.html").read_text(encoding="utf-8")
-    data = json.dumps(_data(story, progress), ensure_ascii=False, separators=(",", ":"))
+    data = json_text(_data(story, progress), separators=(",", ":"))
     # Escaped, so that nothing in the data ends the script around it.
-    return frame.replace("/*DATA*/null", data.replace("<", "\\u003c").replace("\u2028", "\\u2028"))
+    return frame.replace("/*DATA*/null", data.replace("<", "\\u003c"))
 
 
 def _data(story: Story, progress: Progress) -> dict[str, Any]:

@@ -9,9 +9,9 @@ to just after the earlier one.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
+from ...printable import json_text, printable
 from ..labels import Labels
 from ..progress import Progress, silent
 from ..view import View
@@ -27,7 +27,8 @@ STEP = 1.0
 
 def perfetto(story: Story, progress: Progress = silent) -> str:
     """The JSON text."""
-    return json.dumps({"displayTimeUnit": "ns", "traceEvents": _events(story, progress)}) + "\n"
+    events = _events(story, progress)
+    return json_text({"displayTimeUnit": "ns", "traceEvents": events}) + "\n"
 
 
 def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
@@ -40,7 +41,7 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
     free = dict.fromkeys(threads, 0.0)
     sent: dict[tuple[str, str, int], float] = {}
     flows: dict[tuple[str, str, int], int] = {}
-    shown = _shown(story)
+    shown = _drawn(story)
     view = View()
     labels = Labels(story.names, view, owners=True)
     for place, record in enumerate(story.records):
@@ -56,13 +57,13 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
         tid = threads[record.at]
         what = {"ph": "X", "ts": at, "dur": STEP, "pid": PID, "tid": tid, "cat": _category(record)}
         args = {
-            name: value
+            name: _shown(value)
             for name, value in record.fields.items()
             if name not in ("at", "kind", "time", "user", "tables")
         }
         if changes:
             args["view"] = [f"{story.names.id(c.fork.id)} {c.stage.value}" for c in changes]
-        events.append({**what, "name": _name(record, story, said), "args": args})
+        events.append({**what, "name": printable(_name(record, story, said)), "args": args})
         if record.kind == "send":
             sent[record.name], flows[record.name] = at, len(flows) + 1
             events.append(_flow("s", flows[record.name], at, tid, record))
@@ -71,9 +72,22 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
     return events
 
 
-def _shown(story: Story) -> set[int]:
+def _drawn(story: Story) -> set[int]:
     """The positions of the records that belong to rows of *story*."""
     return {place for first, last in story.spans for place in range(first, last)}
+
+
+def _shown(value: Any) -> Any:
+    """*value*, with every text in it printable: a viewer shows them."""
+    match value:
+        case str():
+            return printable(value)
+        case list() | tuple():
+            return [_shown(each) for each in value]
+        case dict():
+            return {printable(name): _shown(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _category(record: Record) -> str:

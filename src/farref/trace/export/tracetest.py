@@ -10,11 +10,11 @@ The endpoints get short names; the file lists the real name of each.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Any
 
+from ...printable import json_text, printable
 from ...tracetest.errors import BadCommandError
 from ...tracetest.files import Block, story
 from ...tracetest.language import run
@@ -95,11 +95,11 @@ class _Writer:
         return story(self._blocks)
 
     def _head(self) -> None:
-        title = " ".join(self._trace.title.split()) or "A recorded run."
+        title = printable(" ".join(self._trace.title.split())) or "A recorded run."
         told = [f"# {title}", "# Exported by `farref trace --export test`: what the machines of "]
         told[-1] += "each endpoint were given."
         told += [
-            f"# {short} was {full}"
+            f"# {short} was {printable(full)}"
             for full, short in self._names.items()
             if self._trace.names.of(full) != short
         ]
@@ -131,7 +131,7 @@ class _Writer:
         route = f"{self._names.get(record.peer)}->{at}"
         match record.kind:
             case "join" if "tables" in record.fields:
-                tables = json.dumps(self._short(record.fields["tables"]), separators=(",", ":"))
+                tables = json_text(self._short(record.fields["tables"]), separators=(",", ":"))
                 return [f"given {at} {tables}"]
             case "receive":
                 lost, flying = [], self._flying[record.peer, record.at]
@@ -187,7 +187,7 @@ class _Writer:
 
 
 def _word(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    return value if isinstance(value, str) else json_text(value, separators=(",", ":"))
 
 
 def _in_tables(tables: Any) -> Iterator[str]:
@@ -215,7 +215,7 @@ def _names(trace: Story) -> dict[str, str]:
     ends |= {each.owner for each in trace.objects.values()}
     ends |= {each.holder for each in trace.forks.values()}
     ends |= {end for record in trace.records for end in _in_tables(record.fields.get("tables"))}
-    ends = {end for end in ends if re.fullmatch(r".+@[0-9a-f]+", end)}
+    ends = {end for end in ends if re.fullmatch(r".+@[0-9a-f]+", end, re.DOTALL)}
     order = sorted(ends, key=lambda end: (end.rpartition("@")[0], int(end.rpartition("@")[2], 16)))
     wanted = [re.sub(r"[^A-Za-z0-9_]", "_", trace.names.of(end)) for end in order]
     names = [name if name[:1].isalpha() else f"E{name}" for name in wanted]

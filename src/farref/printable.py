@@ -1,0 +1,73 @@
+"""Text of other processes and files, made safe to show.
+
+A name, a type, an error or a line of a file may hold any character. A terminal would obey an escape
+sequence, an XML parser refuses it, and a bidirectional override makes a line read as another one.
+So each text from elsewhere goes through `printable` where it is shown. `farref.console` does so
+for everything that the commands print, and the log's formatters for each record.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+LONGEST = 4_000
+"""The most characters that are shown of one line; of a longer one the middle is left out."""
+
+
+def printable(text: object, *, lines: bool = False) -> str:
+    r"""*text* with every character that cannot be printed as its escape: ``\x1b``, ``\u202e``.
+
+    They are the characters that `repr` of a string escapes. With *lines*, line breaks and tabs
+    stay as they are.
+    """
+    said = str(text)
+    if said.isprintable() and len(said) <= LONGEST:  # nearly always
+        return said
+    if lines:
+        return "\n".join("\t".join(map(printable, line.split("\t"))) for line in said.split("\n"))
+    if len(said) > LONGEST:
+        half = LONGEST // 2
+        said = f"{said[:half]} ... ({len(said):,} characters) ... {said[-half:]}"
+    return "".join(each if each.isprintable() else _escape(each) for each in said)
+
+
+def json_text(value: Any, **options: Any) -> str:
+    r"""*value* as JSON of printable characters: a reader of JSON gets every character back."""
+    text = json.dumps(value, ensure_ascii=False, **options)
+    if text.isprintable():
+        return text
+    # Only inside of strings are there others than line breaks, which come from ``indent``.
+    return "".join(
+        each
+        if each == "\n" or each.isprintable()
+        else json.dumps(each)[1:-1]
+        if not each.isascii()
+        else f"\\u{ord(each):04x}"
+        for each in text
+    )
+
+
+class PrintableRecords(logging.Filter):
+    """Makes a record's message a text without characters that cannot be printed."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Every record passes."""
+        record.msg, record.args = printable(record.getMessage(), lines=True), ()
+        return True
+
+
+def logger(name: str) -> logging.Logger:
+    """The logger *name*, one of farref's: the names and errors in its records are printable.
+
+    Its records go to the handlers of the program, which write them as they are.
+    """
+    made = logging.getLogger(name)
+    if not any(isinstance(each, PrintableRecords) for each in made.filters):
+        made.addFilter(PrintableRecords())
+    return made
+
+
+def _escape(character: str) -> str:
+    return character.encode("unicode_escape").decode()

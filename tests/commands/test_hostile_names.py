@@ -1,0 +1,279 @@
+"""Names, types and errors of others are text, in each command and export.
+
+No character of them is shown that a terminal, a parser or a reader would obey.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from typing import TYPE_CHECKING, Any
+from xml.dom import minidom
+
+import pytest
+
+import farref
+from farref import System
+from farref.trace import TraceError, read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HOSTILE = {
+    "escape": "\x1b]0;pwned\x1b\\\x1b[31m",
+    "C1": "\x9b31m",
+    "DEL": "\x7f",
+    "override": "\u202e",
+    "line": "\nforged line",
+    "return": "\rforged",
+    "separator": "\u2028",
+    "no XML": "\x00\x0b\ufffe\uffff",
+    "markup": "[red]x[/red][/]:smile:",
+    "script": "</script><script>alert(1)</script><!--",
+    "quotes": "'\"`&<>%#;{}{0}{peer}\\",
+}
+"""What a name may hold."""
+NAME = "W" + "".join(HOSTILE.values())
+
+
+def named(name: str) -> Any:
+    def made(value: object) -> object:
+        return type(name.replace("\0", ""), (), {})() if value is None else value
+
+    made.__name__ = made.__qualname__ = name
+    return made
+
+
+def farref_command(*words: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run(
+        [sys.executable, "-m", "farref", *words], capture_output=True, check=False, timeout=100
+    )
+
+
+def is_clean(shown: bytes) -> bool:
+    """Whether a terminal, and a reader, get the characters that they see."""
+    return all(each.isprintable() or each == "\n" for each in shown.decode())
+
+
+@pytest.fixture(scope="module")
+def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Path]]:
+    """A running system with hostile names of everything, and the folder of its trace."""
+    folder = tmp_path_factory.mktemp("trace")
+    with System(trace=folder, silence=None) as system:
+        system.worker(NAME)
+        held = [farref.remote(NAME, named(f"f{each}"), (1,)) for each in HOSTILE.values()]
+        held += [farref.remote(NAME, named(f"T{each}"), (None,)) for each in HOSTILE.values()]
+        held += [farref.rpc_sync(NAME, named("g"), ({"x": held[0]},))]
+        yield system, folder
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["refs", "SYSTEM"],
+        ["refs", "SYSTEM", "--json"],
+        ["refs", "SYSTEM", "--why", "program/1"],
+        ["ps"],
+        ["ps", "--json"],
+        ["gc", "SYSTEM", "--dry-run"],
+        ["metrics", "SYSTEM"],
+        ["metrics", "SYSTEM", "--json"],
+        ["trace", "FOLDER"],
+        ["trace", "FOLDER", "--json"],
+        ["trace", "FOLDER", "--worker", "NAME"],
+        ["trace", "FOLDER", "--export", "mermaid"],
+        ["trace", "FOLDER", "--export", "html"],
+        ["trace", "FOLDER", "--export", "perfetto"],
+        ["trace", "FOLDER", "--export", "test"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_shows_them_as_text(words: list[str], trace: tuple[System, Path]) -> None:
+    system, folder = trace
+    name = NAME.replace("\x00", r"\x00")  # an argument cannot hold it; it is written as it is shown
+    known = {"SYSTEM": system.name, "FOLDER": str(folder), "NAME": name}
+    run = farref_command(*(known.get(word, word) for word in words))
+    assert run.returncode == 0, run.stderr
+    assert is_clean(run.stdout), ascii(run.stdout.decode())
+    assert is_clean(run.stderr), ascii(run.stderr.decode())
+    assert b"\nforged" not in run.stdout
+    if words[0] in ("refs", "metrics") and "--json" in words:
+        assert NAME in every_text(json.loads(run.stdout))  # a program gets it as it is
+    if words[-1] == "html":
+        page = run.stdout.decode()
+        assert page.count("</script>") == page.count("<script")
+
+
+def every_text(value: Any) -> list[str]:
+    match value:
+        case str():
+            return [value]
+        case list():
+            return [text for each in value for text in every_text(each)]
+        case dict():
+            return [text for pair in value.items() for each in pair for text in every_text(each)]
+        case _:
+            return []
+
+
+@pytest.mark.processes
+def test_saved_traces_can_be_parsed_and_read_again(
+    trace: tuple[System, Path], tmp_path: Path
+) -> None:
+    story = read(trace[1])
+    for name in ("a.svg", "a.html", "a.jsonl"):
+        run = farref_command("trace", str(trace[1]), "--save", str(tmp_path / name))
+        assert run.returncode == 0, run.stderr
+        assert is_clean((tmp_path / name).read_bytes())
+    minidom.parse(str(tmp_path / "a.svg"))
+    again = read(tmp_path / "a.jsonl")
+    assert [record.fields for record in again.records] == json.loads(
+        json.dumps([record.fields for record in story.records])
+    )
+
+
+@pytest.mark.processes
+def test_logs_of_workers_and_of_the_program_show_them_as_text() -> None:
+    program = f"""
+import farref, logging, os
+def f(name):
+    logging.getLogger("mine").error("it is %s", name)
+def fail(name): raise ValueError(name)
+with farref.System() as system:
+    system.worker("B")
+    farref.rpc_sync("B", f, ({NAME!r},))
+    fail.__name__ = fail.__qualname__ = {NAME!r}
+    farref.rpc_async("B", fail, ({NAME!r},)).wait
+    farref.remote("B", fail, ({NAME!r},))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=100
+    )
+    assert run.returncode == 0, run.stderr
+    assert b"it is W\\x1b]0;pwned" in run.stderr
+    assert b"nobody" in run.stderr
+    assert is_clean(run.stderr), ascii(run.stderr.decode())
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("127.0.0.1:PORT", 200),
+        ("localhost:PORT", 200),
+        ("LOCALHOST", 200),
+        ("metrics.example:PORT", 200),
+        ("evil.example", 421),
+        ("evil.example:PORT", 421),
+        ("127.0.0.1.evil.example:PORT", 421),
+        ("[::1]:PORT", 421),
+        ("", 421),
+    ],
+)
+def test_metrics_are_served_to_those_who_ask_by_our_name(
+    host: str, status: int, serving: str
+) -> None:
+    request = urllib.request.Request(f"http://127.0.0.1:{serving}/metrics")
+    request.add_header("Host", host.replace("PORT", serving))
+    try:
+        answer = urllib.request.urlopen(request, timeout=30)
+    except urllib.error.HTTPError as error:
+        answer = error
+    with answer:
+        assert answer.status == status
+        assert (b"--host" in answer.read()) == (status != 200)
+
+
+@pytest.fixture(scope="module")
+def serving() -> Iterator[str]:
+    """The port of `farref metrics --serve`."""
+    with System(silence=None) as system:
+        words = ["metrics", system.name, "--serve", "0", "--host", "Metrics.example"]
+        with subprocess.Popen(
+            [sys.executable, "-m", "farref", *words], stderr=subprocess.PIPE, text=True
+        ) as server:
+            assert server.stderr is not None
+            yield server.stderr.readline().rpartition(":")[2].partition("/")[0]
+            system.shutdown()
+            server.wait(60)
+
+
+# ---- lines of a trace that are none
+
+LINES = [
+    '{"at": "A@1", "kind": "join", "time": 1.0, "format": 8, "sharing": "lend"}',
+    '{"at": "B@2", "kind": "join", "time": 1.0, "format": 8, "sharing": "lend"}',
+    '{"at": "A@1", "kind": "send", "time": 2.0, "peer": "B@2", "number": 1, "message": "Create",'
+    ' "user": true, "rref": "A@1/1", "fork": "A@1/1", "call": "A@1/1", "label": "f"}',
+    '{"at": "B@2", "kind": "receive", "time": 2.0, "peer": "A@1", "number": 1, "message": "Create",'
+    ' "user": true, "rref": "A@1/1", "fork": "A@1/1", "call": "A@1/1", "label": "f"}',
+    '{"at": "B@2", "kind": "known", "time": 2.0, "rref": "A@1/1", "fork": "A@1/1",'
+    ' "holder": "A@1"}',
+    '{"at": "B@2", "kind": "do", "time": 3.0, "do": "hold", "rref": "A@1/1"}',
+    '{"at": "B@2", "kind": "free", "time": 3.0, "rref": "A@1/1"}',
+    '{"at": "B@2", "kind": "died", "time": 3.0, "peer": "A@1"}',
+]
+
+
+MISSING = object()
+OPTIONAL = {"time", "format", "sharing", "label", "call"}
+"""Fields that the picture does without."""
+
+
+def wrong(line: str) -> Iterator[tuple[str, object]]:
+    """Each field of *line*, without and with values that it cannot have."""
+    for field, right in json.loads(line).items():
+        if field not in OPTIONAL:
+            yield field, MISSING
+            yield field, None
+        yield from ((field, value) for value in ([1], {"a": [2]}, -1, 10**30))
+        if not isinstance(right, bool):
+            yield field, True
+        if not isinstance(right, str):
+            yield field, "\x1b"
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "value"),
+    [(number, *each) for number, line in enumerate(LINES) for each in wrong(line)],
+)
+def test_a_malformed_record_is_an_error_that_names_its_line_and_field(
+    line: int, field: str, value: Any, tmp_path: Path
+) -> None:
+    fields = {**json.loads(LINES[line]), field: value}
+    if value is MISSING:
+        del fields[field]
+    file = tmp_path / "a.jsonl"
+    file.write_text("\n".join([*LINES[:line], json.dumps(fields), *LINES[line + 1 :], ""]))
+    with pytest.raises(TraceError, match=rf"a.jsonl, line {line + 1}, .*{field}"):
+        read(file)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "holds no steps"),
+        (b"\xff\xfe\x00\x01\n{}\n", "line 1 is no text"),
+        (b"[" * 100_000 + b"\n", "line 1"),
+        (b'{"a":' * 100_000 + b"\n", "line 1"),
+        (b"{}\n", "'kind'"),
+        (b"null\n", "neither"),
+        (b'{"kind": "join", "at": "A@1", "format": 99}\n', "format 99"),
+        (b'["join",1.0,["A",1],99,"lend",{}]\n', "format 99"),
+        (b'["join",1.0]\n', "line 1"),
+        (b'{"kind": "join", "at": "A@1", "time": 1' + b"0" * 5000 + b"}\n", "line 1"),
+    ],
+)
+def test_a_file_that_is_no_trace_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(content)
+    run = farref_command("trace", str(file))
+    assert run.returncode == 1
+    assert b"Traceback" not in run.stderr
+    assert run.stderr.startswith(b"farref trace: ")
+    assert reason in run.stderr.decode()
