@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
 
-class Text(rich.text.Text):
+class PrintableText(rich.text.Text):
     """One line of text, or a part of it. All that is put into it is escaped."""
 
     def __init__(self, text: str = "", *args: Any, **options: Any) -> None:
         super().__init__(printable(text), *args, **options)
 
-    def append(self, text: Any, style: Any = None) -> Text:
+    def append(self, text: Any, style: Any = None) -> PrintableText:
         """Add *text*."""
         super().append(printable(text) if isinstance(text, str) else text, style)
         return self
 
 
-class Console(rich.console.Console):
+class PrintableConsole(rich.console.Console):
     """A terminal or a file. A string is shown as it is: ``[red]`` is five characters."""
 
     def __init__(self, **options: Any) -> None:
@@ -53,6 +53,13 @@ class Console(rich.console.Console):
                 yield segment
             else:
                 yield Segment(printable(segment.text, lines=True), segment.style)
+
+
+if TYPE_CHECKING:  # rich's functions return their own
+    from rich.console import Console as Console  # noqa: PLC0414 - exported
+    from rich.text import Text as Text  # noqa: PLC0414 - exported
+else:
+    Console, Text = PrintableConsole, PrintableText
 
 
 def echo(text: str, *, err: bool = False) -> None:
