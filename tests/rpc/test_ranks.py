@@ -34,7 +34,7 @@ def test_one_rank_is_a_world() -> None:
 def test_two_ranks_with_one_name() -> None:
     for code, _, errors in launch(RANKS, 2, "same names"):
         assert code == 1
-        assert "ranks 0 and 1 have the same name, 'same'" in errors, errors
+        assert "name 'same' is not unique: ranks 0 and 1 have it" in errors, errors
 
 
 def test_a_rank_that_does_not_come() -> None:

@@ -24,6 +24,8 @@ from .beginning import init_rpc
 from .calls import collect_all, remote, rpc_async, rpc_sync, wait_all
 from .ending import shutdown
 from .handles import RRef
+from .missing import refuse
+from .modules import RemoteModule
 from .options import (
     DEFAULT_RPC_TIMEOUT_SEC,
     UNSET_RPC_TIMEOUT,
@@ -31,21 +33,10 @@ from .options import (
     RpcBackendOptions,
     TensorPipeRpcBackendOptions,
 )
-from .world import RankInfo, get_worker_info
+from .world import RankInfo, get_rpc_timeout, get_worker_info
 
 WorkerInfo = RankInfo
 PyRRef = RRef
-
-_INSTEAD = {
-    "autograd": "send gradients as values, and apply them where the parameters are",
-    "backward": "send gradients as values, and apply them where the parameters are",
-    "context": "send gradients as values, and apply them where the parameters are",
-    "DistributedOptimizer": "give each process an optimizer of its own, and call its step()",
-    "RemoteModule": "make it by `rpc.remote(to, Module)`, and call `rref.rpc_sync().forward(x)`",
-    "server_process_global_profile": "use OpenTelemetry spans: docs/observability.md",
-    "new_method": "call `rref.rpc_sync()`",
-    "method_factory": "call `rref.rpc_sync()`",
-}
 
 
 def is_available() -> bool:
@@ -54,9 +45,7 @@ def is_available() -> bool:
 
 
 def __getattr__(name: str) -> NoReturn:
-    instead = _INSTEAD.get(name)
-    also = f"; instead, {instead}" if instead else ""
-    raise AttributeError(f"module 'farref.rpc' has no attribute {name!r}{also}")
+    refuse(name)
 
 
 __all__ = [
@@ -66,11 +55,13 @@ __all__ = [
     "Future",
     "PyRRef",
     "RRef",
+    "RemoteModule",
     "RpcBackendOptions",
     "TensorPipeRpcBackendOptions",
     "WorkerInfo",
     "collect_all",
     "functions",
+    "get_rpc_timeout",
     "get_worker_info",
     "init_rpc",
     "is_available",

@@ -27,8 +27,8 @@ from ..protocol.ids import is_name
 from .ending import end_world, wait_for_others
 from .handles import give_rank_rrefs
 from .meeting import KEY, Meeting, meet
-from .options import RpcBackendOptions, TensorPipeRpcBackendOptions
-from .roster import Listing, Origin, Roster
+from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
+from .roster import Listing, MisfitError, Origin, Roster
 from .rounds import GRACE, WATCH, dead, error_of, is_done, list_of_ranks, round_of
 from .world import Here, Ranks, current, enter, is_in_world
 
@@ -45,7 +45,7 @@ FLUSH = 2.0
 
 def init_rpc(
     name: str,
-    backend: object = None,  # noqa: ARG001 - PyTorch's: there is one
+    backend: BackendType | None = None,
     rank: int = -1,
     world_size: int | None = None,
     rpc_backend_options: RpcBackendOptions | None = None,
@@ -54,7 +54,7 @@ def init_rpc(
 
     Args:
         name: unique among the ranks.
-        backend: ignored: farref has one transport.
+        backend: a `BackendType`; farref has one transport, whatever it names.
         rank: of this process; -1: as *init_method* says, for ``env://`` in ``RANK``.
         world_size: the number of ranks; None: as *init_method* says, for ``env://`` in
             ``WORLD_SIZE``.
@@ -62,17 +62,24 @@ def init_rpc(
             waits, and limits this one; *init_method* is the meeting point.
 
     Raises:
+        TypeError: an argument has a wrong type.
         ValueError: an argument, or a variable of the environment, is missing or out of range.
         RuntimeError: `init_rpc` was called before, or a rank did not come in time, or died.
     """
     if is_in_world():
-        raise RuntimeError("this process has called init_rpc already; call shutdown() first")
+        raise RuntimeError("RPC is already initialized in this process; call shutdown() first")
     if not is_name(name):
         raise ValueError(f"the name of a rank must be a non-empty text in UTF-8, not {name!r}")
     options = TensorPipeRpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
+    if backend is not None and not isinstance(backend, BackendType):
+        raise TypeError(
+            "Argument backend must be a member of BackendType, such as "
+            f"farref.rpc.BackendType.TENSORPIPE, not {backend!r}"
+        )
     if not isinstance(options, RpcBackendOptions):
         raise TypeError(
-            f"rpc_backend_options must be farref.rpc.TensorPipeRpcBackendOptions, not {options!r}"
+            "Argument rpc_backend_options must be an instance of RpcBackendOptions, as "
+            f"farref.rpc.TensorPipeRpcBackendOptions makes them, not {options!r}"
         )
     meeting = meet(options.init_method, rank, world_size)
     end = time.monotonic() + options.limit
@@ -143,8 +150,10 @@ def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Futu
     roster = list_of_ranks()
     try:
         return roster.arrive(rank, name, size, main, origin)
-    except ValueError as error:
-        roster.refuse(ValueError(f"the ranks do not fit together: {error}"))  # nobody waits in vain
+    except MisfitError as error:
+        roster.refuse(
+            MisfitError(f"the ranks do not fit together: {error}")
+        )  # nobody waits in vain
         raise
 
 

@@ -11,7 +11,7 @@ from ..actors.api.ending import Ending
 from ..actors.base.lives import Watched, wait_for_one
 from ..actors.hosting.processes import host
 from ..actors.looking.counting import counters
-from ..protocol.errors import FarrefError, FetchTimeoutError
+from ..protocol.errors import FarrefError, FetchTimeoutError, SystemDownError
 from .rounds import GRACE, error_of, round_of
 from .world import Here, current, leave
 
@@ -56,6 +56,11 @@ def end_world(world: Ranks, *, graceful: bool) -> None:
     error of the process that ends first: so they report the cause.
     """
     leave()
+    core = world.system.endpoint.core
+    core.ended = core.ended or SystemDownError(
+        "this rank has left by rpc.shutdown(), and its references with it; call init_rpc() again, "
+        "and create the objects anew"
+    )
     try:
         if world.meeting.rank == 0 and graceful:
             wait_for_others(world.system, GRACE)

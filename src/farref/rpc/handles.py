@@ -9,8 +9,10 @@ from ..actors.core import sites
 from ..actors.core.current import chain_in
 from ..actors.handles import rref as handle
 from ..actors.serving.operations import MADE, TYPE
+from ..protocol.errors import SystemDownError
+from .missing import GRADIENTS
 from .options import UNSET_RPC_TIMEOUT, refuse_devices
-from .world import get_worker_info
+from .world import current, get_worker_info
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,7 +49,11 @@ class RankRRef(handle.RRef[T]):
             )
         if devices:
             refuse_devices("devices of an RRef")
-        super().__init__(value, serial=False)
+        try:
+            super().__init__(value, serial=False)
+        except SystemDownError as error:
+            current()  # names init_rpc, if it has not run
+            raise error from None
 
     def to_here(self, timeout: float | None = None) -> T:
         """A fresh copy of the value; at its owner the object itself, as in PyTorch.
@@ -99,10 +105,7 @@ class RankRRef(handle.RRef[T]):
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> NoReturn:
         """Refuse: there is no distributed autograd. Raises `NotImplementedError`."""
-        raise NotImplementedError(
-            "farref has no distributed autograd: send gradients as values, and apply them where "
-            "the parameters are"
-        )
+        raise NotImplementedError(f"farref has no distributed autograd: {GRADIENTS}")
 
 
 def give_rank_rrefs(system: System) -> None:

@@ -24,6 +24,7 @@ from ..actors.base.errors import BaseError
 from ..actors.hosting import launched
 
 KEY = launched.KEY
+UNKNOWN = {"rank": "", "world_size": " (farref.rpc has no groups that others join later)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,9 @@ def meet(init_method: str, rank: int, size: int | None) -> Meeting:
     def number(name: str, given: int | None) -> int:
         value = asked[name] if given in {None, -1} else given
         if value is None:
-            raise ValueError(f"the {name} is missing: {where.format(known[name], name)}")
+            raise ValueError(
+                f"the {name} is missing{UNKNOWN[name]}: {where.format(known[name], name)}"
+            )
         try:
             return int(value)
         except ValueError:

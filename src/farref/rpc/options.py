@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from datetime import timedelta
 from typing import Any, NoReturn
 
 from ..actors.wire.settings import THREADS
@@ -38,6 +39,8 @@ class RpcBackendOptions:
 
     @rpc_timeout.setter
     def rpc_timeout(self, seconds: float) -> None:
+        if isinstance(seconds, timedelta):
+            raise TypeError(f"rpc_timeout must be a number of seconds, not {seconds!r}")
         if not seconds >= 0:
             raise ValueError(f"rpc_timeout must be 0 (no limit) or more seconds, not {seconds}")
         self._timeout = seconds

@@ -19,7 +19,7 @@ import threading
 from typing import TypeAlias
 
 from ..actors.calls.futures import Future
-from ..protocol.errors import SystemDownError
+from ..protocol.errors import FarrefError, SystemDownError
 
 Origin: TypeAlias = "tuple[str, int]"
 """The process of a rank: its host (`hosting.processes.host`), and its pid there."""
@@ -27,6 +27,10 @@ Listing: TypeAlias = "tuple[tuple[str, ...], bool, tuple[Origin, ...]]"
 """The names of the ranks, by rank; whether all run the same program; and their processes."""
 Round: TypeAlias = "tuple[bool, tuple[int, ...]]"
 """Whether no rank has made calls since the round before; and the ranks that have died."""
+
+
+class MisfitError(FarrefError, ValueError):
+    """The ranks do not fit together. In PyTorch this is a `RuntimeError`."""
 
 
 class Roster:
@@ -49,19 +53,19 @@ class Roster:
 
         Raises:
             SystemDownError: the world of this meeting point ends; try again.
-            ValueError: it does not fit to the others.
+            MisfitError: it does not fit to the others.
         """
         with self._lock:
             if self._began:
                 raise SystemDownError(f"{self._size} other ranks have met here, and have not left")
             if size != self._size:
-                raise ValueError(f"rank {rank} has world_size {size}, and rank 0 has {self._size}")
+                raise MisfitError(f"rank {rank} has world_size {size}, and rank 0 has {self._size}")
             names = {each: other for other, (each, *_) in self._arrived.items()}
             if rank in self._arrived:
-                raise ValueError(f"there is a rank {rank} already, {self._arrived[rank][0]!r}")
+                raise MisfitError(f"there is a rank {rank} already, {self._arrived[rank][0]!r}")
             if name in names:
                 one, other = sorted((names[name], rank))
-                raise ValueError(f"ranks {one} and {other} have the same name, {name!r}")
+                raise MisfitError(f"name {name!r} is not unique: ranks {one} and {other} have it")
             future: Future[Listing] = Future()
             self._arrived[rank] = name, main, origin, future
             self._began = len(self._arrived) == self._size

@@ -7,9 +7,10 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ..actors.wire.settings import timeouts_as_in_torch
+from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
 from ..protocol.errors import SystemDownError, WorkerNotFoundError
 from ..serialization.plain import share_main
+from .missing import name_replacements
 
 if TYPE_CHECKING:
     from ..actors.api.system import System
@@ -69,6 +70,7 @@ def is_in_world() -> bool:
 def enter(world: Ranks, *, same_program: bool) -> None:
     """Make this process a rank of *world*."""
     Here.world = world
+    name_replacements(True)
     share_main(same_program)
     timeouts_as_in_torch(True)
 
@@ -76,6 +78,7 @@ def enter(world: Ranks, *, same_program: bool) -> None:
 def leave() -> None:
     """Make this process a rank no more."""
     Here.world = None
+    name_replacements(False)
     share_main(False)
     timeouts_as_in_torch(False)
 
@@ -83,22 +86,38 @@ def leave() -> None:
 def current() -> Ranks:
     """The world of this process. Raises `SystemDownError` before `init_rpc`."""
     if Here.world is None or not is_in_world():
-        raise SystemDownError("RPC is not initialized in this process; call init_rpc() first")
+        raise SystemDownError(
+            "RPC has not been initialized in this process; call farref.rpc.init_rpc() first"
+        )
     return Here.world
 
 
 def endpoint_of(to: Any) -> str | WorkerInfo:
-    """The name of *to* in `farref`. Raises `ValueError` if there is no such rank."""
+    """The name of *to* in `farref`.
+
+    Raises:
+        SystemDownError: before `init_rpc`.
+        WorkerNotFoundError: a RuntimeError; there is no such rank.
+        ValueError: *to* is something else.
+    """
+    current()
     if isinstance(to, RankInfo):
         return to.name
     if isinstance(to, int) and not isinstance(to, bool):
         names = current().names
         if not 0 <= to < len(names):
-            raise ValueError(f"there is no rank {to}; ranks are from 0 to {len(names) - 1}")
+            raise WorkerNotFoundError(f"there is no rank {to}; ranks are 0 to {len(names) - 1}")
         return names[to]
-    current()
+    if to is None or isinstance(to, int | float):
+        raise ValueError(f"`to` must be a name, a rank or a WorkerInfo, not {to!r}")
     found: str | WorkerInfo = to
     return found
+
+
+def get_rpc_timeout() -> float:
+    """The *rpc_timeout* in seconds; 0 is no limit. Raises `SystemDownError` before `init_rpc`."""
+    limit = current().system.endpoint.core.settings.timeout
+    return 0.0 if limit >= LONGEST else limit
 
 
 def get_worker_info(worker_name: str | None = None) -> RankInfo:
