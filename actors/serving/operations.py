@@ -30,6 +30,10 @@ def _items(value: Any) -> list[Any]:
     return list(iterator)
 
 
+def _reflected(function: Callable[[Any, Any], Any], value: Any, other: Any) -> Any:
+    return function(other, value)
+
+
 def _in_place(name: str, value: Any, other: Any) -> None:
     """Change *value*; the answer is not the whole of it."""
     if getattr(operator, name)(value, other) is not value:
@@ -78,18 +82,12 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     TYPE: lambda value: partial(type, value),
     MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
+    **{name: partial(partial, function) for name, function in (OPERATORS | ANSWERED).items()},
     **{
-        name: lambda value, function=function: partial(function, value)
-        for name, function in (OPERATORS | ANSWERED).items()
+        f"__r{name}__": partial(partial, _reflected, OPERATORS[f"__{name}__"]) for name in REFLECTED
     },
     **{
-        f"__r{name}__": lambda value, function=OPERATORS[f"__{name}__"]: (
-            lambda other: function(other, value)
-        )
-        for name in REFLECTED
-    },
-    **{
-        f"__i{name}__": lambda value, name=f"__i{name}__": partial(_in_place, name, value)
+        f"__i{name}__": partial(partial, _in_place, f"__i{name}__")
         for name in REFLECTED
         if name != "divmod"
     },

@@ -39,7 +39,8 @@ class RpcBackendOptions:
 
     @rpc_timeout.setter
     def rpc_timeout(self, seconds: float) -> None:
-        if isinstance(seconds, timedelta):
+        given: object = seconds
+        if isinstance(given, timedelta):
             raise TypeError(f"rpc_timeout must be a number of seconds, not {seconds!r}")
         if not seconds >= 0:
             raise ValueError(f"rpc_timeout must be 0 (no limit) or more seconds, not {seconds}")
