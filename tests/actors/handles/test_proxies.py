@@ -375,7 +375,7 @@ def test_a_context_is_entered_and_left_at_the_owner(system: System) -> None:
     assert ref.rpc_sync().seen.get() == (KeyError, "KeyError('x')", None)
     with farref.remote("B", Door, (True, "key")).rpc_sync() as found:
         assert found == "key"
-        _ = {}["x"]
+        _ = dict[str, int]()["x"]
     ref.rpc_async().__enter__().result()  # by name, on any proxy
     assert ref.rpc_sync().open.get()
 
