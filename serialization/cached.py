@@ -1,15 +1,20 @@
-"""Functions with `functools.cache` or `functools.lru_cache`, pickled by value.
+"""Functions and singletons of the standard library that pickle by names, or not at all.
 
-Python pickles them by their names. A function of a notebook, or one inside another function, has no
-name that the other process knows. There it becomes a new cached function, with a cache of its own.
+Python pickles a function with `functools.cache` by its name. A function of a notebook, or one
+inside another function, has no name that the other process knows. There it becomes a new cached
+function, with a cache of its own. So do properties with a cache. A function of
+`functools.singledispatch` becomes a new one with the same implementations. The marks of
+`dataclasses` are compared by identity, so they go by their names.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import pickle
+import sys
 from collections import ChainMap
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 CachedFunction: Any = type(functools.cache(len))
+_MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
+_DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defined]
+_DISPATCH = frozenset({"register", "dispatch", "registry", "_clear_cache"})
 
 
 def _reduce(cached: Any) -> Any:
@@ -46,5 +54,53 @@ def _cached(
     return made
 
 
-REDUCERS = ChainMap({CachedFunction: _reduce}, *cloudpickle.Pickler.dispatch_table.maps)
-"""The dispatch table of a pickler that pickles such functions by value."""
+def _reduce_property(cached: Any) -> Any:
+    return _property, (cached.func, cached.attrname)
+
+
+def _property(function: Callable[..., Any], name: str | None) -> Any:
+    made = functools.cached_property(function)
+    made.attrname = name
+    return made
+
+
+def state_of(function: Any) -> dict[Any, Any]:
+    """The attributes of a function, and its implementations if it dispatches."""
+    state: dict[Any, Any] = vars(function)
+    return {**state, **function.registry} if function.__code__ is _DISPATCHING else state
+
+
+def reduce_dispatching(function: Any) -> Any:
+    """How a function of `functools.singledispatch` is pickled by value; None for other ones."""
+    if function.__code__ is not _DISPATCHING or _has_a_name(function):
+        return None
+    others = {kind: each for kind, each in function.registry.items() if kind is not object}
+    attributes = {n: value for n, value in vars(function).items() if n not in _DISPATCH}
+    make = functools.singledispatch
+    return make, (function.registry[object],), (others, attributes), None, None, _register
+
+
+def _register(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> None:
+    for kind, each in state[0].items():
+        function.register(kind, each)
+    vars(function).update(state[1])
+
+
+def sentinels() -> dict[int, tuple[ModuleType, str]]:
+    """By `id`: the bare objects that are globals of modules that can be imported."""
+    return {
+        id(value): (module, name)
+        for place, module in list(sys.modules.items())
+        if place != "__main__" and type(module) is ModuleType
+        for name, value in list(vars(module).items())
+        if type(value) is object
+    }
+
+
+_OWN: dict[Any, Any] = {
+    CachedFunction: _reduce,
+    functools.cached_property: _reduce_property,
+    **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},
+}
+REDUCERS = ChainMap(_OWN, *cloudpickle.Pickler.dispatch_table.maps)
+"""The dispatch table of a pickler that pickles them by value."""

@@ -24,11 +24,11 @@ import traceback
 from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # it has no types
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 import msgspec
 from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
+from .classes import Pickler, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,7 +128,7 @@ def _annotated(error: BaseException, text: str, note: str) -> BaseException:
 def _pickled(error: BaseException) -> bytes | None:
     """The bytes of *error*, tried: one that cannot be rebuilt is known here already."""
     try:
-        pickled: bytes = cloudpickle.dumps(error, protocol=5)
+        pickled: bytes = dumps(error)
         if _comes_back(pickled, error):
             return pickled
         # Many constructors want other arguments than `BaseException` was given, and so cannot be
@@ -149,7 +149,7 @@ def _comes_back(pickled: bytes, error: BaseException) -> bool:
         return False
 
 
-class _Bare(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class _Bare(Pickler):
     """Pickles exceptions so that they are made without their constructors.
 
     Inside a group, only the members whose constructors cannot be called with their arguments.
@@ -161,7 +161,7 @@ class _Bare(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
         """Pickle's hook. Exceptions inside *obj* come here too."""
         if isinstance(obj, BaseException):
             inner, self._within = self._within, True
-            if not inner or not _comes_back(cloudpickle.dumps(obj, protocol=5), obj):
+            if not inner or not _comes_back(dumps(obj), obj):
                 return _bare, (type(obj), obj.args, vars(obj))
         return super().reducer_override(obj)
 

@@ -34,23 +34,24 @@ import pickle
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
-import cloudpickle
 import msgspec
 
 from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
-from .cached import REDUCERS, CachedFunction
+from .cached import CachedFunction
+from .classes import Pickler as ByValuePickler
+from .classes import is_shared_main
+from .definitions import Definition
 from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
-from .plain import NAMED, is_by_name, is_shared_main
+from .plain import NAMED, is_by_name
 from .shared import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from ..protocol.messages import Descriptor
-    from .definitions import Definition
     from .library import Library
     from .payload import Buffer
 
@@ -137,7 +138,7 @@ class Pickled(msgspec.Struct, frozen=True, eq=False):
         return len(self.data) + sum(map(len, self.buffers))
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class Pickler(ByValuePickler):
     """cloudpickle with five kinds of persistent ids.
 
     They are references, lists of references, inert objects, large bytes, and definitions. The
@@ -145,8 +146,6 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     id is its number alone: a message may have very many, and pickle asks for the id of each part of
     an id.
     """
-
-    dispatch_table = REDUCERS
 
     def __init__(
         self,
@@ -163,7 +162,7 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         super().__init__(file, **options)
         self._special: tuple[type, ...] = (Reference, inert, bytes, bytearray)
         if library is not None:
-            self._special += DEFINABLE
+            self._special += (*DEFINABLE, Definition)
         self._library = library
         self.functions = list(functions)
         self._defined: dict[int, int] = {}
@@ -191,6 +190,8 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
             return number
         if isinstance(obj, bytes | bytearray):
             return self._bytes_id(obj)
+        if type(obj) is Definition:
+            return self._id_of(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
             if type(obj) in NAMED and obj in plain.BY_NAME:  # nearly always
                 return None
@@ -198,11 +199,13 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
-    def reducer_override(self, obj: Any) -> Any:
-        """What all processes have in ``__main__`` goes by its name, the rest as in cloudpickle."""
-        if isinstance(obj, DEFINABLE[:2]) and is_shared_main(obj):
-            return NotImplemented
-        return super().reducer_override(obj)
+    def reduce_global(self, obj: Any, reduced: str | None) -> Any:
+        """An object that is one of its kind, if it is a global of a module."""
+        if self._library is not None and self._library.spaces.global_of(obj) is not None:
+            definition = self._library.define(obj)
+            if definition is not None:
+                return _itself, (definition,)
+        return super().reduce_global(obj, reduced)
 
     def _many(self, obj: list[Any] | tuple[Any, ...]) -> tuple[object, ...] | None:
         """The id of *obj* if it has nothing but references to different objects, all new here."""
@@ -229,8 +232,9 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
         named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
         definition = None if named else library.define(obj)
-        if definition is None:
-            return None
+        return None if definition is None else self._id_of(definition)
+
+    def _id_of(self, definition: Definition) -> tuple[object, ...]:
         number = self._defined.setdefault(id(definition), len(self.functions))
         if number == len(self.functions):
             self.functions.append(definition)
@@ -303,6 +307,10 @@ class _Unpickler(pickle.Unpickler):
         if not isinstance(buffer, bytes | bytearray | memoryview):
             raise pickle.UnpicklingError(f"a {type(buffer).__name__} is no buffer")
         return self._bytes.setdefault(number, buffer if type(buffer) is kind else kind(buffer))
+
+
+def _itself(value: object) -> object:
+    return value
 
 
 def _no_such_object(known: Sequence[object]) -> pickle.UnpicklingError:

@@ -17,6 +17,7 @@ from typing import Any
 import cloudpickle
 
 from . import shared
+from .classes import is_shared_main
 
 ATOMS = frozenset({NoneType, bool, int, float, complex, str})
 """Numbers, texts and None."""
@@ -36,7 +37,6 @@ MOST_NAMES = 10_000
 
 _BYTES_APART = pickle.dumps(pickle.PickleBuffer(b""), 5, buffer_callback=lambda _: False)
 """The pickle of `bytes` that are a buffer beside it."""
-_main_is_shared = False
 
 # Not by the public function, which copies the set at each call.
 _BY_VALUE: set[str] = cloudpickle.cloudpickle._PICKLE_BY_VALUE_MODULES
@@ -229,28 +229,12 @@ def _is_numeric(dtype: Any) -> bool:
     return bool(dtype.isbuiltin == 1 and dtype.kind in "biufc")
 
 
-def share_main(on: bool) -> None:
-    """Whether all processes that this one sends to run its ``__main__``, so that names suffice."""
-    global _main_is_shared  # noqa: PLW0603 - a matter of the whole process
-    _main_is_shared = on
-
-
-def is_shared_main(thing: Any) -> bool:
-    """Whether *thing*, a function or a class, is one that every process has in ``__main__``."""
-    if not _main_is_shared or thing.__module__ != "__main__":
-        return False
-    found: Any = sys.modules["__main__"]
-    for name in thing.__qualname__.split("."):
-        found = getattr(found, name, None)
-    return found is thing
-
-
 def is_by_name(thing: Any) -> bool:
     """Whether *thing*, a function or a class, is pickled by its name.
 
     False if it has not been asked about before and there is no room left to remember it.
     """
-    if _main_is_shared and is_shared_main(thing):
+    if is_shared_main(thing):
         return True
     if "<" in thing.__qualname__ or thing.__module__ == "__main__":  # a lambda, or a closure
         return False

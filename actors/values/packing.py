@@ -89,8 +89,8 @@ class Packer(Internal):
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
-        self._library = Library(core.me, (Reference, ActorAddress))
-        self._spaces = Spaces()
+        self._spaces = Spaces(core.me)
+        self._library = Library(core.me, (Reference, ActorAddress), self._spaces)
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
         """The endpoints for which a chore is to ask, or asks now, whether they are near."""
@@ -284,7 +284,7 @@ class Packer(Internal):
     def made(self, definition: Definition) -> Any:
         """The called function of *definition*. Raises `SerializationError`."""
         try:
-            return self._spaces.make(definition)
+            return self._spaces.called(definition)
         except CAUGHT as error:
             raise cannot_unpickle("the called function", error) from error
 

@@ -17,6 +17,7 @@ from farref.serialization.frozen import Frozen
 from farref.serialization.library import Library
 from farref.serialization.pickling import Reference
 from farref.serialization.shared import Segment
+from farref.serialization.spaces import Spaces
 
 from ..pressing import Ringing, rung
 from .endpoint import TinyAddress
@@ -75,14 +76,19 @@ def rebuild() -> object:
     return failure.rebuild()
 
 
+def library() -> Library:
+    me = WorkerId("A", 1)
+    return Library(me, (Reference,), Spaces(me))
+
+
 def define_with_a_variable() -> object:
     inside = RingsFirst()
-    return Library(WorkerId("A", 1), (Reference,)).define(lambda: inside)
+    return library().define(lambda: inside)
 
 
 def define_with_a_global() -> object:
     names = {"inside": RingsFirst(), "__name__": "__main__"}
-    return Library(WorkerId("A", 1), (Reference,)).define(eval("lambda: inside", names))
+    return library().define(eval("lambda: inside", names))
 
 
 @pytest.mark.parametrize(

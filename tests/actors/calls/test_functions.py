@@ -289,10 +289,10 @@ def adder(n):
     assert call(it.apply, ref.to_here(), 1) == 6
 
 
-def test_a_function_that_is_passed_on_comes_from_its_last_sender(system: System) -> None:
+def test_a_function_that_is_passed_on_stays_in_its_module(system: System) -> None:
     it = main(CACHE + "import farref\ndef on(k):\n    return farref.rpc_sync('C', put, (k, 1))\n")
     assert [call(it.on, 1), call(it.on, 2)] == [1, 2]
-    assert call(it.put, 3, 3, to="C") == 1, "the program's own functions have their own globals"
+    assert call(it.put, 3, 3, to="C") == 3, "it is the same module, whoever sends a function of it"
 
 
 def test_a_function_with_a_reference_goes_each_time_and_is_counted(system: System) -> None:
