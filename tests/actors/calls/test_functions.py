@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import threading
+import weakref
 from textwrap import dedent
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +14,15 @@ import pytest
 
 from farref import RRef, SerializationError, remote, rpc_async, rpc_sync, wait
 
+from ..helpers import until
+
 if TYPE_CHECKING:
     from farref import System
 
 
-def main(code: str) -> Any:
+def main(code: str, **names: Any) -> Any:
     """A namespace like that of a program or a notebook, which has run *code*."""
-    namespace: dict[str, Any] = {"__name__": "__main__"}
+    namespace: dict[str, Any] = {"__name__": "__main__", **names}
     exec(dedent(code), namespace)
     return _Names(namespace)
 
@@ -357,3 +361,57 @@ def test_many_functions_in_many_threads(system: System) -> None:
         thread.join()
     assert sorted(results) == [(n, (n % 300, n)) for n in range(700)]
     assert call(it.put, -1, 1) == 701
+
+
+class Thing:
+    """Something that can be watched."""
+
+
+def naming(thing: object) -> Any:
+    return lambda: type(thing).__name__
+
+
+def test_nothing_that_was_sent_is_kept_alive(system: System) -> None:
+    it = main("items = []\ndef many():\n    return len(items)\n")
+    thing, inside = Thing(), Thing()
+    gone = [weakref.ref(thing), weakref.ref(inside)]
+    assert call(naming(thing)) == "Thing"
+    assert call(it.many) == 0
+    it.items.append(inside)
+    it.items = None  # the next look of the library at its tables lets go of the list
+    del thing, inside
+    assert until(system, lambda: gc.collect() is not None and not any(ref() for ref in gone))
+    alone = main("thing = Thing()\ndef f():\n    return thing is not None\n", Thing=Thing)
+    gone = [weakref.ref(alone.thing)]
+    assert call(alone.f)
+    del alone
+    assert until(system, lambda: gc.collect() is not None and not gone[0]())
+
+
+def test_a_large_function_goes_with_each_message(system: System) -> None:
+    it = main(
+        """
+        large = bytes(9 << 20)
+        seen = []
+
+        def f():
+            seen.append(len(large))
+            return seen
+        """
+    )
+    assert [call(it.f), call(it.f)] == [[9 << 20]] * 2, "it has new globals each time"
+    it.large = b""
+    assert [call(it.f), call(it.f)] == [[0], [0, 0]]
+
+
+def test_a_function_that_could_not_be_pickled_can_be_mended(system: System) -> None:
+    it = main("import threading\ncache = {}\ndef f(x=1):\n    return len(cache)\n")
+    it.f.__defaults__ = (threading.Lock(),)
+    with pytest.raises(SerializationError, match="cannot pickle"):
+        call(it.f)
+    it.f.__defaults__ = (1,)
+    it.cache["lock"] = threading.Lock()
+    with pytest.raises(SerializationError, match=r"f\(\) uses the global `cache`, a dict"):
+        call(it.f)
+    it.cache.clear()
+    assert call(it.f) == 0
