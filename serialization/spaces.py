@@ -73,6 +73,7 @@ class Space:
         self._sent: dict[str, Any] = {}
         """Each global of the program as `seen`."""
         self._names = None if base is None else {**base, MARK: self, "__builtins__": __builtins__}
+        self._user: Callable[[], FunctionType | None] = lambda: None
         self._users: weakref.WeakSet[FunctionType] = weakref.WeakSet()
         """Functions of the program with these globals, if there is no module."""
         self._looked_at = 0
@@ -90,7 +91,13 @@ class Space:
         """The globals; empty if they are gone."""
         if self._names is not None:
             return self._names
-        return next((user.__globals__ for user in self._users), {})
+        user = self._user()
+        if user is None:
+            user = next(iter(self._users), None)
+            if user is None:
+                return {}
+            self._user = weakref.ref(user)
+        return user.__globals__
 
     @property
     def base(self) -> dict[str, Any]:
