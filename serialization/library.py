@@ -164,8 +164,11 @@ class Library:
             if key is not None and known.functions:
                 self._by_code[key] = known
                 _bounded(self._by_code)
-            self._known[id(thing)] = known
-            self._known.move_to_end(id(thing))
+            place = id(thing)
+            if type(known.thing) is weakref.ref:  # so that nothing stays when it has gone
+                known.thing = weakref.ref(thing, lambda _: self._known.pop(place, None))
+            self._known[place] = known
+            self._known.move_to_end(place)
             _bounded(self._known)
         return known.definition
 

@@ -371,21 +371,18 @@ def naming(thing: object) -> Any:
     return lambda: type(thing).__name__
 
 
-def test_nothing_that_was_sent_is_kept_alive(system: System) -> None:
+def test_nothing_that_was_sent_is_kept_alive(apart: System) -> None:
     it = main("items = []\ndef many():\n    return len(items)\n")
+    alone = main("thing = Thing()\ndef f():\n    return thing is not None\n", Thing=Thing)
     thing, inside = Thing(), Thing()
-    gone = [weakref.ref(thing), weakref.ref(inside)]
+    gone = [weakref.ref(thing), weakref.ref(inside), weakref.ref(alone.thing)]
     assert call(naming(thing)) == "Thing"
     assert call(it.many) == 0
+    assert call(alone.f)
     it.items.append(inside)
     it.items = None  # the next look of the library at its tables lets go of the list
-    del thing, inside
-    assert until(system, lambda: gc.collect() is not None and not any(ref() for ref in gone))
-    alone = main("thing = Thing()\ndef f():\n    return thing is not None\n", Thing=Thing)
-    gone = [weakref.ref(alone.thing)]
-    assert call(alone.f)
-    del alone
-    assert until(system, lambda: gc.collect() is not None and not gone[0]())
+    del thing, inside, alone
+    assert until(apart, lambda: gc.collect() is not None and not any(ref() for ref in gone))
 
 
 def test_a_large_function_goes_with_each_message(system: System) -> None:
