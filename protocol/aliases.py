@@ -135,7 +135,8 @@ class Aliases(msgspec.Struct):
         owner, lost = self.entries.own_or_await(message.rref)
         owner.aliases = owner.aliases or {}
         owner.aliases[message.alias] = sender
-        owner.asking = (*owner.asking, (sender, message.call))
+        owner.asking = owner.asking or {}
+        owner.asking[message.call] = sender
         effects = self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)
         return [*lost, *effects]
 
@@ -153,10 +154,10 @@ class Aliases(msgspec.Struct):
 
     def answer_asking(self, owner: Owner) -> list[Effect]:
         """The nature of this object is known: tell the owners of its aliases."""
-        asking, owner.asking = owner.asking, ()
+        asking, owner.asking = owner.asking, EMPTY
         answers: list[Effect] = [
             Send(to, Canonical(call=call, rref=owner.rref, moved=self._moved(owner, to)))
-            for to, call in asking
+            for call, to in asking.items()
         ]
         # If no fork and no handle is left, only these questions have kept the object: it ends here.
         return [*answers, *self.entries.after(owner, owner.settle())] if answers else []

@@ -377,7 +377,7 @@ class Context:
                 effects = []  # delivery has handled it
             case _:
                 assert_never(message)
-        if len(effects) < 2 and not (state.held or state.fetching or state.dead.firsts):
+        if len(effects) < 2 and not (state.freed or state.dead.firsts):
             return effects  # nearly always: there is nothing to add, to drop or to join
         return self._finish(effects)
 
@@ -429,7 +429,7 @@ class Context:
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """All effects of a step, in as few messages as possible; held-back ones come last."""
         state = self.state
-        if state.held or state.fetching:
+        if state.freed:
             effects += self.names.send_held()
         if state.dead.firsts:
             effects = self.entries.sendable(effects)

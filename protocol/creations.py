@@ -10,6 +10,9 @@ keeps its messages in order, these are no more than the creations in flight at o
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from heapq import heappop, heappush
+
 
 class Asked:
     """A creator's side, for one owner."""
@@ -17,7 +20,7 @@ class Asked:
     __slots__ = ("_waiting",)
 
     def __init__(self) -> None:
-        self._waiting: dict[int, None] = {}
+        self._waiting: OrderedDict[int, None] = OrderedDict()  # a dict looks long for its first
 
     def add(self, number: int) -> int:
         """Note a requested creation. Returns the watermark to send with it."""
@@ -37,19 +40,23 @@ class Asked:
 class Seen:
     """An owner's side, for one creator."""
 
-    __slots__ = ("_above", "_below")
+    __slots__ = ("_above", "_below", "_heap")
 
     def __init__(self) -> None:
         self._below = 0
         """All of this creator's objects here with smaller numbers have been created."""
         self._above: set[int] = set()
+        self._heap: list[int] = []
+        """The same numbers, the least one first."""
 
     def add(self, number: int, watermark: int) -> None:
         """A creation came, for the first time: so no watermark is above its number yet."""
         if watermark > self._below:
             self._below = watermark
-            self._above = {each for each in self._above if each >= watermark}
+            while self._heap and self._heap[0] < watermark:
+                self._above.discard(heappop(self._heap))
         self._above.add(number)
+        heappush(self._heap, number)
 
     def __contains__(self, number: int) -> bool:
         return number < self._below or number in self._above

@@ -211,8 +211,7 @@ class Entries(msgspec.Struct):
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
         """The answer to *request*, which was about *rref*, has come."""
-        if request in self.state.named:
-            self._unname(request)
+        self._free(rref, request)
         entry = self.find(rref)
         if entry is None or request not in entry.pending:
             return []
@@ -220,12 +219,19 @@ class Entries(msgspec.Struct):
         entry.pending = entry.pending or EMPTY_SET
         return self.settle(entry)
 
-    def _unname(self, request: CallId) -> None:
-        """*request* needs its name no longer."""
-        rref = self.state.named.pop(request)
-        name = self.state.names[rref]
-        name.requests -= 1
-        self._settle_name(rref, name)
+    def _free(self, rref: RRefId, request: CallId) -> None:
+        """*request* on *rref* needs its name no longer, and no other has to wait for it."""
+        state = self.state
+        handle = state.named.pop(request, None)
+        if handle is not None:
+            name = state.names[handle]
+            name.requests -= 1
+            self._settle_name(handle, name)
+        handle = handle or rref
+        if state.fetching.get(handle) == request:
+            del state.fetching[handle]
+        if state.held:
+            state.freed[rref] = state.freed[handle] = None
 
     def _settle_name(self, rref: RRefId, name: Name) -> None:
         """Forget that *name* is the one of *rref* if no handle and no request has it any more."""
@@ -253,8 +259,8 @@ class Entries(msgspec.Struct):
 
     def lose(self, user: User) -> list[Effect]:
         """The owner of *user* died, and answers no request."""
-        for request in self.state.named.keys() & user.pending:
-            self._unname(request)
+        for request in user.pending:
+            self._free(user.rref, request)
         user.lose()
         return self.after(user, [])
 

@@ -35,7 +35,7 @@ loans. A direct fetch that is cancelled is not asked again elsewhere.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -47,8 +47,6 @@ from .owner import Owner
 from .state import Name
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from .effects import Effect
     from .entries import Entries
     from .ids import CallId, RRefId, WorkerId
@@ -125,12 +123,12 @@ class Names(msgspec.Struct):
             if not self._must_wait(rref, send.message):  # nearly always
                 self._leaves(rref, send.message)
                 return [send]
-            held = self.state.held[rref] = deque()
-        self.state.held_calls |= calls_in([send])
+            held = self.state.held[rref] = OrderedDict()
+        call: CallId = send.message.call  # type: ignore[union-attr]  # only requests are dispatched
+        self.state.held_calls[call] = rref
+        held[call] = send
         if first:
-            held.appendleft(send)
-        else:
-            held.append(send)
+            held.move_to_end(call, last=False)
         return self._send_on(rref)
 
     def _name(self, rref: RRefId, message: Message) -> None:
@@ -146,31 +144,29 @@ class Names(msgspec.Struct):
 
     def dispatch_cancel(self, send: Send, call: CallId) -> list[Effect]:
         """Take *call* back; if it has not left yet, mark it as cancelled instead."""
-        for held in self.state.held.values() if call in self.state.held_calls else ():
-            for place, each in enumerate(held):
-                if isinstance(each.message, Invoke | Fetch) and each.message.call == call:
-                    held[place] = Send(each.to, replace(each.message, cancelled=True))
-                    return []
-        return [send]
+        name = self.state.held_calls.get(call)
+        if name is None:
+            return [send]
+        held = self.state.held[name]
+        each = held[call]
+        if isinstance(each.message, Invoke | Fetch):
+            held[call] = Send(each.to, replace(each.message, cancelled=True))
+        return []
 
     def send_held(self) -> list[Effect]:
         """Send the requests that no longer have to be held."""
-        state = self.state
-        for rref, call in list(state.fetching.items()):
-            if call not in state.waiting:
-                del state.fetching[rref]
-        if not state.held:
-            return []
-        return [effect for rref in list(state.held) for effect in self._send_on(rref)]
+        held, freed = self.state.held, list(self.state.freed)
+        self.state.freed.clear()
+        return [effect for rref in freed if rref in held for effect in self._send_on(rref)]
 
     def _send_on(self, rref: RRefId) -> list[Effect]:
         """Send the requests held on the handle *rref*, up to the first that must wait."""
         state = self.state
         held = state.held[rref]
         effects: list[Effect] = []
-        while held and not self._must_wait(rref, held[0].message):
-            send = held.popleft()
-            state.held_calls -= calls_in([send])
+        while held and not self._must_wait(rref, next(iter(held.values())).message):
+            call, send = held.popitem(last=False)
+            del state.held_calls[call]
             self._leaves(rref, send.message, more=bool(held))
             effects.append(send)
         if not held:
@@ -201,8 +197,3 @@ class Names(msgspec.Struct):
 def goes_to(message: Message) -> RRefId | None:
     """The object that the request *message* is about."""
     return message.target if isinstance(message, Create) else getattr(message, "rref", None)
-
-
-def calls_in(held: Iterable[Send]) -> set[CallId]:
-    """The calls among *held*, which have not been sent yet."""
-    return {call for each in held if (call := getattr(each.message, "call", None)) is not None}

@@ -46,7 +46,7 @@ entries (see `sharing`).
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -65,9 +65,6 @@ if TYPE_CHECKING:
 
 MAX_QUEUED = 100_000
 """The most requests that may wait for their turn on one object; a further one is refused."""
-NO_QUEUE: deque[tuple[WorkerId, ObjectRequest | Resume]] = deque(maxlen=0)
-"""The queue of an object where no request waits, as on most objects: an empty deque of its own
-takes 760 bytes."""
 
 
 class Owner(msgspec.Struct, gc=False, eq=False):
@@ -95,8 +92,9 @@ class Owner(msgspec.Struct, gc=False, eq=False):
     """Loans for calls without an answer so far; see `lending`."""
     pending: set[CallId] = EMPTY_SET
     """This endpoint's own unanswered requests on the object."""
-    queue: deque[tuple[WorkerId, ObjectRequest | Resume]] = NO_QUEUE
-    """The requests that wait for their turn: new ones, and those that can go on."""
+    queue: dict[CallId, tuple[WorkerId, ObjectRequest | Resume]] = EMPTY
+    """The requests that wait for their turn: new ones, and those that can go on. An `OrderedDict`,
+    as the first one leaves a plain dict in a time that grows with it."""
     running: CallId | None = None
     """The request that has the object's turn."""
     aside: set[CallId] = EMPTY_SET
@@ -108,8 +106,8 @@ class Owner(msgspec.Struct, gc=False, eq=False):
     """The object's target, if its function returned a reference (see `aliases`)."""
     aliases: dict[RRefId, WorkerId] = EMPTY
     """The reverse map: the objects that stand for this one, and the owner of each."""
-    asking: tuple[tuple[WorkerId, CallId], ...] = ()
-    """The owners of aliases that wait to be told what this object is, and their questions."""
+    asking: dict[CallId, WorkerId] = EMPTY
+    """The questions of owners of aliases that wait to be told what this object is."""
     stamp: int = 0
     """The references and requests that have come or left, and the forks counted since; see
     `cycles`."""
@@ -226,13 +224,12 @@ class Owner(msgspec.Struct, gc=False, eq=False):
 
     def vacate(self) -> list[tuple[WorkerId, ObjectRequest]]:
         """Take all requests out of a queue in which none has begun."""
-        queue, self.queue = self.queue, NO_QUEUE
-        return [each for each in queue if not isinstance(each[1], Resume)]  # type: ignore[misc]  # mypy does not narrow a part of a tuple
+        queue, self.queue = self.queue, EMPTY
+        return [each for each in queue.values() if not isinstance(each[1], Resume)]  # type: ignore[misc]  # mypy does not narrow a part of a tuple
 
     def _line_up(self, sender: WorkerId, request: ObjectRequest | Resume) -> None:
-        if self.queue.maxlen == 0:  # a snapshot may hold a copy of `NO_QUEUE`
-            self.queue = deque()
-        self.queue.append((sender, request))
+        self.queue = self.queue or OrderedDict()
+        self.queue[request.call] = sender, request
 
     def _waits_for_itself(self, request: ObjectRequest, before: CallId | None) -> bool:
         chain = getattr(request, "chain", ())
@@ -308,23 +305,21 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         ring: tuple[Hop, ...] = (),
     ) -> list[Effect]:
         """Take a request of *sender* out of the queue, if it has not started."""
-        for index, (caller, request) in enumerate(self.queue):
-            if isinstance(request, Resume):
-                continue  # it has begun
-            if caller == sender and getattr(request, "call", None) == call:
-                del self.queue[index]
-                return [Refuse(sender, request, why, ring), *self.settle()]
-        return []
+        caller, request = self.queue.get(call, (None, None))
+        if request is None or isinstance(request, Resume) or caller != sender:
+            return []  # it has begun, or ended, or is not the sender's
+        del self.queue[call]
+        self.queue = self.queue or EMPTY
+        return [Refuse(sender, request, why, ring), *self.settle()]
 
     def _next(self) -> list[Effect]:
         if self.running or not self.resolved or not self.queue:
             return []
         if not self.serial:
             return self._all()
-        sender, request = self.queue.popleft()
+        sender, request = self.queue.pop(next(iter(self.queue)))
         self.running = request.call
-        if not self.queue:
-            self.queue = NO_QUEUE
+        self.queue = self.queue or EMPTY
         if isinstance(request, Resume):
             self.aside.discard(request.call)
             self.aside = self.aside or EMPTY_SET
@@ -345,7 +340,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.forks = {fork: to for fork, to in self.forks.items() if to != worker} or EMPTY
         aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
         self.aliases = aliases or EMPTY
-        self.asking = tuple([each for each in self.asking if each[0] != worker])
+        self.asking = {call: to for call, to in self.asking.items() if to != worker} or EMPTY
         return self.settle()
 
     @property

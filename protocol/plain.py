@@ -31,10 +31,9 @@ from . import plain_loan
 from .borrowing import BorrowingUser
 from .creations import Asked, Seen
 from .effects import Run
-from .empty import EMPTY_SET
+from .empty import EMPTY, EMPTY_SET
 from .ids import CallId, ForkId, RRefId
 from .messages import Ack, Call, Create, Delete, Fetch, Reply
-from .owner import NO_QUEUE
 from .state import Waiting
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def fetch(state: Tables, to: WorkerId, rref: RRefId) -> Fetch | None:
     user = state.users.get(rref)
     if user is None or user.owner != to or user.lost:
         return None
-    if state.fetching or state.held or (state.names and rref in state.names):
+    if rref in state.fetching or state.held or (state.names and rref in state.names):
         return None
     state.calls = number = state.calls + 1
     made, direct = CallId(state.me, number), not user.canonical
@@ -144,7 +143,7 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
     rref = waiting.rref
     if rref is None:
         loans = waiting.loans
-        if state.fetching or (loans and not plain_loan.regained(state, sender, loans)):
+        if loans and not plain_loan.regained(state, sender, loans):
             return False
     else:
         user = state.users.get(rref)
@@ -157,9 +156,7 @@ def replied(state: Tables, sender: WorkerId, message: Reply) -> bool:
             or (state.named and call in state.named)  # the name may end
         ):
             return False
-        if state.fetching:
-            if len(state.fetching) > 1 or state.fetching.get(rref) != call:
-                return False
+        if state.fetching.get(rref) == call:
             del state.fetching[rref]
         user.canonical = True
         user.pending.discard(call)
@@ -238,10 +235,10 @@ def resolved(state: Tables, rref: RRefId) -> Sequence[Run] | None:
         return None
     runs: Sequence[Run] = ()
     if owner.queue:
-        sender, request = owner.queue[0]
+        sender, request = next(iter(owner.queue.values()))
         if len(owner.queue) > 1 or type(request) is not Fetch:
             return None
-        owner.running, owner.queue = request.call, NO_QUEUE
+        owner.running, owner.queue = request.call, EMPTY
         runs = (Run(sender, request),)
     elif not (owner.handles or owner.forks):  # it may be free now
         return None

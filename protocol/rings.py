@@ -72,7 +72,6 @@ from msgspec.structs import replace
 from .effects import Look, Refusal, Send
 from .errors import ProtocolError
 from .messages import Hop, Probe
-from .names import calls_in
 
 if TYPE_CHECKING:
     from .effects import Effect
@@ -128,9 +127,9 @@ class Rings(msgspec.Struct):
             raise ProtocolError(f"{sender} waits for {call}, which is not its own")
         owner = self.state.owners.get(rref) if rref is not None else None
         if rref is not None and owner is not None:
-            if (sender, call) in owner.asking:
+            if call in owner.asking:
                 return self._leave(rref, probe)
-            if any(request.call == call for _, request in owner.queue):
+            if call in owner.queue:
                 held_back = probe.path and _holds_back(probe.path[-1])
                 if held_back or call in owner.aside:
                     return self._leave(rref, probe)
@@ -221,14 +220,13 @@ class Rings(msgspec.Struct):
     def _in_front(self, call: CallId) -> CallId:
         """The request to be answered before *call* can leave; *call* itself if it has left."""
         state = self.state
-        for name, held in state.held.items() if call in state.held_calls else ():
-            if call in calls_in(held):
-                entry = self.entries.find(name)  # none: *name* has turned out to be an alias
-                pending = entry.pending if entry is not None else set()
-                creations = {creation for _, creation in state.creating.values()}
-                sent = pending & (state.waiting.keys() | creations) - state.held_calls
-                return state.fetching.get(name) or min(sent, default=call)
-        return call
+        name = state.held_calls.get(call)
+        if name is None:
+            return call
+        entry = self.entries.find(name)  # none: *name* has turned out to be an alias
+        pending = entry.pending if entry is not None else ()
+        sent = [each for each in pending if not (each in state.held_calls or each in state.asking)]
+        return state.fetching.get(name) or min(sent, default=call)
 
     def _foremost(self, rref: RRefId) -> Owner | None:
         """The object in whose queue a request on *rref* waits.
@@ -241,7 +239,7 @@ class Rings(msgspec.Struct):
             seen.add(owner.rref)
             making = self.state.making.get(owner.rref)
             target = self.state.owners.get(owner.target) if owner.target is not None else None
-            if target is None or all(each.call != making for _, each in target.queue):
+            if target is None or making not in target.queue:
                 return owner
             owner = target
         return None

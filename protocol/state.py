@@ -14,7 +14,7 @@ from .ids import CallId, RRefId, WorkerId
 from .messages import Cargo, Descriptor, Fetch, Invoke
 
 if TYPE_CHECKING:
-    from collections import deque
+    from collections import OrderedDict
 
     from .alias import Alias
     from .creations import Asked, Seen
@@ -95,10 +95,12 @@ class Tables(msgspec.Struct, eq=False):
     """Unanswered requests that went to a canonical object, each with the name of its handle."""
     asking: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
     """Unanswered `AliasRef`s, each with its alias. No request has to wait for them."""
-    held: dict[RRefId, deque[Send]] = msgspec.field(default_factory=dict)
+    held: dict[RRefId, OrderedDict[CallId, Send]] = msgspec.field(default_factory=dict)
     """Requests on a handle that wait for earlier ones on it, by the name of the handle."""
-    held_calls: set[CallId] = msgspec.field(default_factory=set)
-    """The calls of all these requests."""
+    held_calls: dict[CallId, RRefId] = msgspec.field(default_factory=dict)
+    """The calls of all these requests, each with that name."""
+    freed: dict[RRefId, None] = msgspec.field(default_factory=dict)
+    """Handles with held requests of which some may leave now, at the end of the step."""
     fetching: dict[RRefId, CallId] = msgspec.field(default_factory=dict)
     """Direct fetches under way; all later requests on the handle wait for them."""
     creating: dict[RRefId, tuple[RRefId, CallId]] = msgspec.field(default_factory=dict)

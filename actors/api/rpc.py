@@ -5,10 +5,8 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import time
-import weakref
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from ...protocol.errors import ReferenceLostError
 from ..base.interrupts import new_future
 from ..calls.futures import Future
 from ..calls.straight import NOT_PLAIN
@@ -320,6 +318,9 @@ def wait(
     the others, both in the order given. *timeout* is in seconds; 0 polls; None is the system's
     default. When it has passed, fewer references may be ready; `wait` does not raise.
 
+    The owner of a value is asked once, however often `wait` is called before the answer comes; and
+    not at all if this endpoint knows already that the value is there.
+
     Raises:
         ValueError: *num_returns* is not between 1 and the number of references.
         WouldBlockError: in a handler.
@@ -328,49 +329,56 @@ def wait(
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     front: Front = frame().core.front
-    core = front.core
+    core, calls = front.core, front.calls
     seconds = check_timeout(timeout, core.settings.timeout, poll=True)
     core.check_may_block("wait", "`await` for each reference")
-    some: concurrent.futures.Future[None] = new_future()
-    done = itertools.count(1)
-
-    def count(_: object) -> None:
-        if next(done) == num_returns:
-            some.set_result(None)
-
-    futures = [_readiness(ref, count, keep=number < MOST_KEPT) for number, ref in enumerate(refs)]
-    end = time.monotonic() + max(seconds, 0.05)  # a poll still asks the owners once
-    run = front.waits.block(*futures) if num_returns == len(refs) else None
+    begun, asked = time.monotonic(), calls.asked
+    futures: list[Future[Any] | None] = []
+    known = 0
+    for number, ref in enumerate(refs):
+        futures.append(calls.there(ref, keep=number < MOST_KEPT))
+        known += futures[-1] is None or futures[-1].over
+        if known == num_returns:
+            break  # the others need not be asked
+    if calls.asked > asked or not core.port.runs_by_itself:
+        seconds = max(seconds, 0.05)  # a poll still gives the owners a moment to answer
+    waited = [future for future in futures if future is not None]
+    enough = _Enough(num_returns - (len(futures) - len(waited)))
+    run = front.waits.block(*waited) if num_returns == len(refs) else None
     try:
+        for future in waited:
+            future.watch(enough)
         with core.pool.waiting():
-            core.port.wait(some, max(0.0, end - time.monotonic()))
+            core.port.wait(enough.some, max(0.0, begun + seconds - time.monotonic()))
     finally:
         front.waits.unblock(run)
-    came = [number for number, future in enumerate(futures) if future.done()][:num_returns]
-    for future in futures:
-        future.cancel()  # polling must not fill the owners' queues
-    ready, rest = set(came), range(len(refs))
-    return [refs[each] for each in came], [refs[each] for each in rest if each not in ready]
+        for future in waited:
+            future.watch_no_more(enough)
+    there = [number for number, future in enumerate(futures) if future is None or future.over]
+    del there[num_returns:]
+    for number in there:
+        future = futures[number]
+        if future is not None:
+            future.answered(keep=number < MOST_KEPT)  # what has woken this thread may do so later
+    ready, rest = set(there), range(len(refs))
+    return [refs[each] for each in there], [refs[each] for each in rest if each not in ready]
 
 
-def _readiness(
-    ref: RRef[Any], ready: Callable[[object], None], *, keep: bool
-) -> concurrent.futures.Future[Any]:
-    """A future that is done when *ref* has its value. Calls *ready* when that is kept, too."""
-    if ref._frozen is None:
-        try:
-            future = ref._front.calls.fetch(ref.id, None, (), copy=False)
-        except ReferenceLostError:
-            pass  # it has an error, so it is ready
-        else:
-            future.asker = weakref.ref(ref)
-            future.overlooked = True
-            future.on_answer(keep=keep, then=ready)
-            return future
-    done: concurrent.futures.Future[None] = new_future()
-    done.set_result(None)
-    ready(done)
-    return done
+class _Enough:
+    """Completes *some* once *number* futures are done: a waiter of `concurrent.futures`."""
+
+    def __init__(self, number: int) -> None:
+        self.some: concurrent.futures.Future[None] = new_future()
+        self._left = itertools.count(number - 1, -1)
+        if number <= 0:
+            self.some.set_result(None)
+
+    def add_result(self, _: object) -> None:
+        """One more is done."""
+        if next(self._left) == 0:
+            self.some.set_result(None)
+
+    add_exception = add_cancelled = add_result
 
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:

@@ -18,7 +18,12 @@ from msgspec.structs import replace
 
 from ...protocol import plain
 from ...protocol.effects import Fail, Settle
-from ...protocol.errors import OverloadedError, OwnerDiedError, WorkerDiedError
+from ...protocol.errors import (
+    OverloadedError,
+    OwnerDiedError,
+    ReferenceLostError,
+    WorkerDiedError,
+)
 from ...protocol.messages import Cargo, Reply
 from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
@@ -95,6 +100,10 @@ class Calls(Internal):
         """Weak references: an interrupt may take a question's future from the code about to wait
         for it."""
         self._ask_numbers = itertools.count(1)
+        self._there: dict[RRefId, Future[Any]] = {}
+        """Questions whether a value is there, without an answer; at most one for each reference."""
+        self.asked = 0
+        """How many such questions have been asked."""
         self._made: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         """The futures that the program is to set."""
         self.unfetched = delivery.intakes["results"]
@@ -256,6 +265,35 @@ class Calls(Internal):
             raise
         if core.closed and not future.over:  # meanwhile: nobody would complete it
             core.check_open()
+        return future
+
+    def there(self, ref: Any, *, keep: bool) -> Future[Any] | None:
+        """A future that is done when the value of the `RRef` *ref* is there; None if it is known.
+
+        If *keep*, the handle may keep a frozen value. The question stays until it is answered, so
+        that a later `wait` need not repeat it. If no handle is left then, the answer lets the
+        reference go.
+        """
+        rref: RRefId = ref.id
+        future = self._there.get(rref)
+        if future is not None and not future.over:
+            return future
+        if ref._frozen is not None or self._core.canonical(rref) is not None:
+            return None
+        try:
+            future = self.fetch(rref, None, (), copy=False)
+        except ReferenceLostError:
+            return None  # it has an error, so it is ready
+        future.asker = weakref.ref(ref)
+        future.overlooked = True
+        self._there[rref] = future
+        self.asked += 1
+
+        def answered(future: object) -> None:
+            if self._there.get(rref) is future:
+                del self._there[rref]
+
+        future.on_answer(keep=keep, then=answered)
         return future
 
     def known(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Any:

@@ -602,13 +602,28 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
         def answered(future: Any) -> None:
             try:
-                future._answered(keep=keep)
+                future.answered(keep=keep)
             finally:
                 then(future)
 
         super().add_done_callback(answered)
 
-    def _answered(self, *, keep: bool) -> None:
+    def watch(self, waiter: Any) -> None:
+        """Tell *waiter*, as `concurrent.futures.wait` has it, once the outcome is there."""
+        with self._deciding:
+            if not self.over:
+                self._waiters.append(waiter)
+                return
+        waiter.add_result(self)
+
+    def watch_no_more(self, waiter: Any) -> None:
+        """Undo one `watch`, if it has been made."""
+        with self._deciding:
+            if waiter in self._waiters:
+                self._waiters.remove(waiter)
+
+    def answered(self, *, keep: bool) -> None:
+        """Let go of the answer of a wait, once; see `on_answer`."""
         with self._taking:
             cargo = self._cargo
             keeper = self.asker() if keep and self.asker is not None else None

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ...protocol.survey import Survey
     from ...protocol.user import User
     from ..core.core import Core
+    from ..core.discards import Hold
     from ..values.objects import Objects
 
 PARTS = 100_000
@@ -101,6 +102,7 @@ class Scanner(Internal):
         outside, left = namespaces(), OBJECTS
         held: list[RRefId] = []
         by: list[RRefId] = []
+        inside: dict[RRefId, list[Hold]] = {}
         while owned and left > 0:
             holder = owned.pop()
             stored = self._objects.stored(holder)
@@ -112,6 +114,9 @@ class Scanner(Internal):
             handles: list[Any] = [walk.met[each] for each in self._handles(walk)]
             held += [each._id for each in handles]
             by += [holder] * len(handles)
+            if handles:
+                inside[holder] = [each._hold for each in handles]
+        self._objects.inside = inside
         holders: defaultdict[RRefId, Counter[RRefId]] = defaultdict(Counter)
         for rref, holder in zip(self._stand_for(held), by, strict=True):
             holders[rref][holder] += 1

@@ -140,7 +140,7 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
         for call in entry.aside:
             what = "awaits" if entry.serial else "runs on it"
             yield Holding("request", what, worker=spell(call.caller))
-        for sender, request in entry.queue:
+        for sender, request in entry.queue.values():
             if isinstance(request, Resume):
                 continue  # it is one of those that await
             yield Holding(

@@ -246,7 +246,7 @@ def _row(
         role = "owner" if alias is None else "alias"
         state = "resolved" if entry.resolved else "created" if entry.created else "placeholder"
         state = state if alias is None else "alias"
-        requests = {each.call for _, each in entry.queue} | entry.aside  # some can go on
+        requests = entry.queue.keys() | entry.aside  # some can go on
         waiting = len(entry.pending) + len(requests) + (entry.running is not None)
         forks, pins = entry.forks, entry.lent if isinstance(entry, LendingOwner) else {}
     else:

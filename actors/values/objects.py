@@ -7,8 +7,11 @@ go of values, as their finalizers are user code.
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable
+from itertools import chain
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -32,9 +35,17 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
+    from ..core.discards import Hold
     from .box import Box
 
 log = logger(__name__)
+
+PAUSE = 0.02
+SHARE = 25
+"""A run of Python's collector in vain is followed by a pause: some seconds, and so many times as
+long as it took; twice as long after each further run."""
+TRIES = 6
+"""So many runs in vain end it: others have the handles, too."""
 
 _LOSSES: dict[Loss, type[ReferenceLostError]] = {
     Loss.CREATOR: RefLostError,
@@ -90,11 +101,17 @@ class Objects(Internal):
         """The error in the place of a collected value, made once: very many may be collected."""
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
-        self._going: list[object] = []
-        """Values that nobody holds any more, and that no thread has yet."""
+        self._going: list[tuple[Stored, Sequence[Hold]]] = []
+        """Values that nobody holds any more, and that no thread has yet; and their handles."""
+        self.inside: dict[RRefId, list[Hold]] = {}
+        """The handles in values, as far as a search for cycles has met them."""
+        self._left: list[Hold] = []
+        """Handles that were in values, and still exist although the values have gone."""
+        self._cleaning = False
+        """Whether a thread runs Python's collector for them."""
         self._fates: dict[int, Fate] = {}
         """The fates of the failures here, each under the `id` of its failure."""
-        self._awaited: dict[RRefId, list[Callable[[], None]]] = {}
+        self._awaited: dict[RRefId, dict[Callable[[], None], None]] = {}
         """Objects whose value is being made, and the code that `when_there` is to call."""
         self.unfetched: Callable[[RRefId, Failure, Later], None]
         """Told of each failure that is freed, and that nobody has fetched. Under the lock."""
@@ -185,13 +202,13 @@ class Objects(Internal):
 
         Under the lock.
         """
-        stored = self._values.pop(rref, None)
+        stored, handles = self._values.pop(rref, None), self.inside.pop(rref, ())
         if self.beside:
             self.beside.discard(rref)
         if stored is None or (type(stored.value) in ATOMS and stored.on_delete is None):
             return
         if stored.on_delete is not None:
-            self._run_on_delete(rref, stored.on_delete, stored.value)
+            self._run_on_delete(rref, stored, stored.on_delete, handles)
         elif type(stored.value) is Failure:
             fate = stored.fate
             if fate is None:  # nobody raised it
@@ -202,7 +219,7 @@ class Objects(Internal):
             if fate.objects == 0 and not fate.fetched:
                 self.unfetched(rref, stored.value, later)
         else:  # its __del__ is user code
-            self._leave_to_a_thread(stored, later)
+            self._leave_to_a_thread(stored, handles, later)
 
     def _collect(self, effect: Collect, later: Later) -> None:
         """The object is garbage in a cycle: let go of its value, tell the program. Under the lock.
@@ -218,29 +235,41 @@ class Objects(Internal):
             self._collected = Failure.of(_COLLECTED, self._core.me.name, "its collection")
         failure = msgspec.structs.replace(self._collected, about=str(rref))
         self._values[rref] = Stored(failure)  # nobody has raised it
+        handles = self.inside.pop(rref, ())
         if stored.on_delete is not None:
-            self._run_on_delete(rref, stored.on_delete, stored.value)
+            self._run_on_delete(rref, stored, stored.on_delete, handles)
         else:
-            self._leave_to_a_thread(stored, later)
+            self._leave_to_a_thread(stored, handles, later)
 
     def _run_on_delete(
-        self, rref: RRefId, on_delete: Callable[[Any], object], value: object
+        self,
+        rref: RRefId,
+        stored: Stored,
+        on_delete: Callable[[Any], object],
+        handles: Sequence[Hold],
     ) -> None:
+        going = [(stored, handles)]
+
         def run() -> None:
+            [(stored, _)] = going
             try:
                 with running_in(self._core):
+                    value = stored.value
                     on_delete(value.thaw() if type(value) is Frozen else value)
             except BaseException as error:
                 text = details_of(error)
                 log.error("on_delete of %s raised on %s:\n%s", rref, self._core.me, text)
+            del stored
+            value = None
+            self._let_go(going)
 
         self._core.chores.submit(run)
 
-    def _leave_to_a_thread(self, stored: Stored, later: Later) -> None:
+    def _leave_to_a_thread(self, stored: Stored, handles: Sequence[Hold], later: Later) -> None:
         """Have a thread let go of *stored*, and of all that its step frees, after the step."""
         if not self._going:
             later.append(self._send_off)
-        self._going.append(stored)
+        self._going.append((stored, handles))
 
     def _send_off(self) -> None:
         core, later = self._core, list[Callable[[], None]]()
@@ -252,11 +281,53 @@ class Objects(Internal):
             core.chores.submit(self._let_go, going)
         core.conclude(later)
 
-    def _let_go(self, values: list[object]) -> None:
+    def _let_go(self, values: list[tuple[Stored, Sequence[Hold]]]) -> None:
         many, started = len(values), time.perf_counter()
+        handles = list(chain.from_iterable(map(itemgetter(1), values)))
         values.clear()
+        left = [handle for handle in handles if handle() is not None]
+        if left:
+            self._left.extend(left)
+            self._clean_soon()
         if many < MANY:
             self._core.brief.took(Stored, time.perf_counter() - started)
+
+    def _clean_soon(self) -> None:
+        """Have Python's collector run: values that have gone may be in cycles of Python's own.
+
+        An idle process would never collect them, and the handles in them would hold their objects.
+        """
+        with self._core.lock:
+            before, self._cleaning = self._cleaning, True
+        if not before:
+            self._core.chores.submit(self._clean)
+
+    def _clean(self) -> None:
+        core, tries = self._core, 0
+        left: list[Hold] = []
+        while tries < TRIES and not core.closed:
+            with core.lock:
+                new, self._left = self._left, []
+                left += new
+                if not left:
+                    break
+            began = time.monotonic()
+            gc.collect()
+            still = [handle for handle in left if handle() is not None]
+            if len(still) < len(left):
+                left, tries = still, 0
+                continue
+            # A search may have looked at the value just now, or others have its handles, too.
+            tries = 1 if new else tries + 1
+            pause = (PAUSE + SHARE * (time.monotonic() - began)) * 2**tries
+            end = time.monotonic() + pause
+            while time.monotonic() < end and not core.closed:
+                time.sleep(PAUSE)
+        with core.lock:
+            self._cleaning = False
+            more = bool(self._left)
+        if more:
+            self._clean_soon()
 
     def all(self) -> list[RRefId]:
         """All objects that have a value. Lock-free."""
@@ -308,15 +379,14 @@ class Objects(Internal):
         with self._core.lock:
             rref = self._core.context.whereabouts(rref)
             if rref not in self._values:
-                self._awaited.setdefault(rref, []).append(tell)
+                self._awaited.setdefault(rref, {})[tell] = None
                 return
         tell()
 
     def wait_no_more(self, rref: RRefId, tell: Callable[[], None]) -> None:
         """Nobody waits for the call of *tell* any more."""
         with self._core.lock:
-            left = self._awaited.get(rref, [])
-            if tell in left:
-                left.remove(tell)
+            left = self._awaited.get(rref, {})
+            left.pop(tell, None)
             if not left:
                 self._awaited.pop(rref, None)

@@ -228,7 +228,7 @@ def of_others(context: Context, sender: WorkerId) -> Iterator[object]:
         )
         lent = getattr(owner, "lent", {})
         yield from ((owner.rref, "lent", fork) for fork, who in lent.items() if who != sender)
-        yield from ((owner.rref, "queued", who) for who, _ in owner.queue if who != sender)
+        yield from ((owner.rref, "queued", who) for who, _ in owner.queue.values() if who != sender)
     for user in context.users.values():
         yield from ((user.rref, "handle", n) for n in range(user.handles))
         yield from ((user.rref, "message", n) for n in range(user.messages))

@@ -191,8 +191,7 @@ def nobody_jumps_the_line(taken: Taken) -> str | None:
         before = taken.before.context.owners.get(rref)
         if before is None or not before.queue:
             continue
-        line = [request.call for _, request in before.queue]
-        now = [request.call for _, request in owner.queue]
+        line, now = list(before.queue), list(owner.queue)
         left = [call for call in line if call in now]
         if now[: len(left)] != left:
             return f"the line on {rref} was {line}, and is {now}"

@@ -197,7 +197,7 @@ class ScriptedEndpoint(Shell):
         held: Counter[RRefId] = Counter()
         for task in self.tasks:
             held.update(descriptor.rref for descriptor in task.cargo.descriptors)
-        waiting = [each for owner in self.context.owners.values() for each in owner.queue]
+        waiting = [each for owner in self.context.owners.values() for each in owner.queue.values()]
         relays = [each.relay for each in self.context.waiting.values() if each.relay]
         waiting += [(relay.sender, relay.request) for relay in relays]
         for sender, request in waiting:

@@ -268,7 +268,8 @@ def _(taken: Taken) -> bool:
 
 @claim(NEVER_STEP, "no request that can go on lines up behind a new one")
 def _(taken: Taken) -> bool:
-    lines = [[call for _, call in owner.queue] for owner in taken.after.context.owners.values()]
+    owners = taken.after.context.owners.values()
+    lines = [[request for _, request in owner.queue.values()] for owner in owners]
     return any(
         isinstance(later, Resume) and not isinstance(earlier, Resume)
         for line in lines
@@ -328,8 +329,7 @@ def _(taken: Taken) -> bool:
 
 
 def _queued(endpoint: ScriptedEndpoint, call: object) -> bool:
-    queues = (owner.queue for owner in endpoint.context.owners.values())
-    return any(getattr(request, "call", None) == call for queue in queues for _, request in queue)
+    return any(call in owner.queue for owner in endpoint.context.owners.values())
 
 
 @claim(NEVER_STEP, "no call waits for itself")

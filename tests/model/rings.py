@@ -36,8 +36,7 @@ def _needs(endpoints: Iterable[ScriptedEndpoint], call: CallId) -> CallId:
             if waiting.relay is not None and waiting.relay.request.call == call:
                 return _needs(endpoints, relayed)
         for owner in endpoint.context.owners.values():
-            asking = any(each == call for _, each in owner.asking)
-            if asking or any(request.call == call for _, request in owner.queue):
+            if call in owner.asking or call in owner.queue:
                 return _blocks(endpoint, owner.rref) or call
     return call
 
@@ -53,7 +52,7 @@ def _blocks(endpoint: ScriptedEndpoint, rref: RRefId) -> CallId | None:
         if task.occupies == rref or creates:
             return task.message.call  # type: ignore[union-attr]  # it is a request
     for owner in endpoint.context.owners.values():
-        for _, request in owner.queue:
+        for _, request in owner.queue.values():
             if isinstance(request, Create) and request.rref == rref:
                 return _blocks(endpoint, owner.rref)
     alias = endpoint.context.owners[rref].alias

@@ -3,13 +3,13 @@
 The explorer needs two things of an endpoint that the machines do not offer, because no other code
 needs them: a copy to try a step on, and a value that is equal exactly when two endpoints will
 behave the same. Both go by a machine's attributes, so a new machine needs no change here. The order
-in which a dict or a set was filled does not count: it decides at most the order of messages, on a
-network that has none.
+in which a plain dict or a set was filled does not count: it decides at most the order of messages,
+on a network that has none.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Hashable
 from copy import copy as copy_of
 from enum import Enum
@@ -75,6 +75,8 @@ def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
     """Copies a thing of *kind*, given the machines copied so far by id; None: not copied."""
     if kind is Context:
         return lambda thing, copies: Context(thing.me, state=_clone_machine(thing.state, copies))
+    if issubclass(kind, OrderedDict):
+        return lambda thing, copies: OrderedDict(_clone_dict(thing, copies))
     if issubclass(kind, dict):
         return _clone_dict
     if issubclass(kind, set):
@@ -119,6 +121,8 @@ def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
     """Makes a thing of *kind* hashable; None: it is hashable."""
     if kind is Context:
         return lambda thing: _freeze_machine(thing.state)
+    if issubclass(kind, OrderedDict):
+        return lambda thing: tuple([(key, freeze(value)) for key, value in thing.items()])
     if issubclass(kind, dict):
         return _freeze_dict
     if issubclass(kind, set):

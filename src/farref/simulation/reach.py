@@ -56,12 +56,12 @@ def _roots_of(node: Resident) -> Iterator[RRefId]:
             yield where(waiting.rref)
         yield from (each.rref for each in waiting.loans)
     for held in context.state.held.values():
-        for send in held:
+        for send in held.values():
             yield from _named(send.message)
     for owner in context.owners.values():
         if not owner.settled:
             yield owner.rref  # its value is yet to come
-        for _, request in owner.queue:
+        for _, request in owner.queue.values():
             yield owner.rref
             yield from _named(request)
 

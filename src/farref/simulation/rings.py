@@ -108,7 +108,7 @@ class WaitGraph:
         tasks = self._tasks()
         awaited = {tasks[run][0].waits for run in ring}
         owners = (owner for node in self._living() for owner in node.context.owners.values())
-        queued = {self._asked_as(each.call) for owner in owners for _, each in owner.queue}
+        queued = {self._asked_as(each.call) for owner in owners for _, each in owner.queue.values()}
         if awaited & queued:
             raise WrongError("G6", f"a ring lasts for {SOON} s: {sorted(ring)}")
         call = tasks[min(ring)][0].waits

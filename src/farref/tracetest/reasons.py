@@ -177,7 +177,7 @@ def why_queued(context: Context, message: Message) -> str | None:
     if not isinstance(message, Fetch | Invoke):
         return None
     owner = context.owners.get(message.rref)
-    if owner is None or all(request != message for _, request in owner.queue):
+    if owner is None or all(request != message for _, request in owner.queue.values()):
         return None
     name = request_name(message)
     if not owner.created:

@@ -302,7 +302,9 @@ def table_lines(context: Context) -> list[str]:
     lines += [user_text(me, user) for user in context.users.values()]
     lines += [name_text(me, *each) for each in context.state.names.items()]
     for rref, held in context.state.held.items():
-        lines += [f"{me} holds back, on {rref}: {message_text(each.message)}" for each in held]
+        lines += [
+            f"{me} holds back, on {rref}: {message_text(each.message)}" for each in held.values()
+        ]
     lines += [
         f"{me} waits for {waiting.to} to answer {call}{_for_whom(waiting)}"
         for call, waiting in context.waiting.items()
@@ -331,9 +333,9 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
         "busy" if owner.running else "",
         "not serial" if not owner.serial else "",
         _each("aside", map(str, sorted(owner.aside))),
-        _each("queue", (request_name(request) for _, request in owner.queue)),
+        _each("queue", (request_name(request) for _, request in owner.queue.values())),
         _each("aliases", (f"{alias} of {who}" for alias, who in owner.aliases.items())),
-        _each("to be told", (f"{who} for {call}" for who, call in owner.asking)),
+        _each("to be told", (f"{who} for {call}" for call, who in owner.asking.items())),
     ]
     return f"{me} owns {owner.rref}: {'; '.join(filter(None, parts))}"
 

@@ -45,6 +45,10 @@ class Node:
         """Hold *ref* within another object."""
         self.links.append(WRAPS[how](ref))
 
+    def tangle(self, how: str) -> None:
+        """Put the object into a cycle of Python's own."""
+        self.knot = TANGLES[how](self)
+
     def count(self) -> int:
         return len(self.links)
 
@@ -117,6 +121,28 @@ WRAPS: dict[str, Any] = {
     "generator": _generator,
     "coroutine": _suspended,
     "set": lambda ref: {ref},
+}
+
+
+class Resurrected:
+    """Its finalizer makes it live on, for a moment."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+
+    def __del__(self) -> None:
+        HELD["risen"] = self
+        del HELD["risen"]
+
+
+TANGLES: dict[str, Any] = {
+    "itself": lambda node: node,
+    "closure": lambda node: lambda: node,
+    "generator": _generator,
+    "coroutine": _suspended,
+    "cached function": lambda node: functools.lru_cache(lambda: node),
+    "callback of a weak reference": lambda node: weakref.ref(Node, node.link),
+    "finalizer that makes it live on": Resurrected,
 }
 
 
@@ -227,6 +253,29 @@ def test_a_ring_through_any_kind_of_object_goes(system: System, how: str) -> Non
     assert_stays(system, names)
     nodes.clear()
     assert_goes(system, names)
+
+
+@pytest.mark.parametrize("how", TANGLES)
+def test_what_is_reported_goes_although_it_is_in_cycles_of_python(system: System, how: str) -> None:
+    """No process collects by itself, nor is it asked again: a report means that the ring goes."""
+    for name in NAMES:
+        rpc_sync(name, gc.disable)
+    try:
+        nodes = ring_of("B", "C", "C", "D")
+        for node in nodes:
+            node.rpc_sync().tangle(how)
+        names, found = ids(nodes), set[str]()
+        nodes.clear()
+        del node
+        end = time.monotonic() + PATIENCE
+        while not found & names:
+            assert time.monotonic() < end
+            found |= {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
+        assert found >= names
+        eventually(lambda: not there(system, names))
+    finally:
+        for name in NAMES:
+            rpc_sync(name, gc.enable)
 
 
 def pass_on(ref: Any) -> Any:

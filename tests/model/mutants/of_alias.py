@@ -11,7 +11,7 @@ ALIAS = {
         in_context(
             "does not remember who asks",
             "receive_alias_ref",
-            "owner.asking = (*owner.asking, (sender, message.call))",
+            "owner.asking[message.call] = sender",
         ),
         in_context("says every label again", "_hear", "if label <= owner.label:", "if False:"),
         in_context(
@@ -206,7 +206,7 @@ ALIAS = {
         in_context(
             "answers for ever",
             "answer_asking",
-            "asking, owner.asking = owner.asking, ()",
+            "asking, owner.asking = owner.asking, EMPTY",
             "asking = owner.asking",
         ),
     ),

@@ -84,10 +84,10 @@ NAMES = {
         in_context(
             "keeps the name of an answered call",
             "answered",
-            "self._unname(request)",
+            "self._free(rref, request)",
         ),
         in_context(
-            "keeps a name that has no request any more", "_unname", "self._settle_name(rref, name)"
+            "keeps a name that has no request any more", "_free", "self._settle_name(handle, name)"
         ),
         Mutant(
             "keeps the name of a call with a plain answer",
@@ -114,7 +114,9 @@ NAMES = {
         ),
     ),
     "the owner of what an alias stands for dies, called under the alias's name": (
-        in_context("keeps the name of a call that is lost", "lose", "self._unname(request)"),
+        in_context(
+            "keeps the name of a call that is lost", "lose", "self._free(user.rref, request)"
+        ),
     ),
     "aliases/requests_go_on_in_order": (
         in_context(
@@ -145,8 +147,17 @@ NAMES = {
             "_leaves",
             "self.state.fetching[rref] = message.call",
         ),
-        in_context("waits for an answered fetch", "send_held", "del state.fetching[rref]"),
-        in_context("holds back for ever", "send_held", "list(state.held)", "()"),
+        in_context("waits for an answered fetch", "_free", "del state.fetching[handle]"),
+        in_context("holds back for ever", "send_held", "list(self.state.freed)", "()"),
+        in_context(
+            "frees the wrong handle",
+            "_free",
+            "state.freed[rref] = state.freed[handle] = None",
+            "state.freed[rref] = None",
+        ),
+        in_context(
+            "forgets a part of those it frees", "_free", "handle = handle or rref", "handle = rref"
+        ),
         in_context("asks again last", "_fetch_there", ", first=True", ""),
         in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
         in_context(
@@ -165,8 +176,8 @@ NAMES = {
         in_context(
             "cancels before it asks",
             "dispatch_cancel",
-            "self.state.held.values() if call in self.state.held_calls else ()",
-            "()",
+            "name = self.state.held_calls.get(call)",
+            "name = None",
         ),
     ),
     "requests/cancelled_fetches": (

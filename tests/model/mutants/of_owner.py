@@ -151,8 +151,8 @@ OWNER = {
             "[Refuse(sender, request, why, ring), *self.settle()]",
             "[]",
         ),
-        _owner("answers a cancel and runs the request", "cancel", "del self.queue[index]"),
-        _owner("cancels nothing", "cancel", "if caller == sender", "if False"),
+        _owner("answers a cancel and runs the request", "cancel", "del self.queue[call]"),
+        _owner("cancels nothing", "cancel", "request is None", "True"),
     ),
     "the end of a chain keeps its object": (
         _owner("forgets the living with the dead", "forget", "if to != worker", "if False"),
@@ -168,21 +168,21 @@ OWNER = {
             "return [Resume(call)]",
         ),
         _owner("takes who goes on for one who awaits", "_next", "self.aside.discard(request.call)"),
-        _owner("starts the last one first", "_next", "popleft()", "pop()"),
+        _owner("starts the last one first", "_next", "iter(self.queue)", "reversed(self.queue)"),
     ),
     "a method that can go on lines up behind new ones": (
         _owner(
             "lets who can go on jump the line",
             "resume",
             "self._line_up(call.caller, Resume(call))",
-            "self.queue = deque([(call.caller, Resume(call)), *self.queue])",
+            "self._line_up(call.caller, Resume(call)); self.queue.move_to_end(call, last=False)",
         ),
     ),
     "a method that awaits a call of its own object": (
         _owner("starts nothing when a request awaits", "pause", "self._next()", "[]"),
     ),
     "a method that awaits is not cancelled": (
-        _owner("cancels who has begun", "cancel", "continue", "pass"),
+        _owner("cancels who has begun", "cancel", "or isinstance(request, Resume) ", ""),
     ),
     "the caller dies while its method awaits": (
         _owner("frees what awaits", "at_rest", "not self.aside", "True"),

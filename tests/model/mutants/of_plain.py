@@ -64,8 +64,8 @@ PLAIN = {
         _plain(
             "gives no turn",
             "resolved",
-            "owner.running, owner.queue = request.call, NO_QUEUE",
-            "owner.queue = NO_QUEUE",
+            "owner.running, owner.queue = request.call, EMPTY",
+            "owner.queue = EMPTY",
         ),
         _plain("makes for ever", "resolved", "state.making.pop(rref, None)"),
         _plain("stays without a value", "resolved", "owner.created = owner.resolved = True"),
@@ -83,7 +83,9 @@ PLAIN = {
         _plain("tells the dead", "dropped", "        or user.lost\n", ""),
     ),
     "a method that waits for itself, behind a direct fetch [lend]": (
-        _plain("asks beside a fetch that may be repeated", "fetch", "state.fetching or ", ""),
+        _plain(
+            "asks beside a fetch that may be repeated", "fetch", "rref in state.fetching or ", ""
+        ),
         _plain("holds back for ever", "replied", "del state.fetching[rref]"),
     ),
     "an alias, waited for and then fetched": (
@@ -142,7 +144,7 @@ PLAIN = {
         _plain("takes a refusal for an answer", "replied", "        or message.refused\n", ""),
     ),
     "two aliases of each other [lend]": (
-        _plain("ends the fetch of another", "replied", " or state.fetching.get(rref) != call", ""),
+        _plain("ends the fetch of another", "replied", "state.fetching.get(rref) == call", "True"),
     ),
     "a user shares with itself": (_plain("creates at itself", "create", "to == state.me or ", ""),),
     "a method makes an object": (

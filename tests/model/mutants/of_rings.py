@@ -54,7 +54,7 @@ RINGS = {
         in_context(
             "does not go on from an alias's target",
             "receive_probe",
-            "(sender, call) in owner.asking",
+            "call in owner.asking",
             "False",
         ),
     ),
