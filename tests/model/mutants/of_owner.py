@@ -33,7 +33,12 @@ OWNER = {
     ),
     "a user dies": (
         _owner("does not free after a burial", "forget", "return self.settle()", "return []"),
-        _owner("counts the dead", "forget", "if to != worker", "if True"),
+        _owner(
+            "counts the dead",
+            "forget",
+            "to in self.forks.items() if to != worker",
+            "to in self.forks.items()",
+        ),
     ),
     "a message that cannot be pickled": (
         _owner(
@@ -155,7 +160,12 @@ OWNER = {
         _owner("cancels nothing", "cancel", "request is None", "True"),
     ),
     "the end of a chain keeps its object": (
-        _owner("forgets the living with the dead", "forget", "if to != worker", "if False"),
+        _owner(
+            "forgets the living with the dead",
+            "forget",
+            "to in self.forks.items() if to != worker",
+            "to in ()",
+        ),
     ),
     "others run while a method awaits": (
         _owner("keeps its turn while it awaits", "pause", "self.running = None"),
