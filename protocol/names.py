@@ -124,7 +124,7 @@ class Names(msgspec.Struct):
                 self._leaves(rref, send.message)
                 return [send]
             held = self.state.held[rref] = OrderedDict()
-        call: CallId = send.message.call  # type: ignore[union-attr]  # only requests are dispatched
+        call: CallId = send.message.call  # type: ignore[union-attr,assignment]  # only requests come here
         self.state.held_calls[call] = rref
         held[call] = send
         if first:

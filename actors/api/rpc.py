@@ -357,9 +357,9 @@ def wait(
     there = [number for number, future in enumerate(futures) if future is None or future.over]
     del there[num_returns:]
     for number in there:
-        future = futures[number]
-        if future is not None:
-            future.answered(keep=number < MOST_KEPT)  # what has woken this thread may do so later
+        answer = futures[number]
+        if answer is not None:
+            answer.answered(keep=number < MOST_KEPT)  # what has woken this thread may do so later
     ready, rest = set(there), range(len(refs))
     return [refs[each] for each in there], [refs[each] for each in rest if each not in ready]
 
