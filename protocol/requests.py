@@ -224,5 +224,4 @@ class Requests(msgspec.Struct):
         entry.pending.add(fetch.call)
         to, again = self.names.owner_of(target), replace(fetch, rref=target)
         self.state.waiting[fetch.call] = Waiting(to, target, fetch=again)
-        self.state.fetching.pop(fetch.rref, None)
         return self.names.dispatch(fetch.rref, Send(to, again), first=True)

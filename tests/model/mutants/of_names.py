@@ -159,7 +159,6 @@ NAMES = {
             "forgets a part of those it frees", "_free", "handle = handle or rref", "handle = rref"
         ),
         in_context("asks again last", "_fetch_there", ", first=True", ""),
-        in_context("waits for itself", "_fetch_there", "self.state.fetching.pop(fetch.rref, None)"),
         in_context(
             "does not ask again",
             "receive_reply",

@@ -92,8 +92,8 @@ RINGS = {
         in_context(
             "does not see a creation in front",
             "_in_front",
-            "(state.waiting.keys() | creations)",
-            "state.waiting.keys()",
+            "each in state.asking",
+            "each not in state.waiting",
         ),
         in_context("does not go on from a creation", "_behind", "creation == first", "False"),
         in_context(
