@@ -5,8 +5,9 @@ final when ``createActor`` returns: it can be pickled into messages at once, and
 child that is still starting wait in the kernel.
 
 A forked child inherits every socket of its parent.  It must close them all, or a killed parent
-would seem alive to its peers as long as the child lives.  :func:`abandon_inherited` does that
-through the objects, so that no descriptor number is closed twice.
+would seem alive to its peers as long as the child lives: also a child that the user's code forks.
+:func:`abandon_inherited` does that through the objects, so that no descriptor number is closed
+twice.
 """
 
 from __future__ import annotations
@@ -88,3 +89,6 @@ def abandon_inherited() -> None:
         if transport.pid != os.getpid():
             transport.abandon()
             _live.discard(transport)
+
+
+os.register_at_fork(after_in_child=abandon_inherited)

@@ -44,7 +44,7 @@ from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
 
-from ._thespian import shutdown_signal_detector
+from .signals import THESPIAN
 
 if TYPE_CHECKING:
     from .poller import Poller
@@ -64,9 +64,6 @@ HELD: Final = tuple(
         signal.SIGPROF,
     )
 )
-
-THESPIAN: Final = shutdown_signal_detector.__module__
-"""The module of the handlers that Thespian's actors have."""
 
 
 class Interrupts:
@@ -156,6 +153,7 @@ class Interrupts:
         if main != self._main:
             self._main = main
             self._within.clear()  # those of a thread that is not there
+            self.put_off.clear()  # they run in the parent
 
 
 class PutOff:

@@ -38,7 +38,7 @@ from ._thespian import (
     thesplog,
     uncatchable_signals,
 )
-from .endpoints import Berth, abandon_inherited
+from .endpoints import Berth
 from .logs import adopt_loggers
 from .managers import Admin, Manager
 from .transport import Transport
@@ -51,7 +51,7 @@ def _begin() -> None:
     """Begin a process of its own."""
     # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
     gc.freeze()
-    signals.die_of_faults()
+    signals.begin_anew()
 
 
 def start_admin(
@@ -67,9 +67,7 @@ def start_admin(
     if os.fork():
         os._exit(0)
     settings = endpoint.settings
-    abandon_inherited()
     _begin()
-    signals.forget_handlers()
     titles.name_process("admin")
     keeper.start(settings, starter_pid)
     places.declare_alive(settings.directory, settings.system_id, settings.name)

@@ -1,4 +1,12 @@
-"""Makes a fault end its process, with a traceback.
+"""The signals of a system's processes: each begins without any, and a child gets none of ours.
+
+A process that is forked inherits the handlers of its parent, and every process inherits the signals
+that its starter ignores or blocks (``nohup``, a supervisor).  So a process of the system begins
+with Python's own (`begin_anew`).  And a child that the user's code forks in it, by ``os.fork`` or
+``multiprocessing``, gets Python's own in place of the handlers of Thespian's actors.  These only
+tell a loop that does not run in the child: ``Process.terminate()`` would have no effect.
+
+A fault ends its process, with a traceback.
 
 Python runs a handler after the instruction that was interrupted.  An instruction that faults is
 repeated first: it faults again, and the handler never runs.  Thespian gives each of its actors such
@@ -8,13 +16,24 @@ and ``faulthandler`` first writes a traceback to standard error.
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
+import os
 import signal
 import sys
+import threading
+from collections.abc import Iterable
 from typing import Final
 
-from ._thespian import uncatchable_signals
+from ._thespian import shutdown_signal_detector, uncatchable_signals
 
+THESPIAN: Final = shutdown_signal_detector.__module__
+"""The module of the handlers that Thespian's actors have."""
+PYTHONS: Final = {
+    signal.SIGINT: signal.default_int_handler,
+    **dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_IGN),
+}
+"""What Python does at its start in place of the default."""
 STDERR: Final = 2  # not sys.stderr, which may be a file that the program reads itself
 FAULTS: Final = tuple(
     getattr(signal, name)
@@ -28,14 +47,52 @@ def leave_faults_alone() -> None:
     uncatchable_signals.extend(number for number in FAULTS if number not in uncatchable_signals)
 
 
-def forget_handlers() -> None:
-    """Have these signals end this process, which inherits the handlers of the program."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
+def begin_anew() -> None:
+    """Have the signals of this process of ours do as in any Python program.  In its main thread."""
+    _restore(signal.valid_signals())
+    die_of_faults()
+
+
+def _restore(numbers: Iterable[int]) -> None:
+    for number in numbers:
+        with contextlib.suppress(OSError, ValueError):  # uncatchable, or reserved by the C library
+            signal.signal(number, PYTHONS.get(number, signal.SIG_DFL))
+
+
+class _Fork(threading.local):
+    """A fork by this thread: the child loses the handlers of Thespian's actors.
+
+    No signal may come to the child before that: Python would forget it.
+    """
+
+    found: Iterable[int] = ()
+    """The signals with such a handler."""
+    mask: Iterable[int] | None = None
+    """The signals that were blocked before, if there are such handlers."""
+
+    def before(self) -> None:
+        self.found = {
+            number
+            for number in signal.valid_signals()
+            if getattr(signal.getsignal(number), "__module__", "") == THESPIAN
+        }
+        self.mask = signal.pthread_sigmask(signal.SIG_BLOCK, self.found) if self.found else None
+
+    def after(self) -> None:
+        if self.mask is not None:
+            signal.pthread_sigmask(signal.SIG_SETMASK, self.mask)
+
+    def after_in_child(self) -> None:
+        _restore(self.found)
+        self.after()
 
 
 def die_of_faults() -> None:
-    """Have a fault end this process.  In its main thread, before code of the user's runs."""
+    """Have a fault end this process, and no signal blocked.
+
+    In its main thread, before code of the user's runs.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     faulthandler.disable()  # of the program that this process was forked from
     for number in FAULTS:
         signal.signal(number, signal.SIG_DFL)
@@ -44,3 +101,7 @@ def die_of_faults() -> None:
 
 
 leave_faults_alone()
+_fork = _Fork()
+os.register_at_fork(
+    before=_fork.before, after_in_parent=_fork.after, after_in_child=_fork.after_in_child
+)

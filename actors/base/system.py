@@ -24,6 +24,7 @@ from ._thespian import (
     SystemShutdown,
     SystemShutdownCompleted,
     TransmitIntent,
+    detach_child,
 )
 from .certificates import TLS, Encryption
 from .endpoints import CloneInit
@@ -138,9 +139,11 @@ class FarrefBase(Outside, MultiprocessCommon):
                 daemon=False,
             )
             process.start()
+            detach_child(process)  # without an exit code, multiprocessing would list it for ever
             self.transport.connectEndpoint(endpoint)
             process.join()  # it forks the real admin and exits, at once
-            failed = process.exitcode != 0
+            # No exit code: the program ignores SIGCHLD, or its handler has waited for the process.
+            failed = process.exitcode not in {0, None}
             response = None if failed else self.transport.run(None, STARTUP_PATIENCE)
         finally:
             os.close(alive)

@@ -41,7 +41,7 @@ from ._thespian import (
 )
 from .addresses import Address
 from .dormant import Dormant
-from .endpoints import Berth, CloneInit, abandon_inherited, register
+from .endpoints import Berth, CloneInit, register
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
@@ -65,7 +65,6 @@ class Transport:
 
     def __init__(self, init: object, *_: object) -> None:
         """*init* is a parent's preparation (:class:`Berth`), or a :class:`CloneInit`."""
-        abandon_inherited()
         match init:
             case Berth(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False

@@ -1,6 +1,7 @@
 """The command `farref`. Each subcommand is a module of `farref.commands`."""
 
 import inspect
+import signal
 from collections.abc import Callable
 from typing import Annotated
 
@@ -45,6 +46,8 @@ def main(
     ] = False,
 ) -> None:
     """Remote references for Thespian actors."""
+    if signal.getsignal(signal.SIGCHLD) is signal.SIG_IGN:  # the starter did that
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # or a child would have no exit code
 
 
 def _help(command: Callable[..., None]) -> str:

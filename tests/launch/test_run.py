@@ -229,6 +229,14 @@ def test_one_node_becomes_the_program() -> None:
 
 
 @pytest.mark.long
+def test_a_starter_that_ignores_its_children_changes_no_exit_code(tmp_path: Path) -> None:
+    quiet = "import signal, os, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)"
+    starter = [sys.executable, "-c", f"{quiet}; os.execv(sys.argv[1], sys.argv[1:])"]
+    program = "import farref, sys\nwith farref.System(): pass\nsys.exit(7)"
+    running = [Node(tmp_path, [*starter, *each], {}) for each in commands(tmp_path, program)]
+    assert [node.end() for node in running] == [7, 7]
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     nodes = ["--nnodes", "2", "--node-rank", "1"]
     nowhere = farref_run(*nodes, "--", "true")
