@@ -321,6 +321,7 @@ class Calls(Internal):
         """Send a message; returns a future for the message sent back to its address."""
         number = next(self._ask_numbers)
         future: Future[Any] = self.future_of(("the answer of {}", to), timeout)
+        future.question = number
         asks = self._asks
         noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._core.lock:
@@ -340,9 +341,7 @@ class Calls(Internal):
 
     def forget(self, ask: Future[Any]) -> None:
         """Nobody waits for this answer any more: drop it if it comes."""
-        for number, (_, noted) in self._asks.copy().items():
-            if noted() is ask:
-                self._asks.pop(number, None)
+        self._asks.pop(ask.question, None)
 
     @property
     def in_flight(self) -> int:

@@ -126,6 +126,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     over = False
     """The outcome is there, or it was cancelled: no change comes after this."""
     call: CallId | None = None
+    question = 0
+    """The number of an `ask`."""
     moved = False
     """The answer was that the value is elsewhere; by then this endpoint has learned where."""
     asker: weakref.ref[Keeper] | None = None
