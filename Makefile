@@ -53,7 +53,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke soak rings simulate conformance bench \
+.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke soak rings simulate conformance torch-rpc bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -139,6 +139,9 @@ simulate: $(STAMP) ## random programs in virtual time, for 2 minutes
 
 conformance: $(STAMP) ## Thespian's own tests on our base and on its (40 minutes)
 	$(BIN)/python tools/thespian_conformance.py --bases $(CONFORMANCE_BASES)
+
+torch-rpc: $(STAMP) ## PyTorch's own RPC tests on farref.rpc, if there is torch (10 minutes)
+	$(BIN)/python tools/torch_rpc.py
 
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 	$(BIN)/python -m bench $(BENCH_OPTIONS)

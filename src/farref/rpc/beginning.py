@@ -15,7 +15,6 @@ from ..actors.api import rpc
 from ..actors.api.system import System
 from ..actors.base import addresses
 from ..actors.hosting.processes import host
-from ..actors.wire.settings import THREADS
 from ..protocol.errors import (
     FarrefError,
     FetchTimeoutError,
@@ -81,10 +80,15 @@ def init_rpc(
             "Argument rpc_backend_options must be an instance of RpcBackendOptions, as "
             f"farref.rpc.TensorPipeRpcBackendOptions makes them, not {options!r}"
         )
+    if not isinstance(options, TensorPipeRpcBackendOptions):
+        raise TypeError(
+            f"Could not infer backend for options {options!r}: `rpc_backend_options` must be a "
+            "`TensorPipeRpcBackendOptions`"
+        )
     meeting = meet(options.init_method, rank, world_size)
     end = time.monotonic() + options.limit
     meeting.wait_for_name(options.limit)
-    threads = getattr(options, "num_worker_threads", THREADS)
+    threads = options.num_worker_threads
     chosen: dict[str, Any] = {"timeout": options.limit, "program": name, "threads": threads}
     if meeting.rank == 0:
         system, listing = _begin(meeting, name, chosen, end)
