@@ -69,7 +69,7 @@ class Frozen:
         The message keeps the same read-only memory: if this is interrupted, it can be done again.
         """
         pickled = Pickled(payload.data, (), references, payload.inert)
-        return cls(pickled, "", [opened(each, copy=copy) for each in payload.buffers])
+        return cls(pickled, "", opened(payload.buffers, copy=copy))
 
     @property
     def shared(self) -> int:
@@ -86,7 +86,7 @@ class Frozen:
         """Build the value anew. Raises `SerializationError`."""
         pickled = self.pickled
         if self._opened is None:
-            self._opened = [opened(each) for each in pickled.buffers]
+            self._opened = opened(pickled.buffers)
         return unpickle(pickled.data, self._opened, pickled.inert, pickled.references)
 
 
@@ -120,10 +120,7 @@ def _is_array(obj: Any) -> bool:
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:
     """A read-only copy of each; large ones in shared memory, for all receivers that can open it."""
-    shared.check_room_for(views)
     least = shared.THRESHOLD
     if len(views) == 1 and IN_SLOT.stop >= least and shared.few_are_open():
         least = min(least, ALONE)
-    return tuple(
-        (view.nbytes >= least and Segment.of(view, writable=False)) or bytes(view) for view in views
-    )
+    return shared.copies(views, bytes, least=least, passing=False)

@@ -56,14 +56,14 @@ def mapped_to_write(descriptor: int, size: int) -> Memory:
     return _placed(descriptor, size, mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_SHARED)
 
 
-def copy_into(memory: Memory, view: memoryview) -> None:
-    """Copy the contiguous bytes of *view* to the start of *memory*.
+def copy_into(memory: Memory, view: memoryview, at: int = 0) -> None:
+    """Copy the contiguous bytes of *view* to a place of *memory*.
 
     Lets other threads run meanwhile. The file has its pages already. When the first copy asks for
     them all at once, the kernel gives this process sixteen at a time, and otherwise each by itself.
     """
-    if view.nbytes > len(memory):
-        raise AssertionError(f"{view.nbytes} bytes do not fit into {len(memory)}")
+    if at + view.nbytes > len(memory):
+        raise AssertionError(f"{view.nbytes} bytes at {at} do not fit into {len(memory)}")
     target, source = ctypes.c_char.from_buffer(memory), _Buffer()
     address = ctypes.addressof(target)
     if not memory.populated:
@@ -71,7 +71,7 @@ def copy_into(memory: Memory, view: memoryview) -> None:
         _libc.madvise(address, len(memory), _POPULATE_READ)  # an older kernel refuses
     _get_buffer(view, ctypes.byref(source), 0)
     try:
-        ctypes.memmove(address, source.buf, view.nbytes)
+        ctypes.memmove(address + at, source.buf, view.nbytes)
     finally:
         _release_buffer(ctypes.byref(source))
 

@@ -16,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from .definitions import Definition, Placed
-from .shared import Segment
+from .shared import Segment, copied, opened
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,7 +110,7 @@ def said(row: Row) -> Segment:
     The message must not fail. If `slots` cannot be loaded, the use of the buffer raises
     `SerializationError`.
     """
-    if not row[-1]:
+    if type(row[-1]) is int and row[-1] <= 0:
         return Segment.said(row)
     try:
         buffer: Segment = slots().InSlot(row)
@@ -128,6 +128,9 @@ def _again(data: bytes, buffers: tuple[Any, ...], *others: Any) -> Payload:
 
 def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:
     """The buffers of `Payload.grounded`. Raises the errors of `Segment.content`."""
+    if any(isinstance(each, Segment) and each.parts and _goes(each, near=near) for each in buffers):
+        made = opened(buffers, Segment.content)
+        return tuple(copied(each) if type(each) is memoryview else each for each in made)
     return tuple(
         each.content() if isinstance(each, Segment) and _goes(each, near=near) else each
         for each in buffers

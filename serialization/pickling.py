@@ -31,6 +31,8 @@ from __future__ import annotations
 
 import io
 import pickle
+import sys
+from functools import partial
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
@@ -54,6 +56,7 @@ if TYPE_CHECKING:
     from ..protocol.messages import Descriptor
     from .library import Library
     from .payload import Buffer
+    from .tensors import Tensors
 
     Make = Callable[[Definition], Any]
 
@@ -176,6 +179,7 @@ class Pickler(ByValuePickler):
         self._lists: dict[int, tuple[tuple[object, ...], object]] = {}
         """The same for lists and tuples of references, with the persistent id of each."""
         self.inert: list[object] = []
+        self._tensors: Tensors | None = None
 
     def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
         """Its number, with its kind in front if it is no reference; None for all other objects."""
@@ -206,6 +210,23 @@ class Pickler(ByValuePickler):
             if definition is not None:
                 return _itself, (definition,)
         return super().reduce_global(obj, reduced)
+
+    def reducer_override(self, obj: Any) -> Any:
+        """Tensors and storages share one buffer for each storage; the rest is by value, or not."""
+        if is_of_torch(type(obj)):
+            if self._tensors is None:
+                from .tensors import Tensors  # noqa: PLC0415 - it loads PyTorch, which is there
+
+                self._tensors = Tensors()
+            reduced = self._tensors.reduced(obj)
+            if reduced is not NotImplemented:
+                return reduced
+        return super().reducer_override(obj)
+
+    def choose(self, views: list[memoryview]) -> None:
+        """Afterwards: put the parts of storages that are sent into *views*."""
+        if self._tensors is not None:
+            self._tensors.choose(views)
 
     def _many(self, obj: list[Any] | tuple[Any, ...]) -> tuple[object, ...] | None:
         """The id of *obj* if it has nothing but references to different objects, all new here."""
@@ -250,6 +271,17 @@ class Pickler(ByValuePickler):
         number = len(self._bytes)
         self._bytes[id(obj)] = number, obj
         return kind, number, pickle.PickleBuffer(obj)
+
+
+def is_of_torch(kind: type) -> bool:
+    """Whether *kind* is one of PyTorch's tensors or storages."""
+    torch = sys.modules.get("torch")  # where nobody has imported it there are none
+    if torch is None:
+        return False
+    kinds: list[Any] = [
+        getattr(torch, name, None) for name in ("Tensor", "UntypedStorage", "TypedStorage")
+    ]
+    return None not in kinds and issubclass(kind, tuple(kinds))
 
 
 class _Unpickler(pickle.Unpickler):
@@ -362,6 +394,7 @@ def pickle_value(
     pickler = kind(file, inert, library, functions, protocol=5, buffer_callback=out_of_band)
     try:
         pickler.dump(value)
+        pickler.choose(views)
     except FarrefError:
         raise
     except CAUGHT as error:
@@ -437,24 +470,9 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
 
     Raises `SharedMemoryFullError`.
     """
-    if max([view.nbytes for view in views], default=0) < shared.THRESHOLD or not near():
-        return tuple(map(_copied, views))
-    shared.check_room_for(views)
-    return tuple([_shared(view) or _copied(view) for view in views])
-
-
-def _shared(view: memoryview) -> Segment | None:
-    """A copy of *view* in shared memory; None if it is small, or no segment can be made."""
-    if view.nbytes < shared.THRESHOLD:
-        return None
-    return Segment.of(view, writable=not view.readonly, passing=True)
-
-
-def _copied(view: memoryview) -> bytes | bytearray:
-    """A copy for the message itself; an immutable object needs no copy."""
-    if type(view.obj) is bytes and len(view.obj) == view.nbytes:
-        return view.obj
-    return bytes(view) if view.readonly else bytearray(view)
+    if sum([view.nbytes for view in views]) < shared.THRESHOLD or not near():
+        return tuple(map(shared.copied, views))
+    return shared.copies(views, least=shared.THRESHOLD, passing=True)
 
 
 def _make_nothing(_: Definition) -> Any:
@@ -478,7 +496,7 @@ def loads(
         SenderDiedError: a part of it was in shared memory that is gone.
         SerializationError: it cannot be unpickled here. The handles are dropped.
     """
-    buffers = [opened(each) for each in payload.buffers]
+    buffers = opened(payload.buffers)
     handles = hooks.join(descriptors)
     value = unpickle(
         payload.data,
@@ -493,9 +511,9 @@ def loads(
     return value
 
 
-def opened(buffer: Buffer, *, copy: bool = True) -> bytes | bytearray | memoryview:
-    """A buffer's bytes. Raises the errors of `Segment.buffer`."""
-    return buffer.buffer(copy=copy) if isinstance(buffer, Segment) else buffer
+def opened(buffers: Sequence[Buffer], *, copy: bool = True) -> list[Any]:
+    """The bytes of buffers, in order. Raises the errors of `Segment.buffer`."""
+    return shared.opened(buffers, partial(Segment.buffer, copy=copy))
 
 
 def unpickle(

@@ -165,11 +165,10 @@ def dumps_soon(value: object) -> tuple[bytes, Any] | None:
 
 
 def fits_slot(value: Any) -> bool:
-    """Whether *value* is of a type and a size that a slot is for (`slots`)."""
+    """Whether *value* is for a slot (`slots`): bytes or an array of numbers, of such a size."""
     if type(value) is bytes:
         return len(value) in shared.IN_SLOT
-    numpy = sys.modules.get("numpy")
-    return type(value) is getattr(numpy, "ndarray", None) and value.nbytes in shared.IN_SLOT
+    return _alone(value, shared.IN_SLOT) is not None
 
 
 def size_class(value: object) -> int:

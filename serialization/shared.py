@@ -55,6 +55,7 @@ import weakref
 from collections import deque
 from functools import partial
 from itertools import starmap, tee
+from struct import Struct
 from typing import TYPE_CHECKING, Any
 
 from ..features import cores, has
@@ -71,7 +72,7 @@ from .memory import available
 from .recycling import KeptSegment, Recycler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from .mapping import Memory
 
@@ -84,6 +85,10 @@ KEPT_SHARE = 4
 """A segment is kept only if so many times its size is free."""
 BY_TWO = 64 << 20
 """Two threads write a new segment of so many bytes or more, if there are two cores."""
+TOGETHER = range(1 << 14, 1 << 24)
+"""The sizes of buffers of one message that share a segment, if there are several, and together they
+have `THRESHOLD` bytes. Their memory is freed together. To copy fewer bytes costs less than to map
+them; larger ones are worth a segment each."""
 MOST_PASSING = 512
 """Segments of messages that this process has open; further buffers go in the message."""
 MOST_UNREAD = 256
@@ -101,8 +106,13 @@ crosses in a slot if `THRESHOLD` is larger than these sizes."""
 
 Row = tuple[int, int, str, int, bool, int]
 """A segment's process, descriptor, name, size, and whether its reader may write to a copy. The last
-one is the number of a buffer in a slot (`slots`), or 0."""
-_ROW = int, int, str, int, bool
+one is the number of a buffer in a slot (`slots`), or 0; or -n for n buffers in one segment."""
+_ROW = int, int, str, int, bool, int
+LINE = 64
+"""Each buffer of several in one segment begins at a multiple of this number."""
+_part = Struct("<QQ")
+"""The place of a buffer among all those of its message; and twice its size, plus 1 if its reader
+may write to a copy. One for each buffer is at the end of a segment of several."""
 SEALS = (
     fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | 0x10
     if hasattr(fcntl, "F_SEAL_SEAL")
@@ -138,10 +148,12 @@ class Segment:
 
     __slots__ = (
         *("__weakref__", "_content", "_descriptor", "_last", "_source", "_trouble"),
-        *("name", "size", "writable"),
+        *("name", "parts", "size", "writable"),
     )
 
-    def __init__(self, source: tuple[int, int], name: str, size: int, *, writable: bool) -> None:
+    def __init__(
+        self, source: tuple[int, int], name: str, size: int, *, writable: bool, parts: int = 0
+    ) -> None:
         self._source = source
         """A process, and the number of the descriptor there."""
         self._content: memoryview | bytes | bytearray | None = None
@@ -152,6 +164,8 @@ class Segment:
         self.size = size
         self.writable = writable
         """Whether the receiver may write to a copy of its own."""
+        self.parts = parts
+        """The number of its buffers, if it has several."""
         self._last: weakref.ref[Segment] | None = None
         """Closes it if a signal handler has ended `__del__` as that began."""
         self._descriptor = -1
@@ -166,23 +180,33 @@ class Segment:
     # ---- at the sender
 
     @classmethod
-    def of(cls, view: memoryview, *, writable: bool, passing: bool = False) -> Segment | None:
+    def of(
+        cls,
+        view: memoryview,
+        *,
+        writable: bool,
+        passing: bool = False,
+        more: Sequence[tuple[int, memoryview]] = (),
+    ) -> Segment | None:
         """A copy of *view*; None if no segment can be made here, or no more.
 
+        With *more*, of several (`together`): then *view* is the end of the segment.
         *passing*: the segment is for one message. It may reuse an old segment, and be reused later;
         there are `MOST_PASSING` of these at most. The others leave a quarter of this process's
         descriptors for sockets and files. Lets other threads run while it copies.
         Raises `SharedMemoryFullError`.
         """
         name = f"farref-{os.urandom(12).hex()}"
-        label = _label(name, view.nbytes)
+        views = [*more, (_end(*more[-1]) if more else 0, view)]
+        size = views[-1][0] + view.nbytes
+        label = _label(name, size)
         # First: the descriptor has an owner from the next step on.
-        self = cls((os.getpid(), -1), name, view.nbytes, writable=writable)
-        kept = recycler.find(view.nbytes + len(label)) if passing else None
+        self = cls((os.getpid(), -1), name, size, writable=writable, parts=len(more))
+        kept = recycler.find(size + len(label)) if passing else None
         if kept is None:
             if passing and len(_passing) >= MOST_PASSING:
                 return None
-            check_room(view.nbytes)
+            check_room(size)
         if kept is not None:
             _open[kept.descriptor], self._descriptor = name, kept.descriptor
         elif not _made(self) or not (passing or _leaves_some(self._descriptor)):
@@ -193,30 +217,47 @@ class Segment:
         if passing:
             _passing.add(descriptor)
         if kept is not None:
-            self._rewrite(view, label)
+            self._rewrite(views, label)
             return self
         try:
-            _write_new(descriptor, view)
-            _write(descriptor, memoryview(label), view.nbytes)
-            memory = _again(descriptor, view.nbytes + len(label)) if passing else None
+            if more:
+                for at, each in views:
+                    _write(descriptor, each, at)
+            else:
+                _write_new(descriptor, view)
+            _write(descriptor, memoryview(label), size)
+            memory = _again(descriptor, size + len(label)) if passing else None
             fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, SEALS)
         except (OSError, ImportError) as error:
             pass_on(error)  # a `TimeoutError`, for example
             if isinstance(error, OSError) and error.errno in _FULL:
-                raise SharedMemoryFullError(_no_room(view.nbytes)) from error
+                raise SharedMemoryFullError(_no_room(size)) from error
             return None
         if memory is not None:
             _written[descriptor] = memory
         return self
 
-    def _rewrite(self, view: memoryview, label: bytes) -> None:
+    @classmethod
+    def together(
+        cls, views: Iterable[tuple[int, memoryview]], *, writable: bool, passing: bool = False
+    ) -> Segment | None:
+        """A copy of each of *views*, with its place in the message, in one segment. As `of`."""
+        end, laid, parts = 0, list[tuple[int, memoryview]](), bytearray()
+        for place, view in views:
+            laid.append((end, view))
+            parts += _part.pack(place, 2 * view.nbytes + (writable and not view.readonly))
+            end = _end(end, view)
+        return cls.of(memoryview(parts), writable=writable, passing=passing, more=laid)
+
+    def _rewrite(self, views: Sequence[tuple[int, memoryview]], label: bytes) -> None:
         """Write to a reused segment, which is locked and has its pages already."""
         memory = _written[self._descriptor]
         try:
             memory[-len(label) :] = label  # first: an old name with new bytes would be wrong
             from .mapping import copy_into  # noqa: PLC0415 - few programs share memory
 
-            copy_into(memory, view)
+            for at, view in views:
+                copy_into(memory, view, at)
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
@@ -224,13 +265,13 @@ class Segment:
         """Its fields in a message, as plain data; `said` is the inverse."""
         own = self._descriptor >= 0
         process, descriptor = (os.getpid(), self._descriptor) if own else self._source
-        return process, descriptor, self.name, self.size, self.writable, 0
+        return process, descriptor, self.name, self.size, self.writable, -self.parts
 
     @classmethod
     def said(cls, row: Row) -> Segment:
         """The segment that a message names."""
-        process, descriptor, name, size, writable, _ = row
-        return cls((process, descriptor), name, size, writable=writable)
+        process, descriptor, name, size, writable, number = row
+        return cls((process, descriptor), name, size, writable=writable, parts=-number)
 
     def __reduce__(self) -> Any:
         return self.said, (self.row(),)
@@ -264,8 +305,12 @@ class Segment:
     def open(self) -> None:
         """Open it here. Raises `ProtocolError`; if it cannot be opened, `buffer` raises."""
         process, number = self._source
-        kinds = type(process), type(number), type(self.name), type(self.size), type(self.writable)
-        if kinds != _ROW or min(process, number, self.size) < 0:
+        fields = process, number, self.name, self.size, self.writable, self.parts
+        if (
+            tuple(map(type, fields)) != _ROW
+            or min(process, number, self.size, self.parts) < 0
+            or self.parts * _part.size > self.size
+        ):
             raise ProtocolError("a segment with malformed fields")
         path = f"/proc/{process}/fd/{number}"
         try:
@@ -344,6 +389,15 @@ class Segment:
         while done < self.size:
             done += os.preadv(self._descriptor, [view[done:]], done)
         return copy if self.writable else bytes(copy)
+
+    def buffers(self, content: memoryview | bytes | bytearray) -> dict[int, memoryview]:
+        """By its place in the message: each of the several buffers in *content*, its bytes."""
+        view, at, made = memoryview(content), 0, dict[int, memoryview]()
+        for place, double in _part.iter_unpack(view[self.size - self.parts * _part.size :]):
+            part = view[at : at + double // 2]
+            made[place] = part if double % 2 else part.toreadonly()
+            at = _end(at, part)
+        return made
 
     def _check(self) -> None:
         if self._trouble is not None:
@@ -452,6 +506,68 @@ def _close_last(descriptor: int, name: str, size: int, place: int, _: object) ->
         _close(descriptor, size)
 
 
+def opened(
+    buffers: Sequence[bytes | bytearray | Segment],
+    content: Callable[[Segment], memoryview | bytes | bytearray],
+) -> list[Any]:
+    """All buffers of a message, in order, of which *content* gives a segment's bytes.
+
+    Raises the errors of *content*.
+    """
+    made = list[Any]()
+    several: dict[int, memoryview] = {}
+    for each in buffers:
+        if not isinstance(each, Segment):
+            made.append(each)
+        elif each.parts:
+            several = each.buffers(content(each))
+        else:
+            made.append(content(each))
+    for place in sorted(several):
+        made.insert(place, several[place])
+    return made
+
+
+def copied(view: memoryview) -> bytes | bytearray:
+    """A copy for the message itself; an immutable object needs no copy."""
+    if type(view.obj) is bytes and len(view.obj) == view.nbytes:
+        return view.obj
+    return bytes(view) if view.readonly else bytearray(view)
+
+
+def copies(
+    views: list[memoryview],
+    copied: Callable[[memoryview], bytes | bytearray] = copied,
+    *,
+    least: int,
+    passing: bool,
+) -> tuple[bytes | bytearray | Segment, ...]:
+    """A copy of each of *views*, in as few segments as are worth it: that of several is the first.
+
+    One of *least* bytes or more has a segment of its own, unless several share one (`TOGETHER`).
+    Those without a segment are *copied*. Raises `SharedMemoryFullError`.
+    """
+    some = [(place, view) for place, view in enumerate(views) if view.nbytes in TOGETHER]
+    if len(some) < 2 or sum([view.nbytes for _, view in some]) < THRESHOLD:
+        some = []
+    large = {place for place, _ in some}
+    large.update([place for place, view in enumerate(views) if view.nbytes >= least])
+    if len(large) > 1:
+        check_room(sum([views[place].nbytes for place in large]))
+    made: list[bytes | bytearray | Segment] = []
+    one = Segment.together(some, writable=passing, passing=passing) if some else None
+    if one is not None:
+        made.append(one)
+        apart = {place for place, _ in some}
+        views = [view for place, view in enumerate(views) if place not in apart]
+    for view in views:
+        segment = None
+        if view.nbytes >= least:
+            segment = Segment.of(view, writable=passing and not view.readonly, passing=passing)
+        made.append(copied(view) if segment is None else segment)
+    return tuple(made)
+
+
 def used(buffers: Iterable[object]) -> None:
     """Their value has been unpickled: from now on only the value has their memory."""
     for each in buffers:
@@ -464,16 +580,6 @@ def few_are_open() -> bool:
     """Whether segments have less than a quarter of this process's descriptors."""
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     return limit == resource.RLIM_INFINITY or 4 * len(_open) < limit
-
-
-def check_room_for(views: list[memoryview]) -> None:
-    """Raise `SharedMemoryFullError` unless there is memory for all large *views* together.
-
-    `Segment.of` checks the room for one. It need not if a kept segment has room already.
-    """
-    large = [view.nbytes for view in views if view.nbytes >= THRESHOLD]
-    if len(large) > 1:
-        check_room(sum(large))
 
 
 def check_room(size: int) -> None:
@@ -490,6 +596,12 @@ def _no_room(size: int) -> str:
         f"group, has only {available()} bytes left; nothing was sent: free memory, send the value "
         "in parts, or pass an RRef to it"
     )
+
+
+def _end(at: int, view: memoryview) -> int:
+    """The place after *view*, which is at a place of a segment."""
+    end = at + view.nbytes
+    return end + -end % LINE
 
 
 def _label(name: str, size: int) -> bytes:

@@ -86,7 +86,7 @@ class InSlot(Segment):
         self._content = self._trouble = None
         process, descriptor, self.name, self.size, self.writable, self.number = row
         self._source = process, descriptor
-        self._descriptor = -1
+        self._descriptor, self.parts = -1, 0
 
     def row(self) -> Row:
         return *self._source, self.name, self.size, self.writable, self.number

@@ -359,7 +359,7 @@ def opened(payload: Payload) -> Any:
 
     Raises `SerializationError`, `SenderDiedError`.
     """
-    buffers = list(map(pickling.opened, payload.buffers)) if payload.buffers else ()
+    buffers = pickling.opened(payload.buffers) if payload.buffers else ()
     try:
         value = pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:

@@ -73,7 +73,7 @@ class ReplyRow(Row, frozen=True, tag=2):
 class BuffersReplyRow(ReplyRow, frozen=True, tag=9):
     """The same for a value with buffers, and for each value that never changes."""
 
-    buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, Number], ...]
+    buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, int], ...]
     """Each itself, or the `Segment.row` of it."""
     frozen: bool
 

@@ -220,7 +220,8 @@ def test_an_old_message_finds_another_name_if_writing_was_interrupted(
     old: Payload = pickle.loads(pickle.dumps(payload))
     del payload
 
-    def half(memory: Any, view: memoryview) -> None:
+    def half(memory: Any, view: memoryview, at: int) -> None:
+        assert at == 0
         copy_into(memory, view[: len(view) // 2])
         raise KeyboardInterrupt
 
@@ -237,9 +238,9 @@ def test_nobody_can_open_it_while_it_is_written_to(monkeypatch: pytest.MonkeyPat
     old: Payload = pickle.loads(pickle.dumps(payload))
     del payload
 
-    def looked(memory: Any, view: memoryview) -> None:
+    def looked(memory: Any, view: memoryview, at: int) -> None:
         old.take()
-        copy_into(memory, view)
+        copy_into(memory, view, at)
 
     monkeypatch.setattr(mapping, "copy_into", looked)
     new = packed(filled(2))

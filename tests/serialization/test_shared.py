@@ -166,7 +166,8 @@ def test_a_frozen_array_without_a_buffer_is_a_copy_for_each(name: str) -> None:
 
 
 def test_only_large_buffers_are_shared_and_only_with_those_who_are_near() -> None:
-    value = [np.zeros(shared.THRESHOLD, np.uint8), np.zeros(shared.THRESHOLD - 1, np.uint8)]
+    few = shared.TOGETHER.start - 1
+    value = [np.zeros(shared.THRESHOLD, np.uint8), np.zeros(few, np.uint8)]
     kinds = [type(each) for each in packed(value).buffers]
     assert kinds == [Segment, bytearray]
     assert [type(each) for each in packed(value, lambda: False).buffers] == [bytearray] * 2
@@ -175,6 +176,26 @@ def test_only_large_buffers_are_shared_and_only_with_those_who_are_near() -> Non
         raise AssertionError("asked for nothing")
 
     packed(value[1], never)
+
+
+def test_several_share_one_segment() -> None:
+    """A value with many arrays takes one descriptor and one mapping, and each keeps its place."""
+    sizes = [5, *[shared.TOGETHER.start + number for number in range(40)], 0, 70]
+    value = [np.full(size, number, np.uint8) for number, size in enumerate(sizes)]
+    value[3].flags.writeable = False
+    value.insert(9, np.full(shared.TOGETHER.stop, 99, np.uint8))
+    for frozen in False, True:
+        pickled: Any = Frozen.of(value, TinyAddress) if frozen else None
+        payload = packed(value)
+        buffers = pickled.pickled.buffers if frozen else payload.buffers
+        assert sum(type(each) is Segment for each in buffers) == 2  # the large one has its own
+        came = pickled.thaw() if frozen else opened(arrived(payload))
+        assert all(map(np.array_equal, came, value))
+        writable = [each.flags.writeable for each in came]
+        assert writable == [not frozen and number != 3 for number in range(len(value))]
+        grounded = payload.grounded()
+        assert not any(type(each) is Segment for each in grounded.buffers)
+        assert all(map(np.array_equal, opened(grounded), value))
 
 
 @pytest.mark.parametrize("size", [1, ALONE - 1, ALONE, LIGHT, shared.THRESHOLD - 1])
@@ -186,7 +207,9 @@ def test_the_only_buffer_of_a_frozen_value_is_shared_early(
     one, two = Frozen.of([array], TinyAddress), Frozen.of([array, array.copy()], TinyAddress)
     assert type(one.pickled.buffers[0]) is (bytes if size < ALONE else Segment)
     assert one.light
-    assert [type(each) for each in two.pickled.buffers] == [bytes, bytes]
+    together = size in shared.TOGETHER and 2 * size >= shared.THRESHOLD
+    kinds = [type(each) for each in two.pickled.buffers]
+    assert kinds == ([Segment] if together else [bytes, bytes])
     monkeypatch.setattr(shared, "THRESHOLD", shared.IN_SLOT.stop + 1)
     assert type(Frozen.of(array, TinyAddress).pickled.buffers[0]) is bytes
 

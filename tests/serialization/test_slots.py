@@ -304,7 +304,7 @@ FIELDS = (os.getpid(), 3, "name", LEAST, True, 1)
     ("place", "value"),
     [
         *((0, -1), (0, "1"), (1, -1), (1, None), (2, b"n"), (3, MOST + 1), (3, -1), (3, "5")),
-        *((5, -1), (5, "1"), (5, 1.5)),
+        *((5, -LEAST), (5, "1"), (5, 1.5)),
     ],
 )
 def test_fields_that_do_not_belong_there(place: int, value: Any) -> None:

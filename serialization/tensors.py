@@ -1,0 +1,251 @@
+"""PyTorch's tensors in a message: storages stay shared, and what no tensor shows is not sent.
+
+A *storage* is the memory of a tensor. PyTorch pickles each tensor's storage as a file of its own,
+copied several times. Here each storage of a message is one buffer beside the pickle, like the data
+of a NumPy array, however many tensors show it: so those that share memory at the sender share it at
+the receiver.
+
+**The part that is sent.** A message with 10 numbers of a storage of 100 MB needs no 100 MB. The
+storage is sent whole if the tensors of the message show half of it or more, or if it is in the
+message itself. Else only their *ranges* are sent, one behind the other. A range has the bytes from
+the first to the last one that a tensor shows; ranges that overlap or touch are one. A tensor that
+shows less than half of its range, and has it alone, such as a column of a matrix, is sent without
+its gaps.
+
+This is known when all is pickled. So each tensor has a number in the pickle, and its place in what
+is sent stands in a table beside it. The table is empty if all storages are whole.
+
+Other devices, and the kinds of tensors that have no storage, are left to PyTorch's own pickling.
+Loading this module loads PyTorch.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from array import array
+from copyreg import dispatch_table
+from pickle import PickleBuffer
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import _utils  # the functions that pickles of tensors name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MAPPED = 128 << 10
+"""A storage of so many bytes keeps the memory that it came in. A smaller one is copied: so it can
+be resized, like any other."""
+LINE = 64
+"""Ranges begin at multiples of this number."""
+LARGEST = 16
+"""The bytes of the largest number; the beginning of a range is a multiple."""
+RAW = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64, 16: torch.complex128}
+"""Types that PyTorch can copy, by the bytes of a number."""
+_view_of = ctypes.pythonapi.PyMemoryView_FromMemory
+_view_of.restype = ctypes.py_object
+_view_of.argtypes = ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int
+_TO_WRITE = 0x200
+_of_subclass = getattr(torch._tensor, "_rebuild_from_type_v2", None)
+_makers = [getattr(_utils, f"_rebuild_tensor_v{version}", None) for version in (2, 3)]
+
+
+class Shown:
+    """What a tensor shows of its storage."""
+
+    __slots__ = ("high", "itemsize", "low", "number", "offset", "size", "stride")
+
+    def __init__(
+        self,
+        number: int,
+        itemsize: int,
+        offset: int,
+        size: tuple[int, ...],
+        stride: tuple[int, ...],
+    ) -> None:
+        self.number, self.itemsize = number, itemsize
+        self.offset, self.size, self.stride = offset, size, stride
+        last = sum((many - 1) * step for many, step in zip(size, stride, strict=True))
+        self.low = offset * itemsize
+        self.high = self.low + (last + 1) * itemsize if 0 not in size else self.low
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.size) * self.itemsize
+
+
+class Stored:
+    """A storage, in the pickle of one message: a mark, in whose place its bytes are sent."""
+
+    def __init__(self, storage: Any) -> None:
+        self.storage = storage
+        self.mark = bytearray()
+        self.shown: list[Shown] = []
+        self.whole = False
+        """Whether it is in the message itself."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return stored, (PickleBuffer(self.mark),)
+
+    def memory(self, low: int, high: int) -> memoryview:
+        """A view of its memory."""
+        view: memoryview = _view_of(self.storage.data_ptr() + low, high - low, _TO_WRITE)
+        return view
+
+    def ranges(self) -> Iterator[tuple[int, int, list[Shown]]]:
+        """The ranges, in order, with the tensors that show them."""
+        low, high, those = 0, 0, list[Shown]()
+        for each in sorted(self.shown, key=lambda each: each.low):
+            if those and each.low > high:
+                yield low, high, those
+                those = []
+            if not those:
+                low, high = each.low - each.low % LARGEST, each.high
+            high = max(high, each.high)
+            those.append(each)
+        if those:
+            yield low, high, those
+
+    def chosen(self, table: dict[int, int]) -> memoryview:
+        """The bytes to send; if these are not all, the tensors' new places go to *table*."""
+        most, ranges = self.storage.nbytes(), list(self.ranges())
+        alone = [
+            len(those) == 1 and 2 * those[0].nbytes < high - low for low, high, those in ranges
+        ]
+        sizes = [
+            those[0].nbytes if one else high - low
+            for one, (low, high, those) in zip(alone, ranges, strict=True)
+        ]
+        if self.whole or 2 * sum(sizes) >= most:
+            return self.memory(0, most) if most else memoryview(self.mark)
+        sent = bytearray()
+        for one, (low, high, those) in zip(alone, ranges, strict=True):
+            sent += bytes(-len(sent) % LINE)
+            end = len(sent)
+            sent += self._closed(those[0]) if one else self.memory(low, high)
+            for each in those:
+                place = end + (0 if one else each.low - low)
+                table[each.number] = ~(place // each.itemsize) if one else place // each.itemsize
+        return memoryview(sent)
+
+    def _closed(self, shown: Shown) -> memoryview:
+        """The bytes of what a tensor shows, without gaps."""
+        raw = torch.empty(0, dtype=RAW[shown.itemsize])
+        raw = raw.set_(self.storage, shown.offset, shown.size, shown.stride).contiguous()
+        return memoryview(bytearray(_view_of(raw.data_ptr(), shown.nbytes, _TO_WRITE)))
+
+
+class Table:
+    """The new places of tensors in their storages, in the pickle: a mark, as in `Stored`."""
+
+    def __init__(self) -> None:
+        self.mark = bytearray()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return places, (PickleBuffer(self.mark),)
+
+
+class Tensors:
+    """The tensors and storages of one message, at its sender."""
+
+    def __init__(self) -> None:
+        self._stored: dict[int, Stored] = {}
+        """By the address of PyTorch's own object, which these keep alive."""
+        self._table = Table()
+        self._number = 0
+
+    def reduced(self, thing: Any) -> Any:
+        """The reduction of *thing*, a tensor or a storage; `NotImplemented` for PyTorch's own."""
+        kind = type(thing)
+        if kind in dispatch_table:  # the user's own way
+            return NotImplemented
+        if issubclass(kind, torch.Tensor):
+            reduced = thing.__reduce_ex__(5)
+            return self._again(reduced) if type(reduced) is tuple else reduced
+        storage = (
+            thing if kind is torch.UntypedStorage else getattr(thing, "_untyped_storage", None)
+        )
+        if storage is None or storage.device.type != "cpu":
+            return NotImplemented
+        found = self._of(storage)
+        found.whole = True
+        if storage is thing:
+            return itself, (found,)
+        return typed, (found, thing.dtype)
+
+    def _again(self, reduced: tuple[Any, ...]) -> tuple[Any, ...]:
+        """*reduced*, that of a tensor, with ours in the place of the storage."""
+        function, arguments, *state = reduced
+        if function is _of_subclass and function is not None:
+            inner, kind, args, more = arguments
+            inner, args = self._again((inner, args))[:2]
+            return function, (inner, kind, args, more), *state
+        if function not in _makers or function is None:
+            return reduced
+        storage, offset, size, stride, *others = arguments
+        dtype = others[2] if isinstance(storage, torch.UntypedStorage) else storage.dtype
+        storage = getattr(storage, "_untyped_storage", storage)
+        if storage.device.type != "cpu":
+            return reduced
+        found, number = self._of(storage), self._number
+        self._number += 1
+        found.shown.append(Shown(number, dtype.itemsize, offset, tuple(size), tuple(stride)))
+        shown = found, dtype, self._table, number, offset
+        return tensor, (function, shown, size, stride, *others), *state
+
+    def _of(self, storage: Any) -> Stored:
+        return self._stored.setdefault(storage._cdata, Stored(storage))
+
+    def choose(self, views: list[memoryview]) -> None:
+        """Put the bytes to send in the places of the marks among *views*."""
+        table: dict[int, int] = {}
+        made = {id(each.mark): each.chosen(table) for each in self._stored.values()}
+        if table:
+            every = array("q", [table.get(number, NOT_MOVED) for number in range(self._number)])
+            made[id(self._table.mark)] = memoryview(every.tobytes())
+        for place, view in enumerate(views):
+            views[place] = made.get(id(view.obj), view)
+
+
+NOT_MOVED = 1 << 62
+"""In the table: the tensor shows a whole storage, from its own place."""
+
+
+# ---- at the receiver; pickles name these functions
+
+
+def stored(buffer: Any) -> Any:
+    """The storage in *buffer*. It must not be written to by others, and can be, by the receiver."""
+    view = memoryview(buffer)
+    if not view.nbytes:
+        return torch.UntypedStorage(0)
+    if view.readonly or view.nbytes < MAPPED:  # that of a frozen value, whose next use has another
+        return torch.UntypedStorage.from_buffer(view, dtype=torch.uint8)
+    return torch.frombuffer(view, dtype=torch.uint8).untyped_storage()
+
+
+def places(buffer: Any) -> Any:
+    """The table in *buffer*."""
+    return memoryview(buffer).cast("B").cast("q")
+
+
+def itself(storage: Any) -> Any:
+    """A storage that is in the message by itself."""
+    return storage
+
+
+def typed(storage: Any, dtype: Any) -> Any:
+    """A storage of numbers of one type."""
+    return torch.storage.TypedStorage(wrap_storage=storage, dtype=dtype, _internal=True)
+
+
+def tensor(function: Any, shown: tuple[Any, ...], size: Any, stride: Any, *others: Any) -> Any:
+    """The tensor again, made by PyTorch's *function*."""
+    storage, dtype, table, number, offset = shown
+    if len(table) and table[number] != NOT_MOVED:
+        offset = table[number]
+        if offset < 0:
+            offset = ~offset
+            stride = [math.prod(size[place:]) for place in range(1, len(size) + 1)]
+    return function(typed(storage, dtype), offset, size, stride, *others)

@@ -1,0 +1,1 @@
+"""Values of every kind, sent in every way."""
