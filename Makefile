@@ -7,7 +7,8 @@ DEMO = demo all
 SMOKE_COMMAND = demo user-to-user
 # What depends on the interpreter; the protocol, in pure Python, runs once, on the main one.
 SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
-	tests/trace/test_stories.py --ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
+	tests/base/test_secure_sockets.py tests/trace/test_stories.py \
+	--ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 4
@@ -36,10 +37,11 @@ SCALE_OPTIONS =
 # What is measured with one core kept busy, too. Not large arrays and 100,000 references: they take too long.
 OF_EACH_CALL = call in-flight remote-fetch share share-fetch
 AT_SMALL_POINTS = references values --points 1000,1KB,100KB
-# The interpreters that smoke looks for: on the PATH, and pyenv's, if there is one.
-PYTHONS ?= python3.11 python3.12 python3.13 $(PYENV_PYTHONS)
+# The interpreters that smoke looks for: on the PATH, pyenv's, if there is one, and last Debian
+# forky's 3.14, in the root folder of tools/forky, which says why if it cannot be had.
+PYTHONS ?= python3.11 python3.12 python3.13 python3.14 $(PYENV_PYTHONS) forky
 PYENV_PYTHONS = $(if $(shell command -v pyenv),$(wildcard $(addsuffix .*/bin/python,\
-	$(addprefix $(shell pyenv root)/versions/,3.11 3.12 3.13))))
+	$(addprefix $(shell pyenv root)/versions/,3.11 3.12 3.13 3.14))))
 
 BIN := .venv/bin
 # Thespian's bases, as a shell finds them: all, or those with this ability.
@@ -101,13 +103,19 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 	@$(BIN)/python -P -m hatchling build -t wheel -d .smoke/dist
 	@seen=" $$($(BIN)/python -c '$(MINOR_VERSION)') "; started=; failed=0; \
 	for python in $(PYTHONS); do \
-		version=$$($$python -c 'import ensurepip, venv; $(MINOR_VERSION)' 2>/dev/null) || continue; \
+		enter=; \
+		if [ $$python = forky ]; then \
+			case "$$seen" in *" 3.14 "*) continue ;; esac; \
+			enter=tools/forky; python=python3; \
+		fi; \
+		version=$$([ "$$enter" ] || exec 2>/dev/null; \
+			$$enter $$python -c 'import ensurepip, venv; $(MINOR_VERSION)') || continue; \
 		case "$$seen" in *" $$version "*) continue ;; esac; \
 		seen="$$seen$$version "; venv=.smoke/$$version; \
-		( set -e; $$python -m venv $$venv; \
-		$$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
-		$$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
-		$$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
+		( set -e; $$enter $$python -m venv $$venv; \
+		$$enter $$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
+		$$enter $$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
+		$$enter $$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
 		started="$$started $$!:$$version"; \
 	done; \
 	for each in $$started; do \
