@@ -22,6 +22,7 @@ import traceback
 
 # As in `signal`, but without names for the numbers: they take a hundred times as long.
 from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # it has no types
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -48,6 +49,8 @@ class RemoteTraceback(Exception):
 TEXT = 100_000
 """The most characters of a message or a traceback that are sent; longer ones lose their middle."""
 
+CO_VARARGS = 0x04
+"""The flag of a function with ``*args``, as in `inspect`."""
 CAUGHT = (Exception, SystemExit, GeneratorExit)
 """Exceptions of the user's classes that become errors in the program's own thread.
 
@@ -56,14 +59,34 @@ A `KeyboardInterrupt` is more likely to be of a signal there, which is to end th
 
 
 def pass_on(error: BaseException) -> None:
-    """Raise *error* again, if a signal handler has raised it: it tells nothing of any value.
+    """If a signal handler has raised *error*, raise it again: it tells nothing of any value.
 
-    Then the handler's own frame is in its traceback.
+    Code on the way may have caught the handler's error and raised another one.
     """
     handlers = filter(callable, map(getsignal, range(1, NSIG)))
     codes = {getattr(each, "__code__", None) for each in handlers}
-    if any(frame.f_code in codes for frame, _ in traceback.walk_tb(error.__traceback__)):
-        raise error
+    seen: list[int] = []
+    each: BaseException | None = error
+    while each is not None and id(each) not in seen:
+        if any(
+            frame.f_code in codes or _is_handler(frame)
+            for frame, _ in traceback.walk_tb(each.__traceback__)
+        ):
+            raise each
+        seen.append(id(each))
+        each = each.__cause__ or each.__context__
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether Python has called the function of *frame* with the frame that it interrupted.
+
+    So this also finds handlers that are no functions, and those that have set another one.
+    """
+    code = frame.f_code
+    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)
+    given = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
+    given += [value for each in given if type(each) is tuple for value in each]
+    return frame.f_back is not None and any(each is frame.f_back for each in given)
 
 
 class Failure(msgspec.Struct, frozen=True):

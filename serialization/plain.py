@@ -18,6 +18,7 @@ import cloudpickle
 
 from . import shared
 from .classes import is_shared_main
+from .failures import pass_on
 
 ATOMS = frozenset({NoneType, bool, int, float, complex, str})
 """Numbers, texts and None."""
@@ -160,7 +161,8 @@ def dumps_soon(value: object) -> tuple[bytes, Any] | None:
         if array.nbytes > min(IN_BAND, shared.THRESHOLD - 1):
             return None
         return _arrays().dumps(array), None
-    except Exception:  # such as for want of memory; `dumps_plain` meets the error again
+    except Exception as error:  # as for want of memory; `dumps_plain` meets the error again
+        pass_on(error)
         return None
 
 
@@ -246,7 +248,8 @@ def is_by_name(thing: Any) -> bool:
             # In this order: pickle refuses a nameless object at once, whatever its contents.
             named = pickle.dumps(thing, 5)
             known = cloudpickle.dumps(thing, 5) == named
-        except Exception:  # cloudpickle will report the error
+        except Exception as error:  # cloudpickle will report the error
+            pass_on(error)
             return False
         if known and len(BY_NAME) < MOST_NAMES:
             BY_NAME[thing] = known

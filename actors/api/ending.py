@@ -16,6 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...printable import printable
+from ...protocol.errors import OverloadedError
 from ..base.interrupts import new_future
 from ..core import sites
 from ..wire.messages import StillMaking, Unfinished
@@ -89,11 +90,14 @@ class Ending:
         with contextlib.ExitStack() as asking:
             what = {"asker": core.address, "me": core.me, "last": self._last}
             end = time.monotonic() + seconds
-            asked = [
-                (to, asking.enter_context(self._endpoint.registry.posed(Unfinished, to, **what)))
-                for to in owners
-                if to.id != core.me
-            ]
+            asked = []
+            for to in owners:
+                if to.id != core.me:
+                    question = self._endpoint.registry.posed(Unfinished, to, **what)
+                    try:
+                        asked.append((to, asking.enter_context(question)))
+                    except OverloadedError:  # for want of descriptors: its answer is not known
+                        answers.append((to, None))
             for to, answer in asked:
                 there = core.port.wait(answer, max(0.0, end - time.monotonic()))
                 if there and answer.exception(0) is not None:

@@ -332,6 +332,7 @@ def wait(
     core, calls = front.core, front.calls
     seconds = check_timeout(timeout, core.settings.timeout, poll=True)
     core.check_may_block("wait", "`await` for each reference")
+    core.check_no_step()
     begun, asked = time.monotonic(), calls.asked
     futures: list[Future[Any] | None] = []
     known = 0

@@ -118,7 +118,12 @@ class Stay:
         *order*: for the deputy of this host, if the registrar is elected. *hand* takes each message
         of the user's to this program.
         """
-        self.port.start()
+        try:
+            self.port.start()
+        except BaseException:  # no thread can be started
+            self._end(graceful=True)
+            self.port.end()
+            raise
         # At the program's exit there is no wait for its work: maybe an exception ends it.
         atexit.register(self.stop, graceful=True)
         try:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 from thespian.actors import Actor, ActorAddress
 
 from ...printable import logger
-from ...protocol.errors import SystemDownError
+from ...protocol.errors import FarrefError, SystemDownError
 from ...protocol.sharing import DISCIPLINES
+from ...serialization.failures import pass_on
 from ..base import lives
 from ..calls.futures import Future
 from ..cluster import hosts
@@ -51,6 +52,8 @@ IN_THE_CLEAR = (
     "encrypt=False: messages between the hosts of system %r are sent in the clear; anybody who "
     "sees the packets can read them, and anybody who can alter them can run code on every host"
 )
+LACKS = (OSError, MemoryError, RuntimeError)
+"""The errors for want of descriptors, memory, disk or threads."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 
@@ -127,7 +130,7 @@ class System:
         SystemDownError: the system cannot be started, or a system of that name runs already.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - it checks its arguments, step by step
         self,
         base: str | object | None = None,
         *,
@@ -187,12 +190,14 @@ class System:
             raise ValueError(
                 f"{'= and '.join(useless)}= need host= too, this machine's address for other hosts"
             )
-        entry = {
-            "base": base if isinstance(base, str) else bases.OBJECT,
-            "pid": os.getpid(),
-            "started": lives.started(os.getpid()),
-            "versions": versions.mine(),
-        }
+        failed = f"system {settings.system!r} on {base} did not start"
+        with _errors(failed, LACKS):
+            entry = {
+                "base": base if isinstance(base, str) else bases.OBJECT,
+                "pid": os.getpid(),
+                "started": lives.started(os.getpid()),
+                "versions": versions.mine(),
+            }
         capabilities = {**(capabilities or {}), **launched.capabilities()}
         nodes, ends = 1, False
         if host is None and base == bases.DEFAULT and (place := launched.place()) is not None:
@@ -204,9 +209,10 @@ class System:
         if registry is not None:
             order = electing.order_to_start(registry, base, host, settings, capabilities)
             entry["registry"] = registry
-        directory.add(settings.system, entry)
+        with _errors(failed, LACKS):
+            directory.add(settings.system, entry)
         try:
-            with _errors(f"system {settings.system!r} on {base} did not start"):
+            with _errors(failed):
                 how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
                 reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
@@ -214,7 +220,8 @@ class System:
             if not encrypt:
                 log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
-            self._enter(Stay(asys, settings, program, threads, ends=ends), order)
+            with _errors(failed, LACKS):
+                self._enter(Stay(asys, settings, program, threads, ends=ends), order)
             directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
         except BaseException:
@@ -243,14 +250,16 @@ class System:
         """
         check_program(program, threads)
         timeout = check_timeout(timeout, DEFAULT_TIMEOUT)
-        entry = directory.find(name)
-        versions.check(entry.get("versions"), f"system {name!r}")
+        with _errors(f"cannot attach to system {name!r}", LACKS):
+            entry = directory.find(name)
+            versions.check(entry.get("versions"), f"system {name!r}")
         with _errors(f"cannot attach to system {name!r}"):
             asys = bases.join(entry["base"], name, entry.get("door", {}))
         self = cls.__new__(cls)
         self._base = entry["base"]
         settings = Settings(system=name, timeout=timeout)
-        self._enter(Stay(asys, settings, program, threads, attached=True))
+        with _errors(f"cannot attach to system {name!r}", LACKS):
+            self._enter(Stay(asys, settings, program, threads, attached=True))
         return self
 
     @classmethod
@@ -324,7 +333,8 @@ class System:
         self._base = base
         settings = Settings(system=first, timeout=timeout)
         attached = not bases.started(asys)
-        self._enter(Stay(asys, settings, program, threads, place, attached=attached), order)
+        with _errors(f"cannot join {first}", LACKS):
+            self._enter(Stay(asys, settings, program, threads, place, attached=attached), order)
         if not self.is_attached:
             self._stay.note = directory.add_host(
                 {
@@ -714,10 +724,13 @@ class System:
 
 
 @contextlib.contextmanager
-def _errors(what: str) -> Iterator[None]:
+def _errors(what: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Iterator[None]:
     try:
         yield
     except SystemDownError:
         raise
-    except Exception as error:
+    except kinds as error:
+        pass_on(error)
+        if isinstance(error, FarrefError) and kinds is LACKS:
+            raise
         raise SystemDownError(f"{what}: {error}") from error

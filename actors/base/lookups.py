@@ -7,6 +7,7 @@ good for some seconds only: a name may move to another machine, as names in a cl
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import threading
 from collections.abc import Callable
@@ -39,9 +40,10 @@ class Lookups:
             until, found = self._found.get(host, (0.0, []))
             if monotonic() > until:
                 if host not in self._asked:
-                    self._asked.add(host)
                     thread = threading.Thread(target=self._look_up, args=(host,), daemon=True)
-                    thread.start()
+                    with contextlib.suppress(RuntimeError):  # no thread can be started now
+                        thread.start()
+                        self._asked.add(host)
                 return None
         if isinstance(found, OSError):
             raise found

@@ -579,6 +579,8 @@ class Calls(Internal):
         """Wait up to *seconds* until *ready*, or closed; whether it is. Blocks."""
         core, room = self._core, self._delivery.room
         end = time.monotonic() + seconds
+        if not ready():
+            core.check_no_step()
 
         def over() -> bool:
             with core.lock:

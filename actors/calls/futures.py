@@ -507,7 +507,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         request: then the user's signal handlers are replaced once for both.
         """
         core = self._core
-        if found() is None and not core.pool.mine.inside and forks.pid == core.pid:
+        inside = core.pool.mine.inside or core.lock._is_owned()  # type: ignore[attr-defined]
+        if found() is None and not inside and forks.pid == core.pid:
             left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
             core.port.lead(self, max(1e-3, left))
 

@@ -288,6 +288,8 @@ class Straight(Internal):
 
     def _receive(self, answer: Answer) -> None:
         """Receive until *answer* is over, if the calling thread may lead."""
+        if self._core.lock._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
+            return  # a signal handler, or a finalizer, in the midst of a step: it must not wait
         over, pool, loop = partial(_is_over, answer), self._core.pool, self._loop
         if not pool.mine.inside:
             if self._guests:

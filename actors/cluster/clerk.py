@@ -15,7 +15,6 @@ import logging
 import os
 import queue
 import secrets
-import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
@@ -38,6 +37,7 @@ from ...protocol.succession import (
 )
 from ...serialization.failures import details_of
 from ..base import signals
+from ..core.threads import Threads
 from ..hosting import bases, events, versions
 from ..wire.messages import (
     TO_CLERK,
@@ -119,6 +119,7 @@ class Clerk(SystemActor):
         self._looked = False
         """Whether this clerk knows that no system of this name has another key."""
         self._early: list[tuple[Any, ActorAddress]] = []
+        self._threads = Threads()
         self._asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._writing: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._turns = 0
@@ -202,11 +203,12 @@ class Clerk(SystemActor):
         for jobs, do, sure in ((self._asking, ask, SURE), (self._writing, write, 1)):
             store = EtcdStore(order.registry, order.system, key, order.seconds / 3)
             arguments = (jobs, do, store, hand, sure)
-            threading.Thread(target=_work, args=arguments, daemon=True).start()
+            self._threads.start(_work, "farref clerk", *arguments)
         self._turn()
 
     def _turn(self) -> None:
         self._turns += 1
+        self._threads.again()
         if self._elected is not None:
             self._elected.turn()
             self._speak()

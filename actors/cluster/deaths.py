@@ -173,12 +173,13 @@ class Deaths:
 
     def live_with(self, pids: tuple[int, ...]) -> None:
         """End when one of *pids*, the system's own processes on this host, ends."""
+        core = self._core
         if pids and os.getpid() not in pids:
             ended = (
                 f"one of its processes here ({', '.join(map(str, pids))}) is gone, as after "
                 "`farref down` or a kill"
             )
-            self._vigils.append(Vigil(pids, lambda: self.lose(ended)))
+            self._vigils.append(Vigil(pids, lambda: self.lose(ended), core.threads.start))
 
     def _lost(self, message: Down) -> None:
         """Take the message of a registrar on another host that the system ends."""

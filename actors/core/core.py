@@ -51,6 +51,7 @@ from .mints import Mints
 from .peers import Peers
 from .pool import Pool
 from .sites import Sites
+from .threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,9 +119,10 @@ class Core(Internal):
         self.lock = threading.RLock()
         self.context = Context(me, settings.sharing)
         self.peers = Peers()
-        self.pool = Pool(threads, f"farref {me}")
+        self.threads = Threads(self.wake)
+        self.pool = Pool(threads, f"farref {me}", self.threads)
         """Runs the functions that others call."""
-        self.chores = Pool(CHORES, f"farref chores {me}")
+        self.chores = Pool(CHORES, f"farref chores {me}", self.threads)
         """Copies values and lets go of them, however busy the pool is."""
         self.brief = Brief()
         """Does brief jobs between two messages."""
@@ -461,7 +463,7 @@ class Core(Internal):
             raise WouldBlockError(
                 "Python runs this code, a finalizer for example, in the midst of a step of "
                 f"{self.me}, which takes no answer before that ends: a wait here would not end. "
-                "The request has left; let another thread wait for the answer"
+                "If it has sent a request, that has left; let another thread wait for the answer"
             )
 
     def check_process(self) -> None:

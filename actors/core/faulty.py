@@ -201,8 +201,9 @@ class _Clock:
                 return
             heapq.heappush(self._waiting, (late.due, next(self._numbers), late))
             if not self._running:
-                self._running = True
-                threading.Thread(target=self._run, name="farref faults", daemon=True).start()
+                with contextlib.suppress(RuntimeError):  # none now: the next packet tries again
+                    threading.Thread(target=self._run, name="farref faults", daemon=True).start()
+                    self._running = True
             self._changed.notify()
 
     def close(self) -> None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from ...printable import logger
 from ...serialization.failures import details_of
 from ..base.interrupts import Condition
+from .threads import Threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,11 +44,12 @@ class _Mine(threading.local):
 class Pool:
     """At most *size* jobs run at once, not counting those that wait in the library."""
 
-    def __init__(self, size: int, name: str) -> None:
+    def __init__(self, size: int, name: str, threads: Threads | None = None) -> None:
         if size < 1:
             raise ValueError(f"a worker needs at least 1 thread, not {size}")
         self.size = size
         self._name = name
+        self._threads = threads or Threads()
         self.jobs: deque[Job] = deque()
         """The jobs that have not started."""
         self._lock = RLock()
@@ -162,7 +164,7 @@ class Pool:
         # Every job that may start now needs a free thread of its own. So a thread that was woken
         # for an earlier job, and does not run yet, must not count for this one too.
         if self._idle < min(len(self.jobs), self._places):
-            threading.Thread(target=self._work, name=self._name, daemon=True).start()
+            self._threads.start(self._work, self._name)
             self._idle += 1  # it waits for our lock before it looks for jobs
         else:
             self._ready.notify()

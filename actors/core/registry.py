@@ -231,6 +231,7 @@ class Registry:
     def ask(self, kind: Any, patience: float, to: WorkerInfo | None = None, **what: Any) -> Any:
         """The answer of *to*, the registrar by default, to a question of this *kind*."""
         patience = min(patience, self._core.settings.timeout)  # no wait is longer (G6)
+        self._core.check_no_step()
         with self.posed(kind, to, **what) as answer:
             if not self._port.wait(answer, patience):
                 who = f"the endpoint {to}" if to else "the registrar"

@@ -6,10 +6,10 @@ marks a stuck or orphaned process as the system's.
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
-import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ LAST = 2.0
 """Seconds for killed processes to disappear."""
 
 
+@functools.cache
 def host() -> str:
     """A text shared by exactly the processes that may look into each other."""
     if not has("procfs"):
@@ -44,12 +45,20 @@ def mine() -> tuple[tuple[int, int], int]:
 class Vigil:
     """Waits, in a thread of its own, until one of some processes has ended."""
 
-    def __init__(self, pids: tuple[int, ...], ended: Callable[[], None]) -> None:
-        """Call *ended* when one of *pids* has ended, once, in that thread; but not after `end`."""
+    def __init__(
+        self,
+        pids: tuple[int, ...],
+        ended: Callable[[], None],
+        start: Callable[[Callable[[], None], str], None],
+    ) -> None:
+        """Call *ended* when one of *pids* has ended, once, in that thread; but not after `end`.
+
+        *start* starts a thread, given its function and its name.
+        """
         self._pids = pids
         self._ended = ended
         self._bell = Bell()
-        threading.Thread(target=self._wait, name="farref vigil", daemon=True).start()
+        start(self._wait, "farref vigil")
 
     def end(self) -> None:
         """Stop waiting. In any thread."""

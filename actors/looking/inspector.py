@@ -63,7 +63,7 @@ class Inspector(Internal):
         self._counting = counting
         self._collector = collector
         core.takers[Inspect] = self.asked
-        self._pool = Pool(1, f"farref inspector {core.me}")
+        self._pool = Pool(1, f"farref inspector {core.me}", core.threads)
 
     def inspect(
         self,

@@ -53,8 +53,7 @@ class Stream:
         self._closed = False
         self.full = False
         """Lines were dropped, and the trace must begin anew."""
-        name = f"farref watched by {viewer.id}"
-        threading.Thread(target=self._push_on, name=name, daemon=True).start()
+        core.threads.start(self._push_on, f"farref watched by {viewer.id}")
 
     def store(self, lines: bytes) -> None:
         """Keep *lines* for the viewer, or drop them if the buffer is full."""

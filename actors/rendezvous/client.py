@@ -73,13 +73,11 @@ class Client:
         self._beating: dict[tuple[str, WorkerId], float] = {}
         """The nodes here, each with its interval of keep-alives."""
         self._beats: asyncio.Task[None] | None = None
-        self._thread = threading.Thread(
-            target=self._run, name=f"farref rendezvous {core.me}", daemon=True
-        )
+        self._over = threading.Event()
         core.closing.append(self._end)
         if core.closed:  # closed just before `_end` was added to `closing`
             self._end()
-        self._thread.start()
+        core.threads.start(self._run, f"farref rendezvous {core.me}")
 
     def _run(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -94,6 +92,7 @@ class Client:
             self.loop.close()
             self._refuse()
             _clients.pop(self.front, None)
+            self._over.set()
 
     def _end(self) -> None:
         with contextlib.suppress(RuntimeError):  # the loop has ended
@@ -103,7 +102,7 @@ class Client:
         """End, and wait until all waits have failed."""
         if self.core.pid == os.getpid():
             self._end()
-            self._thread.join(END_PATIENCE)
+            self._over.wait(END_PATIENCE)
 
     # ---- the two faces
 

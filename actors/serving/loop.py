@@ -33,6 +33,7 @@ class Loop(Internal):
     def __init__(self, *, cancels: bool = False) -> None:
         """With *cancels*, work that still awaits at the end is cancelled, and gets a moment."""
         self._cancels = cancels
+        self._begun = False
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         """None before the first work, and after the actor has ended."""
@@ -63,7 +64,7 @@ class Loop(Internal):
     @property
     def begun(self) -> bool:
         """Whether there has been work."""
-        return self._thread is not None
+        return self._begun
 
     def _running(self) -> asyncio.AbstractEventLoop | None:
         """The loop, which begins if it has not; None before `start`, and after `stop`."""
@@ -79,11 +80,8 @@ class Loop(Internal):
             if core is None or self._loop is not None or not self._open:
                 return  # another thread was faster
             self._loop = loop = tasks.make_loop()
-            name = f"farref loop {core.me}"
-            self._thread = threading.Thread(
-                target=self._run, args=(loop, core), name=name, daemon=True
-            )
-            self._thread.start()
+            self._begun = True
+            core.threads.start(self._run, f"farref loop {core.me}", loop, core)
 
     def queue(self, work: Callable[[], Any]) -> None:
         """Run *work* after everything queued before; it may return a coroutine."""
@@ -148,6 +146,7 @@ class Loop(Internal):
         from . import tasks  # noqa: PLC0415 - as above
 
         core.loop_thread = threading.get_ident()
+        self._thread = threading.current_thread()
         try:
             tasks.run(loop, cancels=self._cancels)
         finally:

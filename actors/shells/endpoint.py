@@ -189,6 +189,7 @@ class Endpoint(Internal):
         core = self.core
         with undisturbed:
             core.woken = False
+            core.threads.again()
             self.deaths.leave()
             if self.server.forgotten:
                 self.server.end_forgotten()
@@ -203,6 +204,7 @@ class Endpoint(Internal):
         with undisturbed:
             # An interrupt may have kept the bell from ringing: see `Core.wake`.
             self.core.woken = False
+            self.core.threads.again()
             self.deaths.bury(now)
             self.core.step(list, gather=False)
             self.deaths.beat(now)
@@ -221,6 +223,7 @@ class Endpoint(Internal):
                 self.deaths.deadline(),
                 self.waits.deadline(),
                 self.collector.deadline(),
+                self.core.threads.deadline(),
             )
         dues = [due for due in ends if due is not None]
         return max(0.0, min(dues) - now) if dues else None

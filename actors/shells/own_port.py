@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from thespian.actors import WakeupMessage
 
 from ...printable import logger
+from ...protocol.errors import OverloadedError
 from ...serialization.failures import details_of
 from ..base.envelopes import AwaitedIntent, UserIntent
 from ..base.framing import Raw
@@ -68,7 +69,13 @@ class OwnPort(OutsidePort):
         """Send. What the kernel does not take at once is written by the thread that runs."""
         if not self._transport.closed:
             undelivered = self._base._undeliverable
-            self._transport.enqueue(None, UserIntent(address, message, undelivered))
+            try:
+                self._transport.enqueue(None, UserIntent(address, message, undelivered))
+            except OSError as error:
+                raise OverloadedError(
+                    f"cannot send a message to {address}: {error}; raise the limit of descriptors "
+                    "(`ulimit -n`), or close some"
+                ) from error
 
     def post_last(self, address: ActorAddress, message: object, patience: float) -> None:
         intent = AwaitedIntent(address, message, self._base._undeliverable)

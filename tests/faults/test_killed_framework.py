@@ -22,6 +22,7 @@ from farref import (
     WorkerDiedError,
     features,
 )
+from farref.actors.core.threads import Threads
 from farref.actors.hosting import processes
 from farref.actors.hosting.bases import BASES
 from farref.testing import assert_nothing_held, until
@@ -122,15 +123,15 @@ def test_a_vigil(fallback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     over = threading.Event()
     with subprocess.Popen(["sleep", "60"]) as first, subprocess.Popen(["sleep", "60"]) as second:
         ended = threading.Event()
-        processes.Vigil((first.pid,), ended.set).end()
-        vigil = processes.Vigil((first.pid, second.pid), over.set)
+        processes.Vigil((first.pid,), ended.set, Threads().start).end()
+        vigil = processes.Vigil((first.pid, second.pid), over.set, Threads().start)
         second.kill()
         second.wait()
         assert over.wait(20)
         first.kill()
     vigil.end()
     gone = threading.Event()
-    processes.Vigil((first.pid,), gone.set)
+    processes.Vigil((first.pid,), gone.set, Threads().start)
     assert gone.wait(20)
     assert not ended.is_set()
 

@@ -1,0 +1,66 @@
+"""Starts threads, however few the machine lets a process have.
+
+A limit of the user or the container (``ulimit -u``, ``pids.max``) may be met for a moment only. A
+thread that cannot be started then is started later: nothing that waits for it is lost, and nothing
+else stops.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+log = logging.getLogger(__name__)
+
+AGAIN: Final = 0.05
+"""Seconds between two attempts."""
+
+
+class Threads:
+    """The threads of one endpoint."""
+
+    def __init__(self, wake: Callable[[], object] = bool) -> None:
+        """*wake* has the mailbox thread call `again` soon."""
+        self._wake = wake
+        self._late: deque[threading.Thread] = deque()
+        """Threads that could not be started, in order."""
+        self._told = False
+        self._again_at = 0.0
+
+    def start(self, target: Callable[..., object], name: str, *args: Any) -> None:
+        """Run ``target(*args)`` in a thread, soon. Raises nothing."""
+        thread = threading.Thread(target=target, args=args, name=name, daemon=True)
+        try:
+            thread.start()
+        except RuntimeError:  # none can be started
+            self._late.append(thread)
+            self._again_at = time.monotonic() + AGAIN
+            self._wake()
+
+    def again(self) -> None:
+        """Start the threads that could not be started. In the mailbox thread."""
+        while self._late:
+            try:
+                self._late[0].start()
+            except RuntimeError as error:
+                self._again_at = time.monotonic() + AGAIN
+                if not self._told:
+                    self._told = True
+                    log.warning(
+                        "%s for %s: its work waits until one can be started; raise the limit of "
+                        "the user (`ulimit -u`) or of the container (`pids.max`)",
+                        *(error, self._late[0].name),
+                    )
+                return
+            self._late.popleft()
+        self._told = False
+
+    def deadline(self) -> float | None:
+        """When to call `again`; None: there is no need."""
+        return self._again_at if self._late else None
