@@ -13,6 +13,7 @@ import logging
 import os
 import threading
 import time
+from _thread import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from msgspec.structs import replace
 from ...printable import logger
 from ...protocol.errors import FarrefError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
+from ...serialization.failures import details_of
+from ..base.interrupts import undisturbed
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import leave_program
 from ..core.notices import notice
@@ -71,6 +74,15 @@ STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
 
+class Leaving:
+    """How a program leaves its system."""
+
+    def __init__(self, graceful: bool) -> None:
+        self.graceful = graceful
+        self.lines: list[str] = []
+        """One for each process that had to be killed, and maybe `ALONE`."""
+
+
 class Stay:
     """The stay of one program in one system."""
 
@@ -96,7 +108,9 @@ class Stay:
         self.attached = attached
         """Another program has started the system, or this host's part of it."""
         self.down = False
-        """This program has left the system, or ended it."""
+        """This program has left the system, or ended it, or does so now."""
+        self._ending = RLock()
+        """Held by the thread that leaves. Others wait: the system has ended when they return."""
         self.ends = ends
         """Whether a system with a registry ends on all hosts when this program leaves."""
         self.note: Path | None = None
@@ -220,58 +234,104 @@ class Stay:
                 notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
 
     def stop(self, *, graceful: bool) -> list[str]:
-        """Leave now. Returns a line for each process that had to be killed, as `System.end`."""
-        if self.down or self._pid != os.getpid():
+        """Leave now. Returns a line for each process that had to be killed, as `System.end`.
+
+        If another thread does so already, wait until it has. Code that interrupts this thread in it
+        (a signal handler, a finalizer) cannot wait, and returns at once.
+
+        An interrupt, such as Ctrl-C, ends the waits in here, and the rest is not graceful: it takes
+        no time, and nothing stays behind. Then the interrupt is raised.
+        """
+        if self._pid != os.getpid():
             return []  # a forked child inherits the system, and ends nothing when it exits
+        with self._ending:
+            if self.down:
+                return []
+            self.down = True
+            leaving, interrupt = Leaving(graceful), None
+            for each in (self._settle, self._close, self._depart, self._end):
+                try:
+                    each(leaving)
+                except Exception as error:
+                    log.error("system %r ends all the same:\n%s", self.name, details_of(error))
+                except BaseException as error:
+                    leaving.graceful, interrupt = False, error
+            atexit.unregister(self.stop)  # last: an exit of the interpreter waits for this thread
+        if interrupt is not None:
+            raise interrupt
+        return leaving.lines
+
+    # Each step is left by an interrupt only where it waits, and the next one goes on.
+
+    def _settle(self, leaving: Leaving) -> None:
         endpoint = self.port.endpoint
-        if graceful and endpoint is not None and not endpoint.core.closed:
-            with contextlib.suppress(Exception):
-                endpoint.unasked.log_dropped()
-                endpoint.turn()
-                # Or the news of our end may overtake our messages.
-                endpoint.delivery.drain(DRAIN)
-        self.down = True
         self.port.inbox.wake()
-        atexit.unregister(self.stop)
+        if leaving.graceful and endpoint is not None and not endpoint.core.closed:
+            endpoint.unasked.log_dropped()
+            endpoint.turn()
+            # Or the news of our end may overtake our messages.
+            endpoint.delivery.drain(DRAIN)
+
+    def _close(self, leaving: Leaving) -> None:
+        endpoint = self.port.endpoint
+        if endpoint is not None:
+            leave_program(endpoint.core)
+            with undisturbed:
+                endpoint.close(f"system {self.name!r} was shut down")
+            if leaving.graceful:
+                endpoint.core.callbacks.finish()
+
+    def _depart(self, leaving: Leaving) -> None:
+        """Tell the registrar; with a registry of its own, this host leaves the system."""
+        endpoint = self.port.endpoint
+        patience = DRAIN if leaving.graceful and self.attached else 0.0
         try:
             if endpoint is not None:
-                leave_program(endpoint.core)
-                endpoint.close(f"system {self.name!r} was shut down")
-                endpoint.registry.leave_at_last(DRAIN if graceful and self.attached else 0.0)
+                endpoint.registry.leave_at_last(patience)
             elif self._registrar is not None:
                 self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry
-            alone = False
             if endpoint is not None and endpoint.deaths.in_order:
                 elected = ""  # the deputy has gone
             if elected and not self.attached and self._registrar is not None:
                 self.port.post(self._registrar, EndSystem() if self.ends else LeaveSystem())
                 done = self.port.wait(self.port.left, ENDING if self.ends else LEAVING)
-                alone = self.ends and not done
-            self.port.stop()
+                if self.ends and not done:
+                    leaving.lines.append(ALONE)
         finally:
-            survivors = [] if self.attached else self._end(graceful=graceful)
-            self.port.end()
-        return [*survivors, ALONE] if alone else survivors
+            self.port.stop()
 
-    def _end(self, *, graceful: bool) -> list[str]:
-        if not self.place:
-            directory.remove(self.name)
-        if self.note is not None:
-            self.note.unlink(missing_ok=True)
-        if graceful:
-            # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
-            ending = threading.Thread(target=self._end_thespian, daemon=True)
-            with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
-                ending.start()
-            now = time.monotonic()
-            look, end = now + STOP_LOOK, now + STOP_PATIENCE
-            while ending.is_alive() and (now := time.monotonic()) < end:
-                ending.join(0.05)
-                # Of two programs that end a system at once, Thespian answers one.
-                if now > look and not processes.members(self.session):
-                    break
-        return processes.end(self.session, patience=2.0 if graceful else 0.0)
+    def _end(self, leaving: Leaving) -> None:
+        """End the processes of the system on this host, if this program has started them."""
+        try:
+            if self.attached:
+                return
+            if not self.place:
+                directory.remove(self.name)
+            if self.note is not None:
+                self.note.unlink(missing_ok=True)
+            patience = 0.0
+            try:
+                if leaving.graceful:
+                    self._let_thespian_end()
+                    patience = 2.0
+            finally:
+                leaving.lines[:0] = processes.end(self.session, patience=patience)
+        finally:
+            self.port.end()
+
+    def _let_thespian_end(self) -> None:
+        # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
+        ending = threading.Thread(target=self._end_thespian, daemon=True)
+        with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
+            ending.start()
+        now = time.monotonic()
+        look, end = now + STOP_LOOK, now + STOP_PATIENCE
+        while ending.is_alive() and (now := time.monotonic()) < end:
+            ending.join(0.05)
+            # Of two programs that end a system at once, Thespian answers one.
+            if now > look and not processes.members(self.session):
+                break
 
     def _end_thespian(self) -> None:
         with contextlib.suppress(Exception):

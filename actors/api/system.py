@@ -653,7 +653,10 @@ class System:
             endpoint.core.check_open()
 
     def shutdown(self, graceful: bool = True, timeout: float | None = None) -> list[str]:
-        """End the system (or, if attached, leave it). Safe to call again. Blocks.
+        """End the system (or, if attached, leave it). Blocks.
+
+        Any thread may call it, also a callback, and again: each call returns when the system has
+        ended. Only code that interrupts the end itself, such as a signal handler, returns at once.
 
         Args:
             graceful: first wait for the work that this program has asked for: its unanswered calls,
@@ -668,14 +671,16 @@ class System:
 
         Raises:
             ValueError: the timeout is negative.
-            KeyboardInterrupt: the user pressed Ctrl-C during the wait. The system has ended.
+            KeyboardInterrupt: the user pressed Ctrl-C meanwhile. The system has ended, at once.
         """
         seconds = check_timeout(timeout, self._stay.patience, poll=True)
+        finished = False
         try:
             if graceful:
                 self._stay.finish(seconds)
-        finally:
-            survivors = self._stop(graceful=graceful)
+                finished = True
+        finally:  # after Ctrl-C at once
+            survivors = self._stop(graceful=finished)
         return survivors
 
     def end(self) -> list[str]:

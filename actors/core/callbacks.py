@@ -67,13 +67,16 @@ class Callbacks:
         return all(thread == me for thread in self._threads.copy().values())
 
     def end(self, forgotten: list[Job]) -> None:
-        """The endpoint closes, and its pool took back *forgotten*. Waits `PARTING` at most.
-
-        A callback that takes longer goes on in its thread, which holds up no end of a process.
-        """
+        """The endpoint closes, and its pool took back *forgotten*."""
         for job, args in forgotten:
             if job == self._run:
                 self._call_last(*args)
+
+    def finish(self) -> None:
+        """Wait until all have ended, for `PARTING` at most.
+
+        One that takes longer goes on in its thread, which holds up no end of a process.
+        """
         end = time.monotonic() + PARTING
         while not self.done() and time.monotonic() < end:
             time.sleep(0.002)

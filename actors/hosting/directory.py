@@ -51,10 +51,10 @@ def add(name: str, entry: dict[str, Any]) -> None:
     draft = _draft(path, entry)
     try:
         os.link(draft, path)
-    except FileExistsError:
+    except FileExistsError as error:
         raise SystemDownError(
             f"a system named {name!r} runs already; attach to it with System.attach({name!r})"
-        ) from None
+        ) from error
     finally:
         draft.unlink()
 

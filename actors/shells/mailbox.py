@@ -224,6 +224,7 @@ class Mailbox:
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own
             # end. So Python waits for the functions, in its main thread, when the process ends.
             Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
+            Finalize(None, endpoint.core.callbacks.finish, exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel, self.take_turn)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import os
 import sys
@@ -12,8 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
+from ..actors.api.ending import named
 from ..actors.api.system import System
 from ..actors.base import addresses
+from ..actors.base.errors import SystemAlreadyRuns
 from ..actors.hosting.processes import host
 from ..protocol.errors import (
     FarrefError,
@@ -120,22 +123,25 @@ def _begin(
     """Start the system, as rank 0, and wait for the others."""
     roster = Here.roster = Roster(meeting.size)
     reach: dict[str, Any] = {"host": meeting.host, "port": meeting.port, "key": meeting.key}
-    try:
-        system = System(
-            name=meeting.system,
-            capabilities={FIRST: name},
-            **(reach if meeting.is_open else {}),
-            **chosen,
-        )
-    except FarrefError as error:
-        raise type(error)(f"rank 0 cannot start at {meeting.point}: {error}") from error
+    if meeting.is_open:
+        chosen |= reach
+    patience = min(end, time.monotonic() + GRACE)
+    system = None
+    while system is None:
+        try:
+            system = System(name=meeting.system, capabilities={FIRST: name}, **chosen)
+        except FarrefError as error:
+            # The rank 0 of an older world was another process, and its system may end just now.
+            if not _is_taken(error) or time.monotonic() > patience:
+                raise type(error)(f"rank 0 cannot start at {meeting.point}: {error}") from error
+            time.sleep(LOOK)
     try:
         future = _arrived(0, name, meeting.size, _main(), _origin())
         while not is_done(future, WATCH):
             for rank in dead(system, roster.names()):
                 roster.refuse(WorkerDiedError(f"rank {rank} died before all had arrived"))
             if time.monotonic() > end:
-                late = ", ".join(map(str, roster.missing()))
+                late = named([str(rank) for rank in roster.missing()]).replace(";", ",")
                 roster.refuse(
                     FetchTimeoutError(
                         f"of {meeting.size} ranks {late} did not come to {meeting.point} within "
@@ -147,6 +153,16 @@ def _begin(
         wait_for_others(system, FLUSH)
         system.shutdown(timeout=0)
         raise
+
+
+def _is_taken(error: BaseException | None) -> bool:
+    """Whether another system has the name or the port."""
+    while error is not None:
+        taken = isinstance(error, FileExistsError | SystemAlreadyRuns)
+        if taken or getattr(error, "errno", None) == errno.EADDRINUSE:
+            return True
+        error = error.__cause__
+    return False
 
 
 def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Future[Listing]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import math
+import sys
 import time
 from typing import TYPE_CHECKING
 
-from ..actors.api.ending import Ending
+from ..actors.api.ending import Ending, named
 from ..actors.base.lives import Watched, wait_for_one
 from ..actors.hosting.processes import host
 from ..actors.looking.counting import counters
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from .world import Ranks
 
+PARTING = 0.5
+"""Seconds for which rank 0 waits for the others, at least, after the timeout of its shutdown."""
 LINGER = 5.0
 """Seconds for which a rank that has left waits for the processes of dead ranks to end."""
 
@@ -42,31 +45,42 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     if not timeout >= 0:
         raise ValueError(f"a timeout must be 0 (no limit) or more seconds, not {timeout}")
     end = time.monotonic() + (timeout or math.inf)
+    parted = False
     try:
         if graceful:
-            _part(world, end)
-    finally:
-        end_world(world, graceful=graceful)
+            try:
+                _part(world, end)
+            finally:
+                parted = not isinstance(sys.exception(), KeyboardInterrupt)
+    finally:  # after Ctrl-C at once
+        end_world(world, graceful=parted, end=end)
 
 
-def end_world(world: Ranks, *, graceful: bool) -> None:
+def end_world(world: Ranks, *, graceful: bool, end: float = math.inf) -> None:
     """Leave *world*; rank 0 ends its system, if *graceful* after the others have left.
 
+    Rank 0 waits for the others until *end*, or for `PARTING` at least: so they can take the reason.
     Then it waits until the processes of dead ranks have ended. `mp.spawn` and torchrun report the
     error of the process that ends first: so they report the cause.
     """
-    leave()
+    if not leave(world):
+        world.system.shutdown(graceful=graceful, timeout=0)  # wait for the thread that does it
+        return
     core = world.system.endpoint.core
     core.ended = core.ended or SystemDownError(
         "this rank has left by rpc.shutdown(), and its references with it; call init_rpc() again, "
         "and create the objects anew"
     )
+    gentle = False
     try:
         if world.meeting.rank == 0 and graceful:
-            wait_for_others(world.system, GRACE)
+            patience = min(GRACE, max(PARTING, end - time.monotonic()))
+            wait_for_others(world.system, patience)
+        gentle = graceful
     finally:
         Here.roster = None
-        world.system.shutdown(graceful=graceful, timeout=0)
+        world.system.shutdown(graceful=gentle, timeout=0)
+    if graceful:
         _wait_for_lost(world)
 
 
@@ -84,7 +98,7 @@ def _part(world: Ranks, end: float) -> None:
 def _finish(world: Ranks, end: float) -> None:
     left = Ending(world.system.endpoint, last=False).wait(max(0.0, end - time.monotonic()))
     if left:
-        raise FetchTimeoutError(f"shutdown() gives up waiting for {'; '.join(left)}")
+        raise FetchTimeoutError(f"shutdown() gives up waiting for {named(left)}")
 
 
 def _wait_for_lost(world: Ranks) -> None:

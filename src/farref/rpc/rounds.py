@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from ..actors.api import rpc
+from ..actors.api.ending import named
 from ..protocol.errors import FetchTimeoutError, SystemDownError, WorkerDiedError
 from .world import Here
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
 WATCH = 0.5
 """Seconds between two looks of rank 0 for dead ranks, while it waits for them."""
+LATER = 0.25
+"""The same seconds at the end: a shutdown keeps its timeout."""
 GRACE = 10.0
 """Seconds that the others wait longer than rank 0, which knows the reason; and seconds for which
 rank 0 waits until the others have left."""
@@ -33,10 +36,16 @@ def round_of(world: Ranks, calls: int, end: float) -> bool:
         answer = _lead(world, calls, end)
     else:
         world.own_calls += 1
-        left = max(0.01, end + GRACE - time.monotonic())
+        grace = GRACE if not world.begun.is_set() else LATER
+        left = max(0.01, end + grace - time.monotonic())
         args = (world.meeting.rank, calls)
         try:
             answer = rpc.rpc_sync(world.names[0], _ready, args, timeout=left)
+        except FetchTimeoutError as error:
+            raise FetchTimeoutError(
+                f"not all {world.meeting.size} ranks came in time: rank 0 does not answer, or "
+                "waits for the others"
+            ) from error
         except (WorkerDiedError, SystemDownError) as error:  # the system ends with rank 0
             world.lost = (0,)
             raise error_of(world) from error
@@ -52,7 +61,7 @@ def _ready(rank: int, calls: int) -> Future[Round]:
 def _lead(world: Ranks, calls: int, end: float) -> Round:
     roster = list_of_ranks()
     future = roster.ready(0, calls)
-    while not is_done(future, WATCH):
+    while not is_done(future, min(WATCH, max(0.0, end - time.monotonic()))):
         for rank in dead(world.system, roster.names()):
             roster.lose(rank)
         if time.monotonic() > end:
@@ -84,5 +93,5 @@ def dead(system: System, names: dict[int, str]) -> list[int]:
 
 def error_of(world: Ranks) -> WorkerDiedError:
     """The error for the deaths of the lost ranks."""
-    said = "; ".join(f"rank {rank}: {world.names[rank]!r} is gone" for rank in world.lost)
+    said = named([f"rank {rank}: {world.names[rank]!r} is gone" for rank in world.lost])
     return WorkerDiedError(f"of {world.meeting.size} ranks some have died: {said}")

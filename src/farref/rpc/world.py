@@ -62,6 +62,9 @@ class Here:
     """At rank 0."""
 
 
+_leaving = threading.Lock()
+
+
 def is_in_world() -> bool:
     """Whether this process is a rank now. A fork of a rank is none."""
     return Here.world is not None and Here.world.pid == os.getpid()
@@ -75,12 +78,16 @@ def enter(world: Ranks, *, same_program: bool) -> None:
     timeouts_as_in_torch(True)
 
 
-def leave() -> None:
-    """Make this process a rank no more."""
-    Here.world = None
+def leave(world: Ranks) -> bool:
+    """Make this process a rank of *world* no more. False if another thread has done it."""
+    with _leaving:
+        if Here.world is not world:
+            return False
+        Here.world = None
     name_replacements(False)
     share_main(False)
     timeouts_as_in_torch(False)
+    return True
 
 
 def current() -> Ranks:

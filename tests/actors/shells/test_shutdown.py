@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import sys
+import textwrap
 import threading
 import time
 import uuid
@@ -160,6 +161,77 @@ def test_a_callback_may_shut_down(base: str, mark: str) -> None:
     farref.rpc_async("B", pow, (2, 3)).add_done_callback(end)
     assert until(system, ended.is_set)
     assert not System.running()
+
+
+@pytest.mark.parametrize("base", BASES)
+def test_several_threads_shut_down_at_once(base: str, mark: str) -> None:
+    """Each returns when the system has ended, and without an error."""
+    system = System(base)
+    system.worker("B")
+    together, left = threading.Barrier(4), list[object]()
+
+    def end(how: Callable[[], list[str]]) -> None:
+        together.wait()
+        try:
+            how()
+        except BaseException as error:
+            left.append(error)
+        left.extend(family(mark))
+
+    ways = [system.shutdown, system.end, system.shutdown, lambda: system.shutdown(graceful=False)]
+    threads = [threading.Thread(target=end, args=(way,)) for way in ways]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join(60)
+    assert not any(each.is_alive() for each in threads)
+    assert not left
+
+
+WAYS_TO_END = {
+    "a thread, while the interpreter exits": """
+        threading.Thread(target=system.shutdown, daemon=True).start()
+    """,
+    "a signal handler, in the midst of it": """
+        signal.signal(signal.SIGUSR1, lambda *_: system.shutdown())
+        def again():
+            while farref.System.running() or threading.main_thread().is_alive():
+                os.kill(os.getpid(), signal.SIGUSR1)
+                time.sleep(0.005)
+        threading.Thread(target=again, daemon=True).start()
+        system.shutdown()
+        system.shutdown()
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    """,
+    "a function that others call": """
+        def end():
+            farref.System.running()[0].shutdown(timeout=0.5)
+        farref.rpc_sync("B", farref.rpc_async, ("program", end))
+        while farref.System.running():
+            time.sleep(0.01)
+        system.shutdown()
+    """,
+    "a finalizer": """
+        class Last:
+            def __del__(self):
+                system.shutdown()
+        last = Last()
+        del last
+    """,
+}
+
+
+@pytest.mark.parametrize("way", WAYS_TO_END)
+def test_it_may_be_shut_down_by(way: str, mark: str, tmp_path: Path) -> None:
+    program = f"""
+        import os, signal, threading, time, farref
+        system = farref.System()
+        system.worker("B")
+        {textwrap.indent(textwrap.dedent(WAYS_TO_END[way]), " " * 8).strip()}
+        print("done")
+    """
+    assert run(tmp_path, program) == "done\n"
+    assert all_gone(mark)
 
 
 @pytest.mark.parametrize("base", PROCESSES)
