@@ -76,7 +76,7 @@ class ProgramMail:
         try:
             return future.result()
         finally:
-            calls.forget(future)
+            calls.drop(future)
             del future  # an error's traceback holds this frame
 
     def ask_async(

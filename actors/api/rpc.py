@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
+import math
 import time
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
@@ -145,8 +146,8 @@ def rpc_async(
     """Run ``fn(*args, **kwargs)`` on *to*; returns a `Future` for its result. Does not block.
 
     *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
-    *timeout* is in seconds, for every wait on the future (default: the system's). Raises the
-    errors of `remote`, and `ValueError` for a timeout of 0 or less.
+    *timeout* is in seconds (default: the system's). It ends the call for everybody: see `Future`.
+    Raises the errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
     front, future = frame().core.front, None
     if front.straight is not None and not (kwargs or resolve):
@@ -203,7 +204,7 @@ def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
         return made
     with front.placing.place() as placed:
         made = front.calls.remote(placed.to, what)
-        placed.future = front.calls.fetch(made.id, None, (), copy=False)
+        placed.future = front.calls.fetch(made.id, math.inf, (), copy=False)
         placed.future.overlooked = True  # the program did not ask for it
         placed.future.on_answer(keep=False)
     return made

@@ -57,6 +57,7 @@ class Answer(msgspec.Struct, eq=False):
         if self.future is None:
             future = self.future_of(self.awaited, self.timeout, rref=self.rref)
             future.deadline, future.asker = self.end, self.asker
+            future.fetches = self.rref is not None
             self.future = future
         self.over = True
         self.lead.look()

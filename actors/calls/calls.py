@@ -7,7 +7,9 @@ All code here runs in a user's thread, never in the mailbox thread. If the proto
 from __future__ import annotations
 
 import contextlib
+import heapq
 import itertools
+import math
 import threading
 import time
 import weakref
@@ -73,6 +75,8 @@ MAX_UNSENT_BYTES = 1 << 30
 """The same for messages of handlers."""
 MAX_UNFETCHED_BYTES = 4 << 30
 """With this many bytes of results in an endpoint's futures, a thread that makes a call waits."""
+FEW = 1000
+"""Requests that end by their timeouts at once; then incoming messages come first."""
 NESTED_PATIENCE = 1.0
 """Seconds after which a function's own call goes ahead without room: the code that has filled the
 room may wait for that function."""
@@ -96,9 +100,17 @@ class Calls(Internal):
         """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
-        self._asks: dict[int, tuple[WorkerId, weakref.ref[Future[Any]]]] = {}
-        """Weak references: an interrupt may take a question's future from the code about to wait
-        for it."""
+        self._asks: dict[int, tuple[WorkerId, Future[Any]]] = {}
+        """The questions without an answer."""
+        self.deadlines: list[tuple[float, int, CallId | int]] = []
+        """A heap: the end of each request above, and its call or the number of its question. Those
+        with an answer go when they come up, or when they are most of the heap."""
+        self.numbers = itertools.count()
+        self.most = FEW
+        """The entries of the heap with which the answered ones go."""
+        self.first = math.inf
+        """When `end_late` looks at it next. That one may be answered, so a call seldom has to wake
+        the mailbox thread, which keeps the time."""
         self._ask_numbers = itertools.count(1)
         self._there: dict[RRefId, Future[Any]] = {}
         """Questions whether a value is there, without an answer; at most one for each reference."""
@@ -171,6 +183,7 @@ class Calls(Internal):
             call, effects = core.context.call(to.id, cargo, chain)
             future.call = call
             self.waiting[call] = future
+            self.bound(future, call)
             return effects
 
         with undisturbed:
@@ -205,6 +218,7 @@ class Calls(Internal):
             call, effects = core.context.invoke(rref, cargo, chain, to)
             future.call = call
             self.waiting[call] = future
+            self.bound(future, call)
             return effects
 
         while True:
@@ -242,6 +256,7 @@ class Calls(Internal):
         if copy and self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
+        future.fetches = True
         core = self._core
         if copy and not core.closed:
             to = core.owner_id(rref)
@@ -252,6 +267,7 @@ class Calls(Internal):
             call, effects = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
             future.call = call
             self.waiting[call] = future
+            self.bound(future, call)
             return effects
 
         try:
@@ -281,7 +297,7 @@ class Calls(Internal):
         if ref._frozen is not None or self._core.canonical(rref) is not None:
             return None
         try:
-            future = self.fetch(rref, None, (), copy=False)
+            future = self.fetch(rref, math.inf, (), copy=False)
         except ReferenceLostError:
             return None  # it has an error, so it is ready
         future.asker = weakref.ref(ref)
@@ -322,10 +338,9 @@ class Calls(Internal):
         number = next(self._ask_numbers)
         future: Future[Any] = self.future_of(("the answer of {}", to), timeout)
         future.question = number
-        asks = self._asks
-        noted = weakref.ref(future, lambda _: asks.pop(number, None))
         with self._core.lock:
-            asks[number] = to.id, noted
+            self._asks[number] = to.id, future
+            self.bound(future, number)
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
@@ -339,9 +354,60 @@ class Calls(Internal):
             self._core.check_open()
             self._made.add(future)
 
-    def forget(self, ask: Future[Any]) -> None:
-        """Nobody waits for this answer any more: drop it if it comes."""
-        self._asks.pop(ask.question, None)
+    def drop(self, future: Future[Any]) -> None:
+        """No answer to the request of *future* is wanted any more: drop it if it comes."""
+        with self._core.lock:
+            if future.question is not None:
+                self._asks.pop(future.question, None)
+            elif future.call is not None and self.waiting.get(future.call) is future:
+                del self.waiting[future.call]
+
+    # ---- the ends of requests by their timeouts
+
+    def bound(self, future: Future[Any], of: CallId | int) -> None:
+        """The request *of* a call, or of a question, ends at the deadline of *future*.
+
+        Under the lock.
+        """
+        due, heap = future.deadline, self.deadlines
+        if due is None:
+            return
+        heapq.heappush(heap, (due, next(self.numbers), of))
+        if due < self.first:
+            self.first = due
+            self._core.wake()  # the mailbox thread keeps the time
+        if len(heap) > self.most:
+            heap[:] = [each for each in heap if each[2] in self.waiting or each[2] in self._asks]
+            heapq.heapify(heap)
+            self.most = 2 * len(heap) + FEW
+
+    def deadline(self) -> float | None:
+        """The time when `end_late` has work next."""
+        return None if self.first == math.inf else self.first
+
+    def end_late(self, now: float) -> None:
+        """End the requests whose time is over. In the mailbox thread."""
+        if now < self.first:
+            return
+        late: list[Future[Any]] = []
+        with self._core.lock:
+            heap, none = self.deadlines, (None, None)
+            while heap and len(late) < FEW:
+                due, _, of = heap[0]
+                asked: Any = of  # a call, or the number of a question
+                future: Any = self.waiting.get(asked) or self._asks.get(asked, none)[1]
+                if due > now and future is not None:
+                    break
+                heapq.heappop(heap)
+                if future is None:
+                    continue  # it was answered
+                if future.deadline > now:  # a wait has named a longer time
+                    heapq.heappush(heap, (future.deadline, next(self.numbers), of))
+                else:
+                    late.append(future)
+            self.first = heap[0][0] if heap else math.inf
+        for each in late:
+            each.expire()
 
     @property
     def in_flight(self) -> int:
@@ -358,6 +424,7 @@ class Calls(Internal):
             if self.waiting.get(call) is answer:
                 future.call = call
                 self.waiting[call] = future
+                self.bound(future, call)
         if answer.payload is not None:  # it has come just now
             future.finish(cargo=Cargo(payload=answer.payload))
         return future
@@ -409,8 +476,7 @@ class Calls(Internal):
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if any code still waits for it."""
         with self._core.lock:  # otherwise `end` might fail it too
-            _, noted = self._asks.pop(number, (None, None))
-        return noted() if noted is not None else None
+            return self._asks.pop(number, (None, None))[1]
 
     def died(self, dead: WorkerId) -> None:
         """The actor *dead* died and answers no asks any more."""
@@ -423,7 +489,7 @@ class Calls(Internal):
 
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
-        asked = [noted() for _, noted in self._asks.copy().values()]
+        asked = [future for _, future in self._asks.copy().values()]
         taken = [self._taken(call) for call in list(self.waiting)]
         left = [future for future in (*taken, *asked, *self._made) if future is not None]
         self.waiting.clear()

@@ -30,7 +30,7 @@ from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Generator
+    from collections.abc import Callable, Generator, Iterable
     from typing import Self
 
     from ...protocol.ids import CallId, RRefId
@@ -90,8 +90,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """The outcome of a call on another endpoint, or of the program's own work. Thread-safe.
 
     `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
-    `done` and `cancelled` do not wait, and a handler can ``await`` it. Every wait ends with the
-    call's own *timeout* (in seconds from the call) unless the wait names another (G6).
+    `done` and `cancelled` do not wait, and a handler can ``await`` it. The call's own *timeout* (in
+    seconds from the call) ends it for everybody (G6): its outcome is a `FetchTimeoutError` then,
+    for waits, callbacks and chains, and for the caller of a function that has returned it. A reply
+    that comes later is dropped. A wait may name a shorter time. It may name a longer one if the
+    call has named none: then the call lasts as long.
 
     ``Future()`` makes one that the program sets, by `set_result` or `set_exception`, as
     ``torch.futures.Future()``. A function or method that returns it answers its caller when it is
@@ -105,7 +108,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """
 
     deadline: float | None
-    """When waits end that name no timeout; None: `_timeout` seconds after they began."""
+    """When the call ends. None: it has no end of its own, and waits that name no timeout end
+    `_timeout` seconds after they began, or after the call that must be done first has ended."""
     _core: Core
     _packer: Packer
     _waits: Waits
@@ -126,12 +130,14 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     over = False
     """The outcome is there, or it was cancelled: no change comes after this."""
     call: CallId | None = None
-    question = 0
-    """The number of an `ask`."""
     moved = False
     """The answer was that the value is elsewhere; by then this endpoint has learned where."""
     asker: weakref.ref[Keeper] | None = None
     """The handle that fetches the value; it keeps the value if it is frozen."""
+    question: int | None = None
+    """The number of the `ask` whose answer it is."""
+    fetches = False
+    """It asks for a value: this request is taken back when it ends."""
     after: Future[Any] | None = None
     """Of a chained future: the future that must be done first."""
     place: Place | None = None
@@ -148,6 +154,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """The hold of the references that came with the reply."""
     _mine = False
     """Whether the program sets it."""
+    _extends = False
+    """Whether a wait may name a longer time than the call, which has named none."""
 
     def __new__(cls) -> Self:
         front = frame().core.front
@@ -174,10 +182,12 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
         *timeout* is in seconds; None: the system's. Raises `ValueError` if it is 0 or less.
         """
+        self = object.__new__(cls)
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        self = object.__new__(cls)
+        else:
+            self._extends = True
         self._waiters, self._done_callbacks = [], []
         self._core, self._packer, self._waits = core, packer, waits
         self._what, self._rref = what, rref
@@ -321,7 +331,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
 
         Raises:
-            FetchTimeoutError: the wait took too long; the future stays usable.
+            FetchTimeoutError: the wait took too long, and the future stays usable; or the call did,
+                and has ended.
             WouldBlockError: in a handler or on the actor's loop, unless it is done; write
                 ``await future`` there.
             CancelledError: it was cancelled.
@@ -368,14 +379,14 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """A future for ``callback(self)``, which runs in a thread of the endpoint's pool.
 
-        It runs after any outcome. An error of *callback* becomes the error of the new future, which
-        has the timeout of this one. Does not block.
+        It runs after any outcome. An error of *callback* becomes the error of the new future. A
+        wait for that one ends at the latest when this call's time is over, and then once more its
+        timeout, or the system's if that is longer. Does not block.
         """
+        seconds = max(self._timeout, self._core.settings.timeout)
         what = f"what follows {self.what}"
-        chained: Future[U] = Future.of(self._core, self._packer, self._waits, what, self._timeout)
-        chained.after = self
-        if self.deadline is None:
-            chained.deadline = None
+        chained: Future[U] = Future.of(self._core, self._packer, self._waits, what, seconds)
+        chained.after, chained.deadline = self, None
         chained.place = sites.caller(1)
 
         # The frames of this function and of `_follow` will be in an error's traceback. The new
@@ -446,9 +457,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             if not super().cancel():
                 return False
             self.set_running_or_notify_cancel()  # else waiting threads would not wake
-        if self.call is not None:
-            call = self.call
-            self._core.step(lambda: self._core.context.cancel(call))
+        self._take_back()
+        if self.question is not None:
+            self._core.front.calls.drop(self)
         return True
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -485,7 +496,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         try:
             yield from self._come(waiter, left).__await__()
         except TimeoutError:
-            raise self._late(self._timeout) from None
+            if self.deadline is None:
+                raise self._late(left) from None
+            self.expire()
         finally:
             self._waits.unblock(run)
 
@@ -509,17 +522,16 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         core = self._core
         inside = core.pool.mine.inside or core.lock._is_owned()  # type: ignore[attr-defined]
         if found() is None and not inside and forks.pid == core.pid:
-            left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
-            core.port.lead(self, max(1e-3, left))
+            core.port.lead(self, max(1e-3, self.left()))
 
     def _block(self, timeout: float | None) -> None:
         core = self._core
         if self.over:
             return
-        left = self._timeout if self.deadline is None else self.deadline - time.monotonic()
+        left = self.left() if self.deadline is None else self.deadline - time.monotonic()
         left = max(1e-3, left)
         if timeout is not None:
-            left = check_timeout(timeout, left, poll=True)
+            left = self._bounded(check_timeout(timeout, left, poll=True), left)
         if forks.pid != core.pid:
             core.check_process()
         core.check_no_step()
@@ -535,12 +547,45 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     came = core.port.wait(self, left)
             finally:
                 self._waits.unblock(run)
-        if not came:
-            raise self._late(self._timeout if timeout is None else timeout)
+        if came:
+            return
+        if self.deadline is None or time.monotonic() < self.deadline:
+            raise self._late(left)
+        self.expire()
 
     def left(self) -> float:
         """The seconds that a wait may take which begins now and names no timeout."""
-        return self._timeout if self.deadline is None else self.deadline - time.monotonic()
+        first: Future[Any] = self
+        while first.after is not None:
+            first = first.after
+        own = self._timeout if self.deadline is None else self.deadline - time.monotonic()
+        return own if first is self else max(0.0, first.left()) + own
+
+    def outlast(self, others: Iterable[Future[Any]]) -> None:
+        """A wait for this future, which ends with *others*, has as much time as they have left."""
+        self._timeout = max([self._timeout, *(each.left() for each in others)])
+
+    def _bounded(self, seconds: float, left: float) -> float:
+        """The time of a wait that names *seconds*, while the call has *left*."""
+        if self.deadline is None or seconds <= left:
+            return seconds
+        if self._extends:
+            self._timeout, self.deadline = seconds, time.monotonic() + seconds
+            return seconds
+        return left
+
+    def expire(self) -> None:
+        """The call's time is over: it ends for everybody. A reply that comes later is dropped."""
+        self._core.front.calls.drop(self)
+        self.finish(error=self._late(self._timeout, ends=True))
+        if self.fetches:
+            self._take_back()
+
+    def _take_back(self) -> None:
+        """Cancel the request at its receiver, if it has not begun there."""
+        if self.call is not None:
+            call = self.call
+            self._core.step(lambda: self._core.context.cancel(call))
 
     def _check_self_wait(self) -> None:
         here, core, rref = found(), self._core, self._rref
@@ -559,11 +604,16 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 "code is that call; call the method directly on the object instead"
             )
 
-    def _late(self, seconds: float) -> FetchTimeoutError:
-        return FetchTimeoutError(
-            f"{self.what} did not come within {seconds:g} s; it may still: give a longer timeout, "
-            "or keep a reference or a future (of `rpc_async` or `ask_async`), and wait again for it"
+    def _late(self, seconds: float, *, ends: bool = False) -> FetchTimeoutError:
+        """The error of a wait that took *seconds*, or of the call, which *ends* with it."""
+        again = "fetch it again" if self.fetches else "call `remote` and keep the reference"
+        then = (
+            ", so the request has ended here: an answer that comes later is dropped. Give it a "
+            f"longer timeout, or {again}"
+            if ends
+            else "; it may still: wait again for this future, or longer"
         )
+        return FetchTimeoutError(f"{self.what} did not come within {seconds:.4g} s{then}")
 
     def _take(self) -> None:
         """Unpickle the reply, once, in the thread that asks for it first."""

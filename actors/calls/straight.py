@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
+from heapq import heappush
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -170,6 +171,12 @@ class Straight(Internal):
                 message, sent, gone = made
                 future.call = message.call
                 calls.waiting[message.call] = future
+                due: Any = future.deadline  # a call has one
+                deadlines = calls.deadlines  # as `Calls.bound`, without the call of a function
+                if due < calls.first or len(deadlines) > calls.most:
+                    calls.bound(future, message.call)
+                else:
+                    heappush(deadlines, (due, next(calls.numbers), message.call))
             self._lines.post(info.id, line, sent, gone)
         return future
 

@@ -261,8 +261,8 @@ class RRef(Reference, Generic[T]):
     def future(self, timeout: float | None = None) -> Future[T]:
         """A future for a copy of the value. Does not block.
 
-        *timeout* is in seconds, for every wait on the future (default: the system's). Raises
-        `ValueError` for 0 or less; the wait raises all other errors.
+        *timeout* is in seconds (default: the system's): then the fetch ends for everybody. Raises
+        `ValueError` for 0 or less; the future has all other errors.
         """
         future = self._fetch(timeout, ())
         future.place = sites.caller(1)
@@ -337,7 +337,7 @@ class RRef(Reference, Generic[T]):
     def rpc_async(self, timeout: float | None = None, *, resolve: bool = False) -> Any:
         """``rref.rpc_async().method(*args)``: the same, returning a `Future`. Does not block.
 
-        *timeout* is in seconds, for every wait on the future. *resolve* is as in `rpc_sync`.
+        *timeout* is in seconds, as in `farref.rpc_async`. *resolve* is as in `rpc_sync`.
         """
         return Proxy(Way(self, "async", timeout, resolve))
 

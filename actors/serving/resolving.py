@@ -54,7 +54,9 @@ class Resolving:
             ready()
             return
 
-        def count(_: object) -> None:
+        def count(future: Any) -> None:
+            if future.failed and not future.cancelled():
+                self.give_up()  # the others are not waited for
             with self._lock:
                 self._left -= 1
                 if self._left:
@@ -82,6 +84,9 @@ class Resolving:
         function, args, kwargs = self._invocation
         futures, self._futures = self._futures, {}
         del self._invocation
+        for future in futures.values():
+            if future.failed and not future.cancelled():
+                future.result()
         values = {rref: future.result() for rref, future in futures.items()}
 
         def value(each: Any) -> Any:

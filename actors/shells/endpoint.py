@@ -210,6 +210,7 @@ class Endpoint(Internal):
             self.deaths.beat(now)
             self.packer.tidy(now)
             self.waits.look(now)
+            self.calls.end_late(now)
             self.collector.look(now)
             self.delivery.resend(now)
         return self.pause()
@@ -222,6 +223,7 @@ class Endpoint(Internal):
                 self.delivery.deadline(),
                 self.deaths.deadline(),
                 self.waits.deadline(),
+                self.calls.deadline(),
                 self.collector.deadline(),
                 self.core.threads.deadline(),
             )

@@ -193,8 +193,12 @@ class FutureWithSpan(Future[Any]):
             _failed(span, why, "nobody waits for the outcome any more")
             span.end()
 
-    def _late(self, seconds: float) -> Any:
-        error = super()._late(seconds)
+    def expire(self) -> None:
+        self.given_up("timeout")
+        super().expire()
+
+    def _late(self, seconds: float, *, ends: bool = False) -> Any:
+        error = super()._late(seconds, ends=ends)
         if self.span is not None:
             self.span.record_exception(error)  # the span goes on: the reply may still come
         return error
@@ -302,11 +306,6 @@ class CallsWithSpans(Calls):
     def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
         with self._span(type(message).__name__, "ask", to):
             return super().ask(to, message, timeout)
-
-    def forget(self, ask: Future[Any]) -> None:
-        super().forget(ask)
-        if isinstance(ask, FutureWithSpan):
-            ask.given_up("timeout")
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         self._core.check_open()  # first: deaths with the system are no news

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import math
 import threading
 from typing import TYPE_CHECKING, Any
@@ -84,32 +85,45 @@ def _seconds(timeout: float | None) -> float | None:
 def wait_all(futures: Iterable[Future[Any]]) -> list[Any]:
     """The results of all *futures*, as ``torch.futures.wait_all`` gives those of torch's. Blocks.
 
-    Raises the error of the first that has one, once all are done.
+    As soon as one of them fails, its error is raised, and the others are not waited for.
     """
     all_of = list(futures)
-    errors = [future.exception() for future in all_of]
-    for error in errors:
-        if error is not None:
-            raise error
-    return [future.result() for future in all_of]
+    _together(all_of, early=True).result()
+    failed = [future for future in all_of if _has_failed(future)]
+    for other in all_of if failed else ():
+        if isinstance(other, Future):
+            other.overlooked = True  # its caller gets the first error
+    return [future.result() for future in failed or all_of]
 
 
 def collect_all(futures: Iterable[Future[Any]]) -> Future[list[Future[Any]]]:
     """A future for the list of *futures*, set once all are done. Does not block."""
-    all_of = list(futures)
+    return _together(list(futures), early=False)
+
+
+def _together(all_of: list[Future[Any]], *, early: bool) -> Future[list[Future[Any]]]:
+    """A future for *all_of*, set once all are done, or if *early* once one has failed."""
     together: Future[list[Future[Any]]] = Future()
+    together.outlast(all_of)
     lock, left = threading.Lock(), len(all_of)
 
-    def one(_: object) -> None:
+    def one(future: Any) -> None:
         nonlocal left
         with lock:
             left -= 1
-            last = left == 0
-        if last:
-            together.set_result(all_of)
+            last = not together.done() and (left == 0 or (early and _has_failed(future)))
+            if last:
+                together.set_result(all_of)
 
     for future in all_of:
-        future.add_done_callback(one)
+        # Not the method of our own class, which would wait for a thread of the pool.
+        concurrent.futures.Future.add_done_callback(future, one)
     if not all_of:
         together.set_result(all_of)
     return together
+
+
+def _has_failed(future: concurrent.futures.Future[Any]) -> bool:
+    if isinstance(future, Future):
+        return future.failed
+    return future.done() and (future.cancelled() or future.exception() is not None)

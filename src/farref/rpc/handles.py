@@ -99,8 +99,12 @@ class RankRRef(handle.RRef[T]):
         return self._ask(MADE, None, ())
 
     def _ask(self, name: str, timeout: float | None, chain: tuple[Busy, ...]) -> Future[Any]:
-        """A future for the operation *name* on the value: there, if this stands for another."""
-        future = self._front.calls.invoke(self.id, (name, (), {}), timeout, chain)
+        """A future for the operation *name* on the value: there, if this stands for another.
+
+        Without a *timeout* it ends with the creation's own.
+        """
+        seconds = self._seconds(None if timeout == UNSET_RPC_TIMEOUT else timeout)
+        future = self._front.calls.invoke(self.id, (name, (), {}), seconds, chain)
         future.place = sites.caller(2)
         return future
 

@@ -200,7 +200,7 @@ def test_the_timeout_of_a_creation_ends_waits_for_the_value(system: System, gate
         ref.to_here()  # 1 s if we ask late
     with pytest.raises(farref.FetchTimeoutError, match=r"did not come within 1 s"):
         ref.future().result()  # the creation is late already
-    again = "give a longer timeout, or keep a reference or a future .of `rpc_async`"
+    again = "Give it a longer timeout, or "
     with pytest.raises(farref.FetchTimeoutError, match=again):
         farref.rpc_sync("B", hold, (gate, 1), timeout=0.1)
     gate.touch()

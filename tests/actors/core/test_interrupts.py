@@ -22,7 +22,7 @@ from farref.actors.base.interrupts import HELD
 from farref.actors.wire.messages import ReplyAddress
 from farref.testing import assert_nothing_held
 
-from ..helpers import PATIENCE
+from ..helpers import PATIENCE, until
 from .interrupting import Interrupting, is_free
 
 if TYPE_CHECKING:
@@ -174,10 +174,15 @@ def test_no_interrupt_loses_a_count(
 
 
 def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
-    """An interrupt may come after it has left, and before anybody waits for its answer."""
-    endpoint = alone.endpoint
-    endpoint.calls.ask(endpoint.registry.find("echo"), "question", PATIENCE)
-    assert endpoint.calls.in_flight == 0
+    """An interrupt may come after it has left, and before anybody waits for its answer.
+
+    Its own timeout ends it.
+    """
+    calls, echo = alone.endpoint.calls, alone.endpoint.registry.find("echo")
+    before = calls.in_flight
+    calls.ask(echo, "question", 0.05)
+    assert calls.in_flight == before + 1
+    assert until(alone, lambda: calls.in_flight == before)
 
 
 @pytest.mark.processes

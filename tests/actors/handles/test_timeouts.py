@@ -1,0 +1,194 @@
+"""A timeout is a property of the call: it ends it for everybody, also where nobody waits (G6)."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import farref
+from farref import FetchTimeoutError, Future, RefActor, RRef, System
+from farref.testing import assert_nothing_held
+
+from ...bases import PROCESSES
+from ..helpers import Box, hold, make_box, until
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+SHORT = 0.2
+
+
+class Silent(RefActor):
+    def receiveMsg_str(self, message: str, sender: object) -> None:
+        pass
+
+
+class Slow:
+    def __init__(self, gate: Path | None = None) -> None:
+        if gate is not None:
+            hold(gate)
+
+    def hold(self, gate: Path) -> None:
+        hold(gate)
+
+
+def relay(gate: Path, timeout: float) -> Future[Any]:
+    return farref.rpc_async("C", hold, (gate,), timeout=timeout)
+
+
+def _fetch(system: System, gate: Path) -> Future[Any]:
+    return farref.remote("B", hold, (gate,)).future(timeout=SHORT)
+
+
+def _creation(system: System, gate: Path) -> Future[Any]:
+    return farref.remote("B", hold, (gate,), timeout=SHORT).future()
+
+
+def _method(system: System, gate: Path) -> Future[Any]:
+    future: Future[Any] = farref.remote("B", Slow).rpc_async(timeout=SHORT).hold(gate)
+    return future
+
+
+def _method_of_a_creation(system: System, gate: Path) -> Future[Any]:
+    future: Future[Any] = farref.remote("B", Slow, (gate,)).rpc_async(timeout=SHORT).hold(gate)
+    return future
+
+
+def _ask(system: System, gate: Path) -> Future[Any]:
+    if "silent" not in {info.name for info in system.workers()}:
+        system.create(Silent, "silent")
+    return system.ask_async("silent", "question", timeout=SHORT)
+
+
+def _with_keywords(system: System, gate: Path) -> Future[Any]:
+    """It goes the general way."""
+    return farref.rpc_async("B", hold, kwargs={"gate": gate}, timeout=SHORT)
+
+
+def _to_any(system: System, gate: Path) -> Future[Any]:
+    return farref.rpc_async(farref.ANY, hold, (gate,), timeout=SHORT)
+
+
+def _with_a_reference(system: System, gate: Path) -> Future[Any]:
+    return farref.rpc_async("B", hold, (gate, RRef(1)), timeout=SHORT)
+
+
+def _returned(system: System, gate: Path) -> Future[Any]:
+    """B returns the future of a call to C that nobody waits for."""
+    return farref.rpc_async("B", relay, (gate, SHORT))
+
+
+REQUESTS: list[Callable[[System, Path], Future[Any]]] = [
+    lambda _, gate: farref.rpc_async("B", hold, (gate,), timeout=SHORT),
+    _with_keywords,
+    _with_a_reference,
+    _to_any,
+    _fetch,
+    _creation,
+    _method,
+    _method_of_a_creation,
+    _ask,
+    _returned,
+]
+
+
+@pytest.mark.parametrize("request_", REQUESTS)
+def test_it_ends_for_those_who_do_not_wait(
+    system: System, gate: Path, request_: Callable[[System, Path], Future[Any]]
+) -> None:
+    """The gate is closed until all of them have their outcome."""
+    future = request_(system, gate)
+    heard: list[BaseException | None] = []
+    future.add_done_callback(lambda done: heard.append(done.exception()))
+    chained = future.then(lambda done: type(done.exception()))
+    assert until(system, lambda: heard and chained.done())
+    assert isinstance(heard[0], FetchTimeoutError)
+    assert chained.result() is FetchTimeoutError
+    assert future.failed
+    with pytest.raises(FetchTimeoutError, match=rf"did not come within {SHORT} s"):
+        future.result(timeout=60)
+
+    async def wait() -> None:
+        await future
+
+    with pytest.raises(FetchTimeoutError):
+        asyncio.run(wait())
+
+
+def test_a_late_reply_leaves_nothing(system: System, gate: Path) -> None:
+    kept = farref.remote("B", make_box)
+    assert isinstance(kept.to_here(), Box)
+    late = farref.rpc_async("B", hold, (gate, kept), timeout=SHORT)
+    with pytest.raises(FetchTimeoutError):
+        late.result()
+    assert system.endpoint.calls.in_flight == 0
+    gate.touch()
+    assert isinstance(kept.to_here(), Box)
+    del kept
+    assert_nothing_held(system)
+
+
+def test_a_wait_may_be_shorter_and_the_call_goes_on(system: System, gate: Path) -> None:
+    future = farref.rpc_async("B", hold, (gate, 1), timeout=60)
+    with pytest.raises(FetchTimeoutError, match="wait again for this future"):
+        future.result(timeout=0.01)
+    assert not future.done()
+    gate.touch()
+    assert future.result() == 1
+
+
+@pytest.mark.parametrize("base", PROCESSES)
+def test_a_wait_may_be_longer_if_the_call_names_no_time(base: str, gate: Path) -> None:
+    with System(base, timeout=SHORT) as system:
+        system.worker("B")
+        future = farref.rpc_async("B", hold, (gate, 1))
+        again = farref.rpc_async("B", hold, (gate, 1), timeout=SHORT)
+        waits = threading.Thread(target=lambda: future.result(timeout=100))
+        waits.start()
+        with pytest.raises(FetchTimeoutError):
+            again.result(timeout=100)
+        assert not future.done()  # though it was called before
+        gate.touch()
+        waits.join(60)
+        assert future.result() == 1
+
+
+def test_the_waits_of_others_end_with_it(system: System, gate: Path) -> None:
+    """Those of `concurrent.futures`, which call in nowhere."""
+    if not system.endpoint.core.port.runs_by_itself:
+        pytest.skip("actors run only while the program calls in")
+    future = farref.rpc_async("B", hold, (gate,), timeout=SHORT)
+    done, _ = concurrent.futures.wait([future])
+    assert done == {future}
+    (same,) = concurrent.futures.as_completed([future])
+    assert same is future
+
+
+def test_many_calls_end_together(system: System, gate: Path) -> None:
+    """More than end in one turn of the mailbox thread; and answered ones are forgotten."""
+    for _ in range(30 if system.endpoint.core.port.runs_by_itself else 3):
+        for future in [farref.rpc_async("B", pow, (2, 2)) for _ in range(100)]:
+            assert future.result() == 4
+    assert len(system.endpoint.calls.deadlines) < 2500
+    futures = [farref.rpc_async("B", hold, (gate,), timeout=SHORT) for _ in range(2500)]
+    assert until(system, lambda: all(each.done() for each in futures))
+    assert all(each.failed for each in futures)
+    gate.touch()
+
+
+def test_the_first_error_of_resolved_arguments_ends_the_wait_for_the_others(
+    system: System, gate: Path
+) -> None:
+    refs = farref.remote("C", hold, (gate,)), farref.remote("B", _fail)
+    with pytest.raises(KeyError, match="the cause"):
+        farref.rpc_sync("B", max, refs, resolve=True)
+    gate.touch()
+
+
+def _fail() -> None:
+    raise KeyError("the cause")
