@@ -101,9 +101,9 @@ def calls() -> None:
     with pytest.raises(RuntimeError, match="nobody"):
         rpc.rpc_sync("nobody", me)
     late = rpc.rpc_async("worker1", slow, args=(1,), timeout=0.05)
-    with pytest.raises(RuntimeError, match="not"):
-        late.wait()
-    assert late.wait(10) == 1
+    for _ in range(2):  # its timeout has ended it
+        with pytest.raises(RuntimeError, match="not"):
+            late.wait(10)
 
 
 def references() -> None:

@@ -203,14 +203,6 @@ WAYS_TO_END = {
         system.shutdown()
         signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     """,
-    "a function that others call": """
-        def end():
-            farref.System.running()[0].shutdown(timeout=0.5)
-        farref.rpc_sync("B", farref.rpc_async, ("program", end))
-        while farref.System.running():
-            time.sleep(0.01)
-        system.shutdown()
-    """,
     "a finalizer": """
         class Last:
             def __del__(self):
