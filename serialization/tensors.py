@@ -75,7 +75,7 @@ class Shown:
         return math.prod(self.size) * self.itemsize
 
 
-class Stored:
+class SentStorage:
     """A storage, in the pickle of one message: a mark, in whose place its bytes are sent."""
 
     def __init__(self, storage: Any) -> None:
@@ -136,8 +136,8 @@ class Stored:
         return memoryview(bytearray(_view_of(raw.data_ptr(), shown.nbytes, _TO_WRITE)))
 
 
-class Table:
-    """The new places of tensors in their storages, in the pickle: a mark, as in `Stored`."""
+class PlaceTable:
+    """The new places of tensors in their storages, in the pickle: a mark, as in `SentStorage`."""
 
     def __init__(self) -> None:
         self.mark = bytearray()
@@ -150,9 +150,9 @@ class Tensors:
     """The tensors and storages of one message, at its sender."""
 
     def __init__(self) -> None:
-        self._stored: dict[int, Stored] = {}
+        self._stored: dict[int, SentStorage] = {}
         """By the address of PyTorch's own object, which these keep alive."""
-        self._table = Table()
+        self._table = PlaceTable()
         self._number = 0
 
     def reduced(self, thing: Any) -> Any:
@@ -194,8 +194,8 @@ class Tensors:
         shown = found, dtype, self._table, number, offset
         return tensor, (function, shown, size, stride, *others), *state
 
-    def _of(self, storage: Any) -> Stored:
-        return self._stored.setdefault(storage._cdata, Stored(storage))
+    def _of(self, storage: Any) -> SentStorage:
+        return self._stored.setdefault(storage._cdata, SentStorage(storage))
 
     def choose(self, views: list[memoryview]) -> None:
         """Put the bytes to send in the places of the marks among *views*."""
