@@ -99,11 +99,11 @@ def attributes_of(kind: type) -> dict[str, Any]:
     return found
 
 
-class Here:
+class Maker:
     """Stands, in a definition, for the object that unpickles it (see `spaces`)."""
 
 
-def reduce_class(kind: type, here: type[Here] | None = None) -> tuple[Any, ...]:
+def reduce_class(kind: type, here: type[Maker] | None = None) -> tuple[Any, ...]:
     """How *kind* is pickled by value: as cloudpickle does it, but with its slots and its numbers.
 
     *here* is given for a definition.
@@ -205,7 +205,7 @@ def set_attributes(kind: type, attributes: dict[str, tuple[int, Any]]) -> None:
                 type.__delattr__(kind, name)
 
 
-class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle, which never sets what the receiver has, and with more kinds of objects."""
 
     dispatch_table = REDUCERS
@@ -244,5 +244,5 @@ class Pickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no 
 def dumps(value: object) -> bytes:
     """*value* as bytes, for any process."""
     file = cp.io.BytesIO()
-    Pickler(file, protocol=5).dump(value)
+    ByValuePickler(file, protocol=5).dump(value)
     return file.getvalue()  # type: ignore[no-any-return]

@@ -29,7 +29,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
-from .classes import Pickler, dumps
+from .classes import ByValuePickler, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -172,7 +172,7 @@ def _comes_back(pickled: bytes, error: BaseException) -> bool:
         return False
 
 
-class _Bare(Pickler):
+class _Bare(ByValuePickler):
     """Pickles exceptions so that they are made without their constructors.
 
     Inside a group, only the members whose constructors cannot be called with their arguments.

@@ -42,8 +42,7 @@ from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
 from .cached import CachedFunction
-from .classes import Pickler as ByValuePickler
-from .classes import is_shared_main
+from .classes import ByValuePickler, is_shared_main
 from .definitions import Definition
 from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload

@@ -242,7 +242,9 @@ class Spaces:
         """
         if not definition.is_made:
             bases, reads, data = pickle.loads(definition.data)  # noqa: S301 - peers are trusted
-            making = Making(data, {key: self._enter(key, base) for key, base in bases.items()})
+            making = DefinitionUnpickler(
+                data, {key: self._enter(key, base) for key, base in bases.items()}
+            )
             made = making.load()
             values = {}
             while (each := making.load()) is not None:
@@ -289,7 +291,7 @@ class Spaces:
         return gone
 
 
-class Making(pickle.Unpickler):
+class DefinitionUnpickler(pickle.Unpickler):
     """Unpickles one definition."""
 
     def __init__(self, data: bytes, spaces: dict[Key, Space]) -> None:
@@ -317,17 +319,19 @@ class Making(pickle.Unpickler):
         return id(made) in self._new
 
 
-def make_function(making: Making, at: Any, code: CodeType, space: Space, closure: Any) -> Any:
+def make_function(
+    making: DefinitionUnpickler, at: Any, code: CodeType, space: Space, closure: Any
+) -> Any:
     """A function in its module. A pickle calls it."""
     return making.once(at, lambda: FunctionType(code, space.names, None, None, closure))
 
 
-def make_global(making: Making, at: Any, kind: type) -> Any:
+def make_global(making: DefinitionUnpickler, at: Any, kind: type) -> Any:
     """An object that is a global, and only one. A pickle calls it."""
     return making.once(at, lambda: object.__new__(kind))
 
 
-def set_once(made: object, state: tuple[Making, Callable[..., object], Any]) -> None:
+def set_once(made: object, state: tuple[DefinitionUnpickler, Callable[..., object], Any]) -> None:
     """Give *made* its state, unless it has been here before. A pickle calls it."""
     making, setter, given = state
     if making.is_new(made):

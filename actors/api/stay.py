@@ -135,8 +135,7 @@ class Stay:
         try:
             self.port.start()
         except BaseException:  # no thread can be started
-            self._end(graceful=True)
-            self.port.end()
+            self._end(Leaving(graceful=True))
             raise
         # At the program's exit there is no wait for its work: maybe an exception ends it.
         atexit.register(self.stop, graceful=True)

@@ -23,13 +23,13 @@ import signal
 import sys
 import threading
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from ._thespian import shutdown_signal_detector, uncatchable_signals
 
 THESPIAN: Final = shutdown_signal_detector.__module__
 """The module of the handlers that Thespian's actors have."""
-PYTHONS: Final = {
+PYTHONS: Final[dict[int, Any]] = {
     signal.SIGINT: signal.default_int_handler,
     **dict.fromkeys((signal.SIGPIPE, signal.SIGXFSZ), signal.SIG_IGN),
 }

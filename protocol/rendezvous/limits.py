@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from datetime import timedelta
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ class Timeouts:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if isinstance(value, timedelta) and field.name != "attempts":
+            if hasattr(value, "total_seconds") and field.name != "attempts":
                 value = value.total_seconds()
                 object.__setattr__(self, field.name, value)
             if isinstance(value, bool) or not isinstance(value, int | float):
@@ -78,7 +77,7 @@ class Timeouts:
         if isinstance(given, cls):
             return given
         names = ("join", "last_call", "close", "heartbeat")
-        if not all(isinstance(getattr(given, name, None), timedelta) for name in names):
+        if not all(hasattr(getattr(given, name, None), "total_seconds") for name in names):
             raise TypeError(
                 "the timeouts must be farref.elastic.Timeouts or torch's RendezvousTimeout, not "
                 f"{given!r}"

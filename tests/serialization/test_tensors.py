@@ -36,6 +36,7 @@ def test_parameters_that_are_views_of_one_buffer() -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_only_what_is_shown_is_sent(frozen: bool) -> None:
+    came: list[Any] = []
     whole = torch.arange(1_000_000.0)
     square = whole.view(1000, 1000)
     for value in (

@@ -6,7 +6,7 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.protocol.owner import NO_QUEUE
+from farref.protocol.empty import EMPTY
 
 from bench import growth
 from bench.growth import forks, references, workers
@@ -43,7 +43,7 @@ def test_an_object_for_which_nothing_waits_has_no_queue() -> None:
         system.worker("B")
         ref = RRef([1])
         assert farref.rpc_sync("B", fetch, (ref,)) == [1]
-        assert system.endpoint.core.context.owners[ref.id].queue is NO_QUEUE
+        assert system.endpoint.core.context.owners[ref.id].queue is EMPTY
 
 
 def fetch(ref: RRef[list[int]]) -> list[int]:

@@ -322,31 +322,6 @@ def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
     assert farref.wait([frozen, frozen], 2, timeout=0) == ([frozen, frozen], [])
 
 
-@SHARED_MEMORY
-@pytest.mark.processes
-def test_a_wait_is_over_when_its_values_are_kept(
-    system: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Another thread keeps it, and the answer is there before the wait begins."""
-    answered, asked = Future._answered, api._readiness
-
-    def keeping(future: Future[Any], *, keep: bool) -> None:
-        time.sleep(0.3)
-        answered(future, keep=keep)
-
-    def asking(*of: Any, **how: Any) -> Any:
-        future = asked(*of, **how)
-        time.sleep(0.1)
-        return future
-
-    ref = farref.remote("B", sevens, frozen=True)
-    assert until(system, lambda: farref.rpc_sync("B", int) == 0)
-    monkeypatch.setattr(Future, "_answered", keeping)
-    monkeypatch.setattr(api, "_readiness", asking)
-    assert farref.wait([ref]) == ([ref], [])
-    assert has(ref)
-
-
 @pytest.mark.parametrize(
     "size", [1, 5_000, ALONE - 1, ALONE, pytest.param(200_000, marks=SHARED_MEMORY)]
 )

@@ -55,7 +55,9 @@ def test_a_loop_that_keeps_calls_in_flight_asks_once_for_each(system: System) ->
     """Ray's way to limit the calls in flight."""
     before = fetches(system)
     pending = [farref.remote("BC"[number % 2], same, (number,)) for number in range(FLYING)]
-    made, done = FLYING, []
+    made = FLYING
+    done: list[Any] = []
+    ready: list[Any] = []
     while pending:
         ready, pending = farref.wait(pending, num_returns=1)
         done += ready

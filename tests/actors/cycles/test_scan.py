@@ -177,17 +177,17 @@ def test_what_gives_out_the_contents_of_a_part_is_seen(how: str) -> None:
     assert is_alone(box, number)
 
 
-def _half_evaluated(inner: object) -> Iterator[object]:
+def _half_evaluated(inner: object) -> Iterator[Any]:
     yield [inner, (yield)]  # the list is not made yet, but refers to *inner* already
 
 
-def _with_two_names(inner: object) -> Iterator[object]:
+def _with_two_names(inner: object) -> Iterator[Any]:
     same = inner
     yield
     yield same
 
 
-def _in_a_cell(inner: object) -> Iterator[object]:
+def _in_a_cell(inner: object) -> Iterator[Any]:
     yield [inner, (yield), lambda: inner]
 
 

@@ -38,7 +38,7 @@ def limit(gate: Path, tries: Path) -> None:
             raise RuntimeError("can't start new thread")
         START(thread)
 
-    threading.Thread.start = start  # type: ignore[method-assign]
+    threading.Thread.start = start  # type: ignore[method-assign, assignment]
 
 
 def nested(depth: int) -> int:
@@ -115,7 +115,8 @@ def test_what_needs_no_further_thread_goes_on(system: System, gate: Path, tries:
 
 
 def call_back(number: int) -> int:
-    return farref.rpc_sync("program", slowly_here, (number,))
+    answer: int = farref.rpc_sync("program", slowly_here, (number,))
+    return answer
 
 
 def slowly_here(number: int) -> int:
@@ -182,4 +183,4 @@ def test_a_system_that_gets_no_thread_says_so(base: str, monkeypatch: pytest.Mon
         farref.System(base)
     monkeypatch.undo()
     with farref.System(base) as system:
-        assert system.worker("B")
+        assert system.worker("B").name == "B"

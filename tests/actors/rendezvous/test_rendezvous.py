@@ -797,7 +797,7 @@ def test_what_is_asked_for_when_all_is_over_is_refused() -> None:
     with System("simpleSystemBase"):
         meeting = farref.rendezvous("run", min_nodes=1, timeouts=SOON)
         client = client_of(meeting.next_rendezvous()._client.front)
-    client._thread.join(20)
+    assert client._over.wait(20)
     late = client.submit(client.ask("about", "run", meeting.awaitable._join.node, 0, seconds=1))
     with pytest.raises(farref.SystemDownError, match="has ended"):
         late.result(20)
