@@ -24,7 +24,7 @@ def key(file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file.")
     echo(
         f"{file} holds a new key; only you may read it."
         " Anybody who has it can run code on every host.\n"
-        f"  copy it to each other host:  scp {file} HOST:\n"
-        f"  on the first host:           System(host=ADDRESS, key={str(file)!r})\n"
-        f"  on the others:               farref join ADDRESS --key {file}"
+        f"copy it to each other host:  scp {file} HOST:\n"
+        f"on the first host:           System(host=ADDRESS, key={str(file)!r})\n"
+        f"on the others:               farref join ADDRESS --key {file}"
     )
