@@ -5,11 +5,12 @@ from __future__ import annotations
 import concurrent.futures
 import contextlib
 import queue
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 from thespian.actors import ActorAddress, ActorSystemMessage, PoisonMessage
 
-from ...protocol.errors import FetchTimeoutError
+from ...protocol.errors import FetchTimeoutError, NotAnEndpointError
 from ..calls.futures import Future
 from ..core import port
 from ..core.current import running_in
@@ -62,22 +63,34 @@ class ProgramMail:
             self._port.post(info, message)
 
     def ask(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | timedelta | None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None,
+        answers: int | None = None,
     ) -> Any:
-        """Send *message* and return the answer."""
+        """Send *message* and return the answer, or a list of so many *answers*."""
+        if answers is not None and index(answers) < 1:
+            raise ValueError(f"answers must be a number of at least 1, not {answers!r}")
         endpoint = self._endpoint
         core, calls = endpoint.core, endpoint.calls
         core.check_may_block("the answer", "`await system.ask_async(...)`")
         seconds = check_timeout(timeout, core.settings.timeout)
         info = self._find_or_plain(to)
         if not isinstance(info, WorkerInfo):
+            if answers is not None:
+                raise NotAnEndpointError(
+                    f"the actor at {info} is a plain Thespian actor, of which `ask` has one "
+                    "answer; `tell` it the message, and `listen` for each answer"
+                )
             return self._ask_plain(info, message, seconds)
-        future = calls.ask(info, message, seconds)
+        futures = calls.ask(info, message, seconds, answers or 1)
         try:
-            return future.result()
+            got = [each.result() for each in futures]
+            return got[0] if answers is None else got
         finally:
-            calls.drop(future)
-            del future  # an error's traceback holds this frame
+            calls.drop(futures[-1])
+            del futures  # an error's traceback holds this frame
 
     def ask_async(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None
@@ -88,7 +101,7 @@ class ProgramMail:
         seconds = check_timeout(timeout, core.settings.timeout)
         info = self._find_or_plain(to)
         if isinstance(info, WorkerInfo):
-            return endpoint.calls.ask(info, message, seconds)
+            return endpoint.calls.ask(info, message, seconds)[0]
         refuse_references(message, info)
         with running_in(core):
             answer: Future[Any] = Future()

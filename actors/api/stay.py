@@ -25,6 +25,7 @@ from ...serialization.failures import details_of
 from ..base.interrupts import undisturbed
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import leave_program
+from ..core.notices import flush as flush_notices
 from ..core.notices import notice
 from ..hosting import directory, processes, versions
 from ..shells.endpoint import Endpoint
@@ -267,6 +268,7 @@ class Stay:
         self.port.inbox.wake()
         if leaving.graceful and endpoint is not None and not endpoint.core.closed:
             endpoint.unasked.log_dropped()
+            flush_notices()
             endpoint.turn()
             # Or the news of our end may overtake our messages.
             endpoint.delivery.drain(DRAIN)

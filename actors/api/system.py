@@ -590,13 +590,18 @@ class System:
         to: str | WorkerInfo | ActorAddress,
         message: Any,
         timeout: float | timedelta | None = None,
+        *,
+        answers: int | None = None,
     ) -> Any:
         """Send *message* and return the answer of the actor, or of another one for it. Blocks.
+
+        A further answer is dropped, with a warning: give *answers* to an actor that sends several.
 
         Args:
             to: a worker's name, its info, or any actor's address.
             message: may contain references unless the actor is a plain one.
             timeout: seconds, or a `timedelta` as in Thespian; the system's default for None.
+            answers: how many to wait for; the result is then a list of them, as they came.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
@@ -604,7 +609,7 @@ class System:
                 another ask.
             Exception: the exception of the handler.
         """
-        return self._mail.ask(to, message, timeout)
+        return self._mail.ask(to, message, timeout, answers)
 
     def ask_async(
         self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None

@@ -9,15 +9,18 @@ from __future__ import annotations
 import contextlib
 import heapq
 import itertools
+import logging
 import math
 import threading
 import time
 import weakref
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from ...printable import logger
 from ...protocol import plain
 from ...protocol.effects import Fail, Settle
 from ...protocol.errors import (
@@ -26,13 +29,14 @@ from ...protocol.errors import (
     ReferenceLostError,
     WorkerDiedError,
 )
-from ...protocol.messages import Cargo, Reply
+from ...protocol.messages import Cargo, Reply, Tell
 from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
 from ..core.intake import NOTED
+from ..core.notices import notice
 from ..wire.settings import check_timeout
 from .answers import Answer
 from .futures import Future
@@ -40,10 +44,12 @@ from .futures import Future
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from thespian.actors import ActorAddress
+
     from ...protocol.effects import Effect
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Descriptor, Flow
+    from ...protocol.messages import Busy, Descriptor, Flow, Message
     from ...serialization.frozen import Frozen
     from ..core.brief import Later
     from ..core.core import Core
@@ -56,6 +62,8 @@ if TYPE_CHECKING:
     """A function, or a method's name, and the arguments."""
 
     Chain = tuple[Busy, ...]
+
+log = logger(__name__)
 
 MAX_BACKLOG = 10_000
 """With this many messages unacknowledged by one peer, a user's thread that sends more waits
@@ -100,8 +108,8 @@ class Calls(Internal):
         """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
-        self._asks: dict[int, tuple[WorkerId, Future[Any]]] = {}
-        """The questions without an answer."""
+        self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
+        """The questions that lack an answer: a future for each one that is to come."""
         self.deadlines: list[tuple[float, int, CallId | int]] = []
         """A heap: the end of each request above, and its call or the number of its question. Those
         with an answer go when they come up, or when they are most of the heap."""
@@ -333,20 +341,23 @@ class Calls(Internal):
         with undisturbed:
             self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to)
 
-    def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
-        """Send a message; returns a future for the message sent back to its address."""
-        number = next(self._ask_numbers)
-        future: Future[Any] = self.future_of(("the answer of {}", to), timeout)
-        future.question = number
+    def ask(
+        self, to: WorkerInfo, message: object, timeout: float, answers: int = 1
+    ) -> list[Future[Any]]:
+        """Send a message; returns a future for each of the *answers* sent back to its address."""
+        number, what = next(self._ask_numbers), ("the answer of {}", to)
+        made: list[Future[Any]] = [self.future_of(what, timeout) for _ in range(answers)]
+        for each in made:
+            each.question = number
         with self._core.lock:
-            self._asks[number] = to.id, future
-            self.bound(future, number)
+            self._asks[number] = to.id, deque(made)
+            self.bound(made[-1], number)
         try:
             self.tell(to, message, tag=("ask", number))
         except BaseException:
-            self.ask_answered(number)  # no effect if it has failed already
+            self.drop(made[-1])
             raise
-        return future
+        return made
 
     def made(self, future: Future[Any]) -> None:
         """The program is to set *future*; its waits end with the endpoint."""
@@ -358,7 +369,7 @@ class Calls(Internal):
         """No answer to the request of *future* is wanted any more: drop it if it comes."""
         with self._core.lock:
             if future.question is not None:
-                self._asks.pop(future.question, None)
+                self._asks.pop(future.question, None)  # with its other answers
             elif future.call is not None and self.waiting.get(future.call) is future:
                 del self.waiting[future.call]
 
@@ -391,20 +402,21 @@ class Calls(Internal):
             return
         late: list[Future[Any]] = []
         with self._core.lock:
-            heap, none = self.deadlines, (None, None)
+            heap, none = self.deadlines, (None, ())
             while heap and len(late) < FEW:
                 due, _, of = heap[0]
                 asked: Any = of  # a call, or the number of a question
-                future: Any = self.waiting.get(asked) or self._asks.get(asked, none)[1]
-                if due > now and future is not None:
+                future: Any = self.waiting.get(asked)
+                mine = [future] if future is not None else [*self._asks.get(asked, none)[1]]
+                if due > now and mine:
                     break
                 heapq.heappop(heap)
-                if future is None:
+                if not mine:
                     continue  # it was answered
-                if future.deadline > now:  # a wait has named a longer time
-                    heapq.heappush(heap, (future.deadline, next(self.numbers), of))
+                if mine[-1].deadline > now:  # a wait has named a longer time
+                    heapq.heappush(heap, (mine[-1].deadline, next(self.numbers), of))
                 else:
-                    late.append(future)
+                    late += mine
             self.first = heap[0][0] if heap else math.inf
         for each in late:
             each.expire()
@@ -476,20 +488,52 @@ class Calls(Internal):
     def ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if any code still waits for it."""
         with self._core.lock:  # otherwise `end` might fail it too
-            return self._asks.pop(number, (None, None))[1]
+            _, left = self._asks.get(number, (None, None))
+            if left is None:
+                return None
+            first = left.popleft()
+            if not left:
+                del self._asks[number]
+        return first
 
     def died(self, dead: WorkerId) -> None:
         """The actor *dead* died and answers no asks any more."""
         with self._core.lock:
             mine = [number for number, (worker, _) in self._asks.copy().items() if worker == dead]
-            futures = [self.ask_answered(number) for number in mine]
+            futures = [each for number in mine for each in self._asks.pop(number)[1]]
         for future in futures:
-            if future is not None:
-                future.finish(error=_death_of(dead, None, self._core.context.entries.how(dead)))
+            future.finish(error=_death_of(dead, None, self._core.context.entries.how(dead)))
+
+    def return_mail(self, dead: WorkerId, address: ActorAddress, left: list[Message]) -> None:
+        """*dead* may not have *left*: its one-way messages become dead letters, as in Thespian."""
+        cargoes = [each.cargo for each in left if type(each) is Tell]
+        # Of questions and answers the asker's future knows.
+        mail = [each for each in cargoes if type(getattr(each.payload, "tag", None)) is str]
+        if mail:
+            self._core.chores.submit(self._to_the_dead, dead, address, mail)
+
+    def _to_the_dead(self, dead: WorkerId, address: ActorAddress, mail: list[Cargo]) -> None:
+        """Send *mail* by the transport, which knows the handlers of dead letters."""
+        lost = 0
+        for cargo in mail:
+            if cargo.descriptors:  # no letter can hold references: they are released
+                lost += 1
+                continue
+            try:
+                self._core.port.post(address, self._packer.open(cargo))
+            except Exception:  # such as a value that its own sender cannot unpickle
+                lost += 1
+        if lost:
+            notice(
+                log,
+                logging.WARNING,
+                f"{lost} messages were on their way to {dead} when it died, and are lost: a dead "
+                "letter holds no references, and its sender must be able to unpickle it",
+            )
 
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
-        asked = [future for _, future in self._asks.copy().values()]
+        asked = [each for _, left in self._asks.copy().values() for each in left]
         taken = [self._taken(call) for call in list(self.waiting)]
         left = [future for future in (*taken, *asked, *self._made) if future is not None]
         self.waiting.clear()

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
+from ...printable import logger
 from ...protocol.effects import Hand
+from ..core import notices
 from ..core.core import Internal
 from ..wire.cargoes import is_answer
 
@@ -20,6 +23,18 @@ if TYPE_CHECKING:
     from .calls import Calls
 
     Take = Callable[[Cargo, ActorAddress], None]
+
+
+log = logger(__name__)
+
+
+def _log_late(me: WorkerId, sender: WorkerId) -> None:
+    notices.notice(
+        log,
+        logging.WARNING,
+        f"{me} dropped an answer of {sender}: nobody waits for it. It came late (give `ask` a "
+        "longer timeout), or is not the first: `ask(..., answers=n)` returns a list of n answers",
+    )
 
 
 class Mail(Internal):
@@ -43,6 +58,7 @@ class Mail(Internal):
             future = self._calls.ask_answered(payload.tag[1])
             if future is None:
                 core.discards.message(cargo.descriptors)
+                core.chores.submit(_log_late, core.me, sender)
             else:
                 future.finish(cargo=cargo)
             return

@@ -103,11 +103,14 @@ class Deaths:
             core.step(partial(self._died, worker))
             self._calls.died(worker)
             with core.lock:
-                self._delivery.forget(worker)
+                address = core.peers.addresses.get(worker)
+                left = self._delivery.forget(worker)
                 core.peers.forget(worker)
                 self._graves[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
                 self._graves = dict.fromkeys(self._graves, now + core.settings.orphan_grace)
+            if address is not None:
+                self._calls.return_mail(worker, address, left)
         if news:
             with core.lock:
                 self._settling.update(news)

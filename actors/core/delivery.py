@@ -282,11 +282,15 @@ class Delivery(Internal):
         """Messages sent again, and messages received again and dropped. Under the lock."""
         return self.links.repeated()
 
-    def forget(self, worker: WorkerId) -> None:
-        """*worker* is dead: nothing is sent again, and nobody waits for it."""
-        self.links.forget(worker)
+    def forget(self, worker: WorkerId) -> list[Message]:
+        """*worker* is dead: nothing is sent again, and nobody waits for it.
+
+        Returns the messages that it may not have.
+        """
+        left = self.links.forget(worker)
         self.shelves.forget(worker)
         self.room.notify_all()
+        return left
 
     def drain(self, seconds: float) -> bool:
         """Wait up to *seconds* until all sent messages are acknowledged; whether they are.

@@ -234,16 +234,19 @@ class Links:
         again += sum(channel.retransmissions for channel in channels)
         return again, twice + sum(channel.duplicates for channel in channels)
 
-    def forget(self, worker: WorkerId) -> None:
-        """*worker* is dead: nothing is sent again."""
+    def forget(self, worker: WorkerId) -> list[Message]:
+        """*worker* is dead: nothing is sent again. Returns the messages that it may not have."""
         channel = self.channels.pop(worker, None)
+        left: list[Message] = []
         if channel is not None:
+            left = channel.unacknowledged
             again, twice = self._gone
             self._gone = again + channel.retransmissions, twice + channel.duplicates
         self.owing.pop(worker, None)
         self.timed.pop(worker, None)
         self.dirty.pop(worker, None)
         self._prompt.discard(worker)
+        return left
 
     def _channel(self, worker: WorkerId) -> Channel:
         channel = self.channels.get(worker)

@@ -18,6 +18,7 @@ from ..calls.straight import Straight
 from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
+from ..core import notices
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
 from ..core.lines import Lines
@@ -213,6 +214,8 @@ class Endpoint(Internal):
             self.calls.end_late(now)
             self.collector.look(now)
             self.delivery.resend(now)
+            for line in notices.counts(notices.OFTEN):
+                self.core.chores.submit(notices.notice, *line)
         return self.pause()
 
     def pause(self) -> float | None:

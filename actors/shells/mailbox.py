@@ -10,6 +10,7 @@ actor sends goes through its `ActorPort`.
 from __future__ import annotations
 
 import gc
+import logging
 import os
 import sys
 import time
@@ -23,6 +24,7 @@ from thespian.actors import (
     ActorExitRequest,
     ActorSystemMessage,
     ChildActorExited,
+    DeadEnvelope,
     PoisonMessage,
     ThespianWatch,
     WakeupMessage,
@@ -30,18 +32,21 @@ from thespian.actors import (
 )
 
 from ...printable import logger
-from ...protocol.errors import FarrefError
+from ...protocol.errors import FarrefError, NotAnEndpointError, WorkerDiedError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
 from ..base import signals, titles
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
+from ..core.notices import flush as flush_notices
+from ..core.notices import notice
 from ..hosting import bases, outputs, processes
 from ..hosting.children import Children
 from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
+from ..wire import messages as wire
 from ..wire.messages import (
     TO_ENDPOINTS,
     EndpointJoin,
@@ -80,6 +85,10 @@ Thespian waits 10 seconds for an actor's exit.
 """
 LAST_WORDS = 1.0
 """Seconds that functions have to end after the actor's end has failed their waits."""
+
+
+_OURS = {wire.__name__, Raw.__module__}
+"""The modules of the messages between farref's own actors."""
 
 
 class Mailbox:
@@ -160,6 +169,8 @@ class Mailbox:
                 self._alarm.rang()
             case ActorExitRequest() if self.endpoint is None:
                 self._end_as_nobody()
+            case DeadEnvelope(deadMessage=dead) if type(dead).__module__ in _OURS:
+                return  # it was no user's
             case _ if self.endpoint is None:
                 self._stash.append((message, sender))
                 if not isinstance(message, Envelope | Raw):  # these need the welcome's identity
@@ -295,6 +306,7 @@ class Mailbox:
     def close(self) -> None:
         """End the endpoint and its loop; open waits fail. Safe to call again."""
         if self.endpoint is not None:
+            flush_notices()
             self.endpoint.close(f"{self._name()} exits")
         self._loop.stop()
 
@@ -306,13 +318,24 @@ class Mailbox:
         if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
             self.port.post(address, message)
             return
-        info = endpoint.registry.at(address)
-        if info is None:
-            refuse_references(message, address)
-            self.port.post(address, message)
-            return
         tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
-        endpoint.calls.tell(info, message, tag)
+        try:
+            info = endpoint.registry.at(address)
+            if info is not None:
+                endpoint.calls.tell(info, message, tag)
+                return
+        except WorkerDiedError:
+            # As in Thespian, `send` does not raise: its transport makes it a dead letter.
+            if tag is not None:
+                return
+            try:
+                refuse_references(message, address)
+            except NotAnEndpointError:
+                why = "which died, is lost: dead letters hold no references"
+                notice(log, logging.WARNING, f"a message to {address}, {why}")
+                return
+        refuse_references(message, address)
+        self.port.post(address, message)
 
     def drop(self, message: Any, sender: ActorAddress) -> None:
         """There is no handler for *message*."""

@@ -64,10 +64,11 @@ class RefActor(ActorTypeDispatcher):
     def send(self, targetAddr: ActorAddress, msg: Any) -> None:  # noqa: N803 - Thespian's names
         """Send *msg* to the actor at *targetAddr*. Does not wait for it to arrive.
 
+        To an actor that is known to have died it is a dead letter, as in Thespian.
+
         Raises:
             SerializationError: it cannot be pickled; references in it are not forked.
             NotAnEndpointError: it contains references, and the target is a plain actor.
-            WorkerDiedError: the target is known to have died.
             OwnerDiedError: it contains a reference whose owner died.
         """
         self._mailbox.send(targetAddr, msg)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
 from opentelemetry import context, metrics, propagate, trace
@@ -303,9 +303,15 @@ class CallsWithSpans(Calls):
         with self._span(type(message).__name__, "tell", to, kind=SpanKind.PRODUCER, ends=True):
             super().tell(to, message)
 
-    def ask(self, to: WorkerInfo, message: object, timeout: float) -> Future[Any]:
+    def ask(
+        self, to: WorkerInfo, message: object, timeout: float, answers: int = 1
+    ) -> list[Future[Any]]:
+        """The span ends with the last answer."""
         with self._span(type(message).__name__, "ask", to):
-            return super().ask(to, message, timeout)
+            *first, last = super().ask(to, message, timeout, answers)
+        for each in cast("list[FutureWithSpan]", first):
+            each.span = None
+        return [*first, last]
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         self._core.check_open()  # first: deaths with the system are no news

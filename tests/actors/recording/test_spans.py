@@ -157,6 +157,10 @@ class Answerer(RefActor):
     def receiveMsg_int(self, _: int, sender: Any) -> None:
         self.send(sender, ended())
 
+    def receiveMsg_list(self, message: list[object], sender: Any) -> None:
+        for each in message:
+            self.send(sender, each)
+
 
 # ---- the tests
 
@@ -229,10 +233,12 @@ def test_questions_and_messages(system: System) -> None:
     with pytest.raises(ValueError, match="on purpose"):
         system.ask(actor, "on purpose")
     system.tell(actor, "nobody is told")
+    assert system.ask(actor, [1, 2], answers=2) == [1, 2]
     at_d = system.ask(actor, 0)
     spans = at_d + gathered("C")
     question = only(spans, name="Asked", endpoint="program")
     handler = only(spans, name="Asked", endpoint="D")
+    assert only(spans, name="list", endpoint="program").error is None
     assert (question.kind, handler.kind, handler.parent) == ("CLIENT", "SERVER", question.id)
     asks = only(spans, endpoint="D", request="call")
     assert asks.parent == handler.id

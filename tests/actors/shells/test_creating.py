@@ -193,7 +193,7 @@ def _send_early(name: str) -> Any:
             time.sleep(0.01)
         else:
             front: Any = frame().core.front
-            return front.calls.ask(info, "word", 10).result()
+            return front.calls.ask(info, "word", 10)[0].result()
     return None
 
 

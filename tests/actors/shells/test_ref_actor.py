@@ -145,7 +145,7 @@ def test_async_handlers_interleave_where_they_await(system: System) -> None:
 def test_a_handler_awaits_a_reference_while_others_run(system: System, gate: Path) -> None:
     actor = system.create(Recorder)
     ref = farref.remote("B", hold, (gate, [1, 2]))
-    future = system.endpoint.calls.ask(system.endpoint.registry.find(actor), Fetch(ref), 20)
+    future = system.ask_async(actor, Fetch(ref))
     system.tell(actor, Note(1))
     assert system.ask(actor, Report()) == [1]
     assert not future.done()
