@@ -86,9 +86,10 @@ class System:
         orphan_grace: seconds between a death's notice and the release of the references that the
             dead endpoint held. The release comes later if packets are lost: it waits for every
             endpoint that got its references from the dead one.
-        silence: an endpoint that is silent for this many seconds counts as dead if its process is
-            stopped or cut off, and not if it is only busy. None: a silent endpoint never counts as
-            dead, for instance in a debugger.
+        silence: seconds; a cut between hosts that is shorter loses nobody. An endpoint that is
+            silent for longer (7.5 s at the default of 5) counts as dead if its process is stopped
+            or cut off, and not if it is only busy. None: a silent endpoint never counts as dead,
+            for instance in a debugger.
         cycles: whether endpoints search by themselves for objects that only hold each other, over
             any number of endpoints. ``"collect"``, the default: such objects are freed after half a
             minute without use. ``"report"``: a line of the log names them. ``"off"``: only

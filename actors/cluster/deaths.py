@@ -27,6 +27,7 @@ from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
 from ..wire.messages import AllSettled, Died, Down
+from .witness import missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -161,7 +162,7 @@ class Deaths:
         if self._beat_at is not None and self._beat_at <= now and silence:
             self._beat_at = now + silence / BEATS
             self._registry.beat()
-            if self._registry.unheard > BEATS:
+            if self._registry.unheard > BEATS + missed(silence / BEATS):
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
     def deadline(self) -> float | None:

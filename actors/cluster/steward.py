@@ -40,13 +40,12 @@ from ..wire.messages import (
 from .making import Maker
 from .registrar import REGISTRAR, Registrar
 from .system_actor import SystemActor
+from .witness import BEATS, missed
 
 log = logger(__name__)
 
 STEWARD = "farref steward"
 """The steward's global name. Each Thespian system that has joined has one steward."""
-BEATS = 5
-"""Beats of a steward within the silence after which its host would be given up."""
 AGAIN = 0.1
 """Seconds between two tries to join."""
 ASK_AGAIN = 20
@@ -190,7 +189,7 @@ class Steward(SystemActor):
         elif silence is not None and not self._lost:
             self._unheard += 1
             self._say(Heartbeat(self._me, answer=True))
-            if self._unheard > BEATS:
+            if self._unheard > BEATS + missed(silence / BEATS):
                 self._leave()  # the message may still get through
         if self._program is not None and not self._program.alive():
             self._ending = True

@@ -5,10 +5,20 @@ program has no parent: its process is looked for. And a process that is stopped 
 exits: its endpoint falls silent (`farref.protocol.liveness`). Silence alone proves nothing: a
 process may be computing and not let its other threads run. So the process must also be stopped, or
 gone. The process of an endpoint on another host is seen by the steward there.
+
+If a link is cut for less than `silence`, nobody is given up. The last beat may have come a whole
+interval before the cut, TCP may send the next one `RETRANSMISSION` after its end, and the first
+turn may have been nearly over when the last beat came:
+
+    cut + interval of beats + RETRANSMISSION + one turn < patience
+
+So the patience of a watcher is `silence` and the other three. Those that are cut off count their
+own beats without an answer, from the first: cut + RETRANSMISSION < (BEATS + missed) * interval.
 """
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -20,8 +30,21 @@ if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
 
 SILENT_TURNS = 10
-"""Turns after which a silent endpoint, or host, is given up."""
+"""Turns of a watcher in `silence`."""
+BEATS = 5
+"""Beats of a host in `silence`. Endpoints beat less often, but the process of one is looked at
+before it is given up."""
+RETRANSMISSION = 1.0
+"""Seconds from the end of a cut until TCP sends again what was lost, at most.
+
+Before Linux 6.15 this may take as long as the cut: then half of `silence` is survived.
+"""
 ENDED = "its process has ended"
+
+
+def missed(interval: float) -> int:
+    """The beats, or turns, of one *interval* that may pass until TCP sends again."""
+    return math.ceil(RETRANSMISSION / interval)
 
 
 class Noticed(msgspec.Struct, frozen=True):
@@ -49,7 +72,8 @@ class Witness:
 
     def count_silence(self, seconds: float | None) -> None:
         """Give up those that are silent for *seconds*; nobody if None."""
-        self._liveness = None if seconds is None else Liveness(SILENT_TURNS)
+        turns = 0 if seconds is None else SILENT_TURNS // BEATS + 1 + missed(seconds / SILENT_TURNS)
+        self._liveness = None if seconds is None else Liveness(SILENT_TURNS + turns)
         self._silence = seconds or 0.0
 
     @property

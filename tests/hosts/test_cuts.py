@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import socket
 import time
 import weakref
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, WorkerDiedError
+from farref.actors.base import tcp
 from farref.testing import assert_nothing_held, until
 
 from ..actors.helpers import Box
@@ -102,4 +104,39 @@ def test_a_cut_between_two_others_kills_nobody(
         network.heal()
         assert call.result() == [1]
         del mine, call
+        assert_nothing_held(system)
+
+
+def backs_off() -> bool:
+    """Whether this kernel waits longer for each retransmission (before Linux 6.15)."""
+    with socket.socket() as sock:
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, tcp.TCP_RTO_MAX_MS, tcp.RETRANSMIT)
+        except OSError:
+            return True
+    return False
+
+
+ALL = [0.5, 0.95, *(pytest.param(n / 10, marks=pytest.mark.slow) for n in range(1, 10))]
+LENGTHS = [0.4] if backs_off() else ALL
+"""Of a cut, in parts of `silence`."""
+
+
+@pytest.mark.parametrize("part", LENGTHS)
+@pytest.mark.parametrize("silence", [2.0, pytest.param(5.0, marks=pytest.mark.slow)])
+def test_a_cut_shorter_than_silence_loses_nobody(
+    first: Starting, joined: Joining, network: Network, part: float, silence: float
+) -> None:
+    with first(silence=silence) as system, joined("B") as away:
+        system.worker("B", on=address("B"))
+        theirs = farref.remote("B", list, ((1,),))
+        assert theirs.to_here() == [1]
+        network.cut("A", "B")
+        time.sleep(part * silence)
+        network.heal()
+        time.sleep(silence + 4)  # whoever was to be given up has been
+        assert len(system.hosts()) == 2
+        assert away.poll() is None
+        assert theirs.to_here() == [1]
+        del theirs
         assert_nothing_held(system)

@@ -26,6 +26,7 @@ from ..actors.scripts import started
 from ..stopping import stop
 from .etcds import Etcds
 from .network import Network, address
+from .test_cuts import LENGTHS
 from .test_deaths import power_off
 from .test_sharing import keep
 
@@ -231,3 +232,19 @@ def test_a_server_of_the_store_is_killed(three: Three, etcds: Etcds) -> None:
     flying.end()
     assert not flying.errors
     assert flying.done > before
+
+
+@pytest.mark.parametrize("part", LENGTHS)
+def test_a_cut_shorter_than_silence_loses_nobody(three: Three, part: float) -> None:
+    """Between the registrar's host and another one; both reach the etcd."""
+    system, network = three.system, three.network
+    system.worker("B1", on=address("B"))
+    theirs = farref.remote("B1", list, ((1,),))
+    assert theirs.to_here() == [1]
+    network.cut("A", "B")
+    time.sleep(part * SILENCE)
+    network.heal()
+    time.sleep(SILENCE + 4)  # whoever was to be given up has been
+    assert [host.address for host in system.hosts()] == [address(each) for each in "ABC"]
+    assert theirs.to_here() == [1]
+    del theirs
