@@ -69,6 +69,8 @@ LEAVING = 3.0
 """Seconds in which a registrar may note that this host leaves."""
 ENDING = 15.0
 """Seconds in which all hosts of a system with a registry may leave it, when it is ended."""
+LEFT_LOOK = 0.1
+"""Seconds between two looks whether a deputy lives that is to tell that its host has left."""
 STOP_LOOK = 0.5
 """Seconds after which it is looked whether the processes of the system have ended."""
 STOP_PATIENCE = 12.0
@@ -292,15 +294,26 @@ class Stay:
             elif self._registrar is not None:
                 self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry
-            if endpoint is not None and endpoint.deaths.in_order:
-                elected = ""  # the deputy has gone
             if elected and not self.attached and self._registrar is not None:
                 self.port.post(self._registrar, EndSystem() if self.ends else LeaveSystem())
-                done = self.port.wait(self.port.left, ENDING if self.ends else LEAVING)
-                if self.ends and not done:
+                # In order: another program ends it, and the deputy here may have gone already.
+                in_order = endpoint is not None and endpoint.deaths.in_order
+                left = self._has_left(ENDING if self.ends or in_order else LEAVING)
+                if self.ends and not left and not in_order:
                     leaving.lines.append(ALONE)
         finally:
             self.port.stop()
+
+    def _has_left(self, seconds: float) -> bool:
+        """Whether the deputy says within *seconds* that this host has left.
+
+        Until then its processes are needed: the registrar of all may be one of them.
+        """
+        end = time.monotonic() + seconds
+        while not (left := self.port.wait(self.port.left, LEFT_LOOK)):
+            if time.monotonic() >= end or not processes.members(self.session):
+                break
+        return left
 
     def _end(self, leaving: Leaving) -> None:
         """End the processes of the system on this host, if this program has started them."""

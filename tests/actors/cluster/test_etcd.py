@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import os
 import pickle
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,6 +45,8 @@ from farref.testing import assert_nothing_held, until
 from ...marks import NAMES
 from ...ports import free_ports
 from ...rendezvous.kit import etcd_server
+from ...stopping import stop
+from ...waiting import eventually
 from ..scripts import started
 
 if TYPE_CHECKING:
@@ -325,17 +329,19 @@ def test_the_deputy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
     assert keys_of(given["registry"], given["name"]) == []
 
 
-@pytest.mark.processes
-def test_down_ends_the_system_on_all_hosts(
-    options: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
-    """Also one that this machine's program has begun, and that would go on without it."""
+DOWN = [sys.executable, "-m", "farref", "down"]
+
+
+@contextlib.contextmanager
+def two_hosts(
+    options: Callable[[], dict[str, Any]], tmp_path: Path, **more: Any
+) -> Iterator[tuple[System, subprocess.Popen[str]]]:
+    """A system that this program has begun, and a host that has joined and has a worker, B."""
     key = tmp_path / "key"
     keys.make(key)
-    given = {**options(), "key": str(key)}
-    farref = [sys.executable, "-m", "farref"]
-    join = [*farref, "join", f"{given['registry']}/{given['name']}", "--key", str(key)]
-    join += ["--host", "127.0.0.1", "--port", str(options()["port"])]
+    given = {**options(), "key": str(key), **more}
+    join = [sys.executable, "-m", "farref", "join", f"{given['registry']}/{given['name']}"]
+    join += ["--key", str(key), "--host", "127.0.0.1", "--port", str(options()["port"])]
     with (
         tempfile.TemporaryDirectory() as home,  # as on another machine
         System(**given) as system,
@@ -344,20 +350,53 @@ def test_down_ends_the_system_on_all_hosts(
         ) as second,
     ):
         assert until(system, lambda: len(system.hosts()) == 2)
-        place = system.hosts()[1 - [h.address for h in system.hosts()].index(at(given))].address
-        system.worker("B", on=place)
+        here = f"{given['host']}:{given['port']}"
+        system.worker("B", on=next(h.address for h in system.hosts() if h.address != here))
         assert rpc_sync("B", pow, (2, 3)) == 8
-        ending = subprocess.run(
-            [*farref, "down", system.name], capture_output=True, text=True, check=False
-        )
-        assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
+        yield system, second
         assert second.communicate(timeout=30)[0].endswith("has ended\n")
         assert second.returncode == 0
+
+
+@pytest.mark.processes
+def test_down_ends_the_system_on_all_hosts(
+    options: Callable[[], dict[str, Any]], spec: str, tmp_path: Path
+) -> None:
+    """Also one that this machine's program has begun, and that would go on without it."""
+    with two_hosts(options, tmp_path) as (system, second):
+        ending = subprocess.run([*DOWN, system.name], capture_output=True, text=True, check=False)
+        assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
+        second.wait(30)
         system.serve()  # it ends in order
         with pytest.raises(SystemDownError, match="it was ended"):
             rpc_sync("B", pow, (2, 3))
-    assert keys_of(given["registry"], given["name"]) == []
+    assert keys_of(spec, system.name) == []
     assert members(system._stay.session) == []
+
+
+@pytest.mark.processes
+def test_the_registrars_host_leaves_after_all_others(
+    options: Callable[[], dict[str, Any]], spec: str, tmp_path: Path
+) -> None:
+    """Its program, which hears of the end before, leaves it the processes that it needs."""
+    with two_hosts(options, tmp_path, silence=5.0) as (system, _):
+        deputy, session = rpc_sync("B", os.getppid), system._stay.session
+        attached = System.attach(system.name)
+        stop(deputy)  # so the other host takes its time
+
+        def go_on() -> None:
+            with contextlib.suppress(AssertionError):  # as they are not to end before
+                eventually(lambda: not members(session), patience=2.0)
+            os.kill(deputy, signal.SIGCONT)
+
+        with ThreadPoolExecutor() as threads:
+            ending = threads.submit(attached.end)
+            system.serve()
+            threads.submit(go_on)
+            system.shutdown()
+            left = keys_of(spec, system.name)
+            assert ending.result() == []
+    assert left == []
 
 
 def at(given: dict[str, Any]) -> str:
