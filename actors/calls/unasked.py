@@ -151,14 +151,17 @@ class Unasked(Internal):
             self._log_creation(report)
 
     def unanswered(self) -> list[Future[object]]:
-        """The program's calls that may still be answered in time."""
+        """The program's calls without an answer; those whose time is over end."""
         with self._core.lock:
             futures = [
                 each.become() if isinstance(each, Answer) else each
                 for each in self._calls.waiting.values()
             ]
-        waiting = [each for each in futures if not each.overlooked]
-        return [future for future in waiting if not future.done() and future.left() > 0]
+        waiting = [each for each in futures if not each.overlooked and not each.done()]
+        for each in waiting:
+            if each.left() <= 0:
+                each.expire()  # or the mailbox thread would do so a moment later
+        return [each for each in waiting if not each.done()]
 
     def arriving(self) -> bool:
         """Whether a creation has not been accepted so far by a living owner."""
