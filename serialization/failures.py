@@ -16,6 +16,7 @@ caller gets a `RemoteError` with the same information instead
 
 from __future__ import annotations
 
+import gc
 import io
 import pickle
 import traceback
@@ -49,8 +50,6 @@ class RemoteTraceback(Exception):
 TEXT = 100_000
 """The most characters of a message or a traceback that are sent; longer ones lose their middle."""
 
-CO_VARARGS = 0x04
-"""The flag of a function with ``*args``, as in `inspect`."""
 CAUGHT = (Exception, SystemExit, GeneratorExit)
 """Exceptions of the user's classes that become errors in the program's own thread.
 
@@ -82,11 +81,29 @@ def _is_handler(frame: FrameType) -> bool:
 
     So this also finds handlers that are no functions, and those that have set another one.
     """
-    code = frame.f_code
-    count = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & CO_VARARGS)
-    given = [frame.f_locals.get(name) for name in code.co_varnames[:count]]
-    given += [value for each in given if type(each) is tuple for value in each]
-    return frame.f_back is not None and any(each is frame.f_back for each in given)
+    return frame.f_back is not None and _count_of_caller(frame) > _COUNT_OF_CALLER
+
+
+def _count_of_caller(frame: FrameType) -> int:
+    """How often *frame* refers to the one below it: as such, in variables and in ``*args``."""
+    # Not by `f_locals`: before Python 3.13 the frame keeps that dict, and with it the error.
+    found = gc.get_referents(frame)
+    found += [value for each in found if type(each) is tuple for value in each]
+    return sum(each is frame.f_back for each in found)
+
+
+def _count_without_argument() -> int:
+    def fail() -> None:
+        raise ValueError
+
+    try:
+        fail()
+    except ValueError as error:
+        last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
+        return _count_of_caller(last)
+
+
+_COUNT_OF_CALLER = _count_without_argument()
 
 
 class Failure(msgspec.Struct, frozen=True):

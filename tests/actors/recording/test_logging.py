@@ -190,7 +190,7 @@ def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
 
 
 def test_every_logger_is_below_farref() -> None:
-    named = re.compile(r"getLogger\((.*?)\)")
+    named = re.compile(r"(?:getLogger|[ (]logger)\((.*?)\)")
     found = [
         (path.relative_to(ROOT), name)
         for folder in ("actors", "protocol", "serialization", "src/farref/elastic")
