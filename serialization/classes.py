@@ -99,11 +99,11 @@ def attributes_of(kind: type) -> dict[str, Any]:
     return found
 
 
-class Maker:
+class TheUnpickler:
     """Stands, in a definition, for the object that unpickles it (see `spaces`)."""
 
 
-def reduce_class(kind: type, here: type[Maker] | None = None) -> tuple[Any, ...]:
+def reduce_class(kind: type, here: type[TheUnpickler] | None = None) -> tuple[Any, ...]:
     """How *kind* is pickled by value: as cloudpickle does it, but with its slots and its numbers.
 
     *here* is given for a definition.

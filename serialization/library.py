@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import SerializationError
 from .cached import CachedFunction, state_of
-from .classes import ByValuePickler, Maker, arrived, attributes_of, reduce_class
+from .classes import ByValuePickler, TheUnpickler, arrived, attributes_of, reduce_class
 from .definitions import Definition, Missing, are_same, is_same, names_in, seen
 from .failures import CAUGHT, name_of, pass_on, text_of
 from .spaces import Space, make_function, make_global, set_once
@@ -317,7 +317,7 @@ class _Definer(ByValuePickler):
     def persistent_id(self, obj: object) -> Any:
         """The key of a module, or `()` for the unpickler; None for what goes into the bytes."""
         if not isinstance(obj, self._special):
-            return () if obj is Maker else None
+            return () if obj is TheUnpickler else None
         if not isinstance(obj, Space):
             raise _NoDefinitionError
         self.spaces[obj] = None
@@ -326,7 +326,7 @@ class _Definer(ByValuePickler):
     def reduce_class(self, kind: type) -> Any:
         """A class, which the receiver does not set again."""
         self._known.add_class(kind)
-        return reduce_class(kind, Maker)
+        return reduce_class(kind, TheUnpickler)
 
     def reduce_function(self, function: FunctionType) -> Any:
         """A function in its module."""
@@ -355,7 +355,7 @@ class _Definer(ByValuePickler):
 
     @staticmethod
     def _once(make: Any, args: tuple[Any, ...], setter: Any, state: Any) -> Any:
-        return make, (Maker, *args), (Maker, setter, state), None, None, set_once
+        return make, (TheUnpickler, *args), (TheUnpickler, setter, state), None, None, set_once
 
 
 def set_attributes_of(obj: Any, state: Any) -> None:

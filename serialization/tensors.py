@@ -72,6 +72,7 @@ class Shown:
 
     @property
     def nbytes(self) -> int:
+        """The bytes of its items."""
         return math.prod(self.size) * self.itemsize
 
 

@@ -13,7 +13,7 @@ points at it.
 
 from __future__ import annotations
 
-from collections import deque
+from collections import OrderedDict, deque
 from enum import Enum
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ _CLASSES: dict[str, type] = {
         *(*KINDS, Busy, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
-_WRITTEN: dict[str, Any] = {"known": set, "reported": set, "asking": list}
+_WRITTEN: dict[str, Any] = {"known": set, "reported": set}
 """The fields of an entry that are not written as they are, and the way to write each."""
 _IDS: dict[type, str] = {RRefId: "r", ForkId: "f", CallId: "c", WorkerId: "w"}
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
@@ -86,7 +86,7 @@ def _few(part: Any) -> Few:
     return few
 
 
-_READ: dict[str, Any] = {"known": _few, "reported": _few, "asking": tuple}
+_READ: dict[str, Any] = {"known": _few, "reported": _few}
 """The way to read each of `_WRITTEN`."""
 
 
@@ -149,6 +149,8 @@ class _TablesWriter:
             return [_LISTS[set]]
         if kind is dict or value is EMPTY:
             return ["dict", *([self.plain(k), self.plain(v)] for k, v in value.items())]
+        if kind is OrderedDict:
+            return ["ordered", *([self.plain(k), self.plain(v)] for k, v in value.items())]
         if isinstance(value, Enum):
             return ["enum", kind.__name__, value.name]
         if kind is Cargo:
@@ -185,8 +187,9 @@ class _Reader:
         for kind, called in _LISTS.items():
             if called == name:
                 return kind(map(self._value, items))
-        if name == "dict":
-            return {self._value(key): self._value(value) for key, value in items}
+        if name in ("dict", "ordered"):
+            kind_of_table = dict if name == "dict" else OrderedDict
+            return kind_of_table((self._value(key), self._value(value)) for key, value in items)
         if name == "enum":
             if items[0] != "Passing":
                 raise ValueError(f"tables hold no enum {items[0]}")

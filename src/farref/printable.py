@@ -8,7 +8,6 @@ for everything that the commands print, and the log's formatters for each record
 
 from __future__ import annotations
 
-import json
 import logging
 from typing import Any
 
@@ -35,6 +34,8 @@ def printable(text: object, *, lines: bool = False) -> str:
 
 def json_text(value: Any, **options: Any) -> str:
     r"""*value* as JSON of printable characters: a reader of JSON gets every character back."""
+    import json  # noqa: PLC0415 - a plain program does not need it
+
     text = json.dumps(value, ensure_ascii=False, **options)
     if text.isprintable():
         return text

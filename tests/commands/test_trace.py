@@ -22,6 +22,7 @@ import farref
 from farref import System
 from farref.actors.api.viewing import Watching
 from farref.actors.core.current import frame, running_in
+from farref.actors.core.threads import Threads
 from farref.actors.looking.watching import KEPT, Stream
 from farref.actors.recording.recorded import Recorded
 from farref.actors.wire.messages import Traced, WorkerInfo
@@ -331,6 +332,7 @@ class FakeEndpoint:
     def __init__(self) -> None:
         self.me = WorkerId("A", 1)
         self.port = FakePort()
+        self.threads = Threads()
 
 
 def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:

@@ -24,6 +24,7 @@ def system() -> Iterator[System]:
         yield system
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
 @pytest.mark.parametrize("of", ["python", "numpy"])
 def test_by_import(system: System, of: str) -> None:
     assert not zoo.differences(system, of)

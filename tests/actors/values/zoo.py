@@ -603,7 +603,11 @@ NUMPY: dict[str, Callable[[], Any]] = {
         for dtype in DTYPES
         for size in (60_000, 140_000)
     },
-    "small ones": lambda: [filled(160, dtype) for dtype in (*DTYPES, *FIELDS.values())],
+    # Each by itself, as pickle makes other dtypes of some, and a frozen value need not pickle all.
+    **{
+        f"small {dtype}": functools.partial(filled, 160, dtype)
+        for dtype in (*DTYPES, *map(np.dtype, FIELDS.values()))
+    },
     **{
         f"{name} of {size}": functools.partial(filled, size, dtype)
         for name, dtype in FIELDS.items()
