@@ -64,6 +64,17 @@ def _property(function: Callable[..., Any], name: str | None) -> Any:
     return made
 
 
+def _reduce_method(method: Any) -> Any:
+    return _method, (method.func, method.dispatcher)
+
+
+def _method(function: Callable[..., Any], dispatcher: Any) -> Any:
+    # From Python 3.13 on it also has a cache, which cannot be pickled.
+    made: Any = functools.singledispatchmethod(function)
+    made.dispatcher = dispatcher
+    return made
+
+
 def state_of(function: Any) -> dict[Any, Any]:
     """The attributes of a function, and its implementations if it dispatches."""
     state: dict[Any, Any] = vars(function)
@@ -100,6 +111,7 @@ def sentinels() -> dict[int, tuple[ModuleType, str]]:
 _OWN: dict[Any, Any] = {
     CachedFunction: _reduce,
     functools.cached_property: _reduce_property,
+    functools.singledispatchmethod: _reduce_method,
     **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},
 }
 REDUCERS = ChainMap(_OWN, *cloudpickle.Pickler.dispatch_table.maps)

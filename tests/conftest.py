@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from farref.actors.hosting import bases, directory
-from farref.serialization import shared
+from farref.serialization import shared, slots
 
 from .actors.scripts import family
 
@@ -173,6 +173,7 @@ def nothing_left_behind() -> Iterator[None]:
     gc.collect()  # Thespian's TCP transport leaves the closing of its sockets to that
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
+    slots.forget()
     shared.recycler.empty()
     said += [f"shared memory {name}" for name in shared_memory()]
     os.environ.clear()
