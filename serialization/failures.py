@@ -101,6 +101,7 @@ def _count_without_argument() -> int:
     except ValueError as error:
         last = [frame for frame, _ in traceback.walk_tb(error.__traceback__)][-1]
         return _count_of_caller(last)
+    raise AssertionError("it has raised")
 
 
 _COUNT_OF_CALLER = _count_without_argument()

@@ -572,8 +572,8 @@ def laid_out(size: int) -> dict[str, Callable[[], Any]]:
             np.arange(float(side * side)), np.arange(side * side) % 2 == 1
         ),
         "masked times": lambda: np.ma.masked_array(np.zeros(side * side, "M8[s]"), mask=True),
-        "recarray": lambda: np.rec.fromarrays(
-            cast(Any, [np.arange(side * side), np.ones(side * side)]), names="a,b"
+        "recarray": lambda: cast(Any, np.rec).fromarrays(
+            [np.arange(side * side), np.ones(side * side)], names="a,b"
         ),
         "chararray": lambda: np.char.array(["ab"] * side),
         "user's": lambda: with_more(np.ones(side * side).view(ArrayToo)),
