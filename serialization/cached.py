@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CachedFunction: Any = type(functools.cache(len))
 _MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
-_DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defined]
+_DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # it is a function
 _DISPATCH = frozenset({"register", "dispatch", "registry", "_clear_cache"})
 
 

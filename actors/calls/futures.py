@@ -520,7 +520,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         request: then the user's signal handlers are replaced once for both.
         """
         core = self._core
-        inside = core.pool.mine.inside or core.lock._is_owned()  # type: ignore[attr-defined]
+        inside = core.pool.mine.inside or core.lock._is_owned()  # type: ignore[attr-defined]  # of any `RLock`
         if found() is None and not inside and forks.pid == core.pid:
             core.port.lead(self, max(1e-3, self.left()))
 

@@ -7,16 +7,17 @@ else stops.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
+from ...printable import logger
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-log = logging.getLogger(__name__)
+log = logger(__name__)
 
 AGAIN: Final = 0.05
 """Seconds between two attempts."""
