@@ -189,7 +189,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a delete of another's fork", C, Delete(rref=X, forks=(ForkId(B, 1),))),
     ),
     (
-        Mutant("without `caller == sender`", Owner, "cancel", "caller == sender and", ""),
+        _no(Owner, "cancel", "caller != sender"),
         _to_b("a cancel of another's call", C, Cancel(call=CallId(A, 7), rref=OF_A), ignored=True),
     ),
     (

@@ -92,7 +92,7 @@ FOUND = [
         in_context(
             "an alias has an entry of its own",
             "_in_front",
-            "entry.pending if entry is not None else set()",
+            "entry.pending if entry is not None else ()",
             "entry.pending",
         ),
         (455, 60, "calm", "borrow", False),
@@ -111,8 +111,8 @@ FOUND = [
         in_context(
             "does not see a creation in front",
             "_in_front",
-            "(state.waiting.keys() | creations)",
-            "state.waiting.keys()",
+            "each in state.asking",
+            "each not in state.waiting",
         ),
         (300799, 4000, "storm", "borrow", True),
     ),

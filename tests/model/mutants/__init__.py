@@ -1,10 +1,10 @@
 """The machines with one rule removed; a program or a trace must catch each of them.
 
 A mutant replaces one piece of the shipped source of one method, in memory, while a test runs. If
-the source no longer contains the piece, the mutant reports it: a rewritten rule needs a rewritten
-mutant. Each table names a program, the smallest that catches them, before its mutants. Where no
-small program can, it names a trace in `tests/traces` instead: in a mutant of its, the messages or
-the final state are others.
+the source no longer contains the piece, the import of the mutant fails: a rewritten rule needs a
+rewritten mutant. Each table names a program, the smallest that catches them, before its mutants.
+Where no small program can, it names a trace in `tests/traces` instead: in a mutant of its, the
+messages or the final state are others.
 """
 
 from .mutant import Mutant, mutated

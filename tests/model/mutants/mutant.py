@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from types import ModuleType
 from typing import Any
 
@@ -41,15 +42,31 @@ class Mutant:
     old: str
     new: str = "pass"
 
+    def __post_init__(self) -> None:
+        """Check that the rule is there, as soon as a module with the mutant is imported."""
+        times = source(self.machine, self.method).count(self.old)
+        if times != 1:
+            raise AssertionError(
+                f"{self}: {self.old!r} is {times} times in the source; "
+                "the rule was rewritten, so rewrite its mutant"
+            )
+
     def __str__(self) -> str:
         return f"{self.machine.__name__.rpartition('.')[2]}.{self.method}: {self.name}"
+
+
+@cache
+def source(machine: type | ModuleType, method: str) -> str:
+    """The source of a *method* as shipped."""
+    original: Any = vars(machine)[method]
+    function: Any = original.fget if isinstance(original, property) else original
+    return textwrap.dedent(inspect.getsource(function))
 
 
 def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
     """A mutant of the part of `Context`, or of itself, with a *method* that contains *old*."""
     parts = [part for part in PARTS if method in vars(part)]
-    sources = ((part, textwrap.dedent(inspect.getsource(vars(part)[method]))) for part in parts)
-    machine = next((part for part, source in sources if old in source), parts[0])
+    machine = next((part for part in parts if old in source(part, method)), parts[0])
     return Mutant(name, machine, method, old, new)
 
 
@@ -57,16 +74,10 @@ def in_context(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 def mutated(mutant: Mutant) -> Iterator[None]:
     """The machine is *mutant* inside this block."""
     original: Any = mutant.machine.__dict__[mutant.method]
-    function: Any = original.fget if isinstance(original, property) else original
-    source = textwrap.dedent(inspect.getsource(function))
-    if source.count(mutant.old) != 1:
-        raise AssertionError(
-            f"{mutant}: {mutant.old!r} is {source.count(mutant.old)} times in the source; "
-            "the rule was rewritten, so rewrite its mutant"
-        )
     flags = __future__.annotations.compiler_flag
     module = mutant.machine.__dict__.get("__module__", mutant.machine.__name__)
-    changed = textwrap.indent(source.replace(mutant.old, mutant.new), "    ")
+    shipped = source(mutant.machine, mutant.method)
+    changed = textwrap.indent(shipped.replace(mutant.old, mutant.new), "    ")
     # `super()` looks for the class in a variable of the enclosing scope.
     nested = f"def within(__class__):\n{changed}\n    return {mutant.method}"
     code = compile(nested, f"<{mutant}>", "exec", flags)

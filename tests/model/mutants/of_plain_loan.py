@@ -115,8 +115,8 @@ PLAIN_LOAN = {
             "does not settle loans",
             plain,
             "replied",
-            " or (loans and not plain_loan.regained(state, sender, loans))",
-            "",
+            "if loans and not plain_loan.regained(state, sender, loans):",
+            "if False:",
         ),
     ),
     "lent by the owner, and not kept [lend]": (
