@@ -863,14 +863,14 @@ class Actor(RefActor):
         self.send(sender, message)
 
 
-def right(value: Any) -> Iterator[Any]:
+def right(of: str, value: Any) -> Iterator[Any]:
     """The images of the right values: the same; or as `pickle` returns it, once or twice.
 
-    A masked array, for example, has another state then. Of tensors pickle forgets the sharing.
+    A masked array, for example, has another state then, and an array of `q` the type `l`. Of
+    tensors pickle forgets the sharing.
     """
     yield image(value)
-    torch = sys.modules.get("torch")
-    if torch is None:
+    if of != "torch":
         pickler: Any = cloudpickle if __name__ == "__main__" else pickle
         for _ in range(2):
             value = pickle.loads(pickler.dumps(value, 5))
@@ -922,7 +922,7 @@ def differences(system: System, of: str) -> list[str]:
     }
     for name, made in table(of).items():
         value = made()
-        wanted = list(right(value))
+        wanted = list(right(of, value))
         sent: dict[str, Callable[[Any], list[Any]]]
         sent = {**{way: functools.partial(_images, go) for way, go in ways.items()}, **IMAGES}
         if name in table(of) and __name__ != "__main__":
