@@ -42,6 +42,7 @@ from ._thespian import (
     loadModuleFromHashSource,
     thesplog,
 )
+from .children import forget_unused
 from .dormant import Dormant
 from .envelopes import Received, UserIntent
 from .outgoing import OutConnection
@@ -321,6 +322,7 @@ class Manager(Replicator, ActorManager):
     def __init__(self, *arguments: Any) -> None:
         self._ended: deque[ActorAddress] = deque(maxlen=ENDS)
         super().__init__(*arguments)
+        forget_unused(self)
 
     def _handleOneMessage(self, envelope: ReceiveEnvelope) -> Any:
         """Handle *envelope*, but tell the actor once only that a child has exited.

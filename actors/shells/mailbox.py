@@ -36,6 +36,7 @@ from ...protocol.errors import FarrefError, NotAnEndpointError, WorkerDiedError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
 from ..base import signals, titles
+from ..base.children import forget_unused
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import enter_program
@@ -124,6 +125,7 @@ class Mailbox:
                 outputs.adopt()
                 if self.port.send_raw is None:  # our own base has done it
                     signals.die_of_faults()
+                    forget_unused(self._actor._myRef)
             self._receive(message, sender)
             self.port.do_left()
             if self.endpoint is not None:

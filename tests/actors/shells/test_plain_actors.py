@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import threading
 from dataclasses import dataclass
@@ -161,6 +162,10 @@ class Namer(RefActor):
     def receiveMsg_str(self, message: str, sender: ActorAddress) -> None:
         self.send(sender, self.createActor(Named, globalName=message))
 
+    def receiveMsg_tuple(self, message: tuple[()], sender: ActorAddress) -> None:
+        gc.collect()
+        self.send(sender, sum(isinstance(each, ActorAddress) for each in gc.get_objects()))
+
 
 def test_global_names_work(system: System) -> None:
     first = system.ask(system.create(Namer), "the one")
@@ -172,6 +177,20 @@ def test_global_names_work(system: System) -> None:
     assert farref.rpc_sync(first, farref.get_worker_info) == farref.rpc_sync(
         second, farref.get_worker_info
     )
+
+
+def test_looking_a_global_name_up_keeps_nothing(system: System) -> None:
+    """Thespian keeps an address for each."""
+    namer = system.create(Namer)
+
+    def addresses_after(lookups: int) -> Any:
+        for _ in range(lookups):
+            assert system.ask(namer, "the one") is not None
+        return system.ask(namer, ())
+
+    few = addresses_after(10)
+    many = addresses_after(200)
+    assert many < few + 100
 
 
 @requireCapability("farref test")
