@@ -6,8 +6,8 @@ of a NumPy array, however many tensors show it: so those that share memory at th
 the receiver.
 
 **The part that is sent.** A message with 10 numbers of a storage of 100 MB needs no 100 MB. The
-storage is sent whole if the tensors of the message show half of it or more, or if it is in the
-message itself. Else only their *ranges* are sent, one behind the other. A range has the bytes from
+storage is sent whole if the tensors of the message show half of it or more, if it is small
+(`WHOLE`), or if it is in the message itself. Else only their *ranges* are sent, one behind the other. A range has the bytes from
 the first to the last one that a tensor shows; ranges that overlap or touch are one. A tensor that
 shows less than half of its range, and has it alone, such as a column of a matrix, is sent without
 its gaps.
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 MAPPED = 128 << 10
 """A storage of so many bytes keeps the memory that it came in. A smaller one is copied: so it can
 be resized, like any other."""
+WHOLE = 8 << 10
+"""A storage of fewer bytes is sent whole, as by PyTorch's RPC: its tensors keep their strides."""
 LINE = 64
 """Ranges begin at multiples of this number."""
 LARGEST = 16
@@ -118,7 +120,7 @@ class SentStorage:
             those[0].nbytes if one else high - low
             for one, (low, high, those) in zip(alone, ranges, strict=True)
         ]
-        if self.whole or 2 * sum(sizes) >= most:
+        if self.whole or most < WHOLE or 2 * sum(sizes) >= most:
             return self.memory(0, most) if most else memoryview(self.mark)
         sent = bytearray()
         for one, (low, high, those) in zip(alone, ranges, strict=True):

@@ -59,7 +59,8 @@ def test_only_what_is_shown_is_sent(frozen: bool) -> None:
 
 def test_whole_storages_keep_strides_and_places() -> None:
     whole = torch.arange(90_000.0).view(300, 300)
-    for value in whole.t(), whole[:, 5:], whole[100:], whole.t()[None]:
+    small = torch.arange(25.0).view(5, 5)
+    for value in whole.t(), whole[:, 5:], whole[100:], whole.t()[None], small[:, 2:4], small[:, 3]:
         came = opened(arrived(packed(value)))
         assert torch.equal(came, value)
         assert (came.stride(), came.storage_offset()) == (value.stride(), value.storage_offset())
