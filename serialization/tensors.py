@@ -7,10 +7,10 @@ the receiver.
 
 **The part that is sent.** A message with 10 numbers of a storage of 100 MB needs no 100 MB. The
 storage is sent whole if the tensors of the message show half of it or more, if it is small
-(`WHOLE`), or if it is in the message itself. Else only their *ranges* are sent, one behind the other. A range has the bytes from
-the first to the last one that a tensor shows; ranges that overlap or touch are one. A tensor that
-shows less than half of its range, and has it alone, such as a column of a matrix, is sent without
-its gaps.
+(`WHOLE`), or if it is in the message itself. Else only their *ranges* are sent, one behind the
+other. A range has the bytes from the first to the last one that a tensor shows; ranges that overlap
+or touch are one. A tensor that shows less than half of its range, and has it alone, such as a
+column of a matrix, is sent without its gaps.
 
 This is known when all is pickled. So each tensor has a number in the pickle, and its place in what
 is sent stands in a table beside it. The table is empty if all storages are whole.
