@@ -12,9 +12,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pickle
-import sys
 from collections import ChainMap
-from types import FunctionType, ModuleType
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -28,7 +27,8 @@ _DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defin
 _DISPATCH = frozenset({"register", "dispatch", "registry", "_clear_cache"})
 
 
-def _reduce(cached: Any) -> Any:
+def reduce_cached(cached: Any) -> Any:
+    """How a function with a cache is pickled by value; by its name if it has one elsewhere."""
     function = cached.__wrapped__
     if type(function) is not FunctionType or _has_a_name(cached):
         return cached.__reduce__()
@@ -97,19 +97,8 @@ def _register(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> N
     vars(function).update(state[1])
 
 
-def sentinels() -> dict[int, tuple[ModuleType, str]]:
-    """By `id`: the bare objects that are globals of modules that can be imported."""
-    return {
-        id(value): (module, name)
-        for place, module in list(sys.modules.items())
-        if place != "__main__" and type(module) is ModuleType
-        for name, value in list(vars(module).items())
-        if type(value) is object
-    }
-
-
 _OWN: dict[Any, Any] = {
-    CachedFunction: _reduce,
+    CachedFunction: reduce_cached,
     functools.cached_property: _reduce_property,
     functools.singledispatchmethod: _reduce_method,
     **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},

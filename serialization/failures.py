@@ -30,7 +30,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
-from .classes import ByValuePickler, dumps
+from .by_value import ByValuePickler, dumps
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,14 @@
 """The definitions that an endpoint makes of its program's functions, and when it makes them anew.
 
-**When one is made anew.** The library remembers, by identity, the things that went into a
-definition: code, defaults and closure of each function in it, the attributes of each class, the
-value of each global. If one of them is another object by now (for numbers and texts: has another
-value), the function is defined anew. Changes *inside* such an object, as in ``cache["a"] = 1``, are
-not seen: the other process has a copy, which goes its own way (as in Ray and in PyTorch).
+A `Definition` brings all that a function or class needs: the pickles of the globals that it uses,
+of those that these use, and so on. So a receiver never has to ask for more. The first message to an
+endpoint brings it, later ones only name it (`protocol.shelves`).
+
+**When one is made anew.** The library remembers the things that went into a definition: each global
+that it uses, each attribute of its classes, and code, defaults, closure and attributes of its
+functions. If one of them is another object by now (for numbers and texts: has another value), the
+function is defined anew. Changes *inside* such an object, as in ``cache["a"] = 1``, are not seen:
+the other process has a copy, which goes its own way (as in Ray and in PyTorch).
 
 **What has no definition.** A function that refers to an `RRef` or to an actor's address, itself or
 by a global, goes with each message anew, as part of it: the reference is counted for each message,
@@ -15,24 +19,25 @@ from __future__ import annotations
 
 import io
 import itertools
-import pickle
+import threading
 import weakref
 from collections import OrderedDict
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from cloudpickle import cloudpickle as cp
+
 from ..protocol.errors import SerializationError
-from .cached import CachedFunction, state_of
-from .classes import ByValuePickler, TheUnpickler, arrived, attributes_of, reduce_class
-from .definitions import Definition, Missing, are_same, is_same, names_in, seen
+from .by_value import ByValuePickler, is_by_value, parts_of
+from .cached import CachedFunction, reduce_cached
+from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .spaces import Space, make_function, make_global, set_once
+from .spaces import SPACES, Missing, Module, Space, bound_in, content_of, is_same, seen
 
 if TYPE_CHECKING:
-    from types import CellType
+    from collections.abc import Callable, Mapping
 
     from ..protocol.ids import WorkerId
-    from .spaces import Spaces
 
 LARGEST = 8 << 20
 """The most bytes of a definition."""
@@ -43,223 +48,113 @@ _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
 class _Known:
-    """A definition, and all that went into it, to see whether it is still right."""
+    """A definition, None if there can be none, and what went into it, which it does not keep."""
 
-    def __init__(self, thing: Any) -> None:
-        self.thing = seen(thing)
-        self.definition: Definition | None = None
-        """None if there can be none, as long as these things stay the same."""
-        self.functions: list[tuple[Any, Any, Any, Any, tuple[tuple[CellType, Any], ...], Any]] = []
-        self.classes: list[tuple[Any, Any]] = []
-        self.globals: dict[Space, dict[str, Any]] = {}
-        """By module: each global as `seen`; for a module from elsewhere its number."""
-        self.live: Any = None
-        """The module, and its `live` names, if they matter."""
+    def __init__(self, thing: Any, definition: Definition | None, definer: _Definer) -> None:
+        self.thing = seen(_itself(thing))
+        self.definition = definition
+        self._spaces = [(weakref.ref(space), used) for space, used in definer.used.items()]
+        self._classes = [(weakref.ref(kind), many) for kind, many in definer.classes.items()]
+        self._functions = definer.functions
 
-    def add_function(self, function: FunctionType) -> None:
-        """*function* is in it."""
-        self.functions.append(_row(function))
+    def holds(self, thing: Any) -> bool:
+        """Whether it is the definition of *thing*, and still right."""
+        return is_same(_itself(thing), self.thing) and self.is_right()
 
-    def add_class(self, kind: type) -> None:
-        """*kind* is in it."""
-        attributes = {name: seen(value) for name, value in _state_of(kind).items()}
-        self.classes.append((weakref.ref(kind), attributes))
-
-    def holds(self) -> bool:
-        """Whether all of them are the same objects as they were.
-
-        Loops without calls: it is asked before each call of the function.
-        """
-        for space, values in self.globals.items():
-            get = space.since.get if space.came else space.names.get
-            for name, before in values.items():
-                now = get(name, Missing)
-                if (
-                    now is not before
-                    and not (type(before) is weakref.ref and before() is now)
-                    and not is_same(now, before)
-                ):
+    def is_right(self) -> bool:
+        """Whether all that went into it is as it was. Asked at each call: loops, few functions."""
+        for ref, used in self._spaces:
+            space = ref()
+            if space is None:
+                return False
+            values: Mapping[str, Any] = space.values
+            for name, before in used.items():
+                now = values.get(name, Missing)
+                if now is not before and not is_same(now, before):
                     return False
-        if self.live is not None and self.live[0].live is not self.live[1]:
-            return False
-        for row in self.functions:
-            if not _is_as(row):
+        for each in self._functions:
+            function = each.ref()
+            if function is not None and not each.is_as(function):
                 return False
-        for ref, attributes in self.classes:
-            kind = ref()
-            if kind is not None and not are_same(_state_of(kind), attributes):
+        for kind, many in self._classes:
+            there = kind()
+            if there is not None and len(vars(there)) != many:
                 return False
         return True
 
-
-def _state_of(kind: type) -> dict[str, Any]:
-    """The attributes of a class; the numbers of one that came from another process.
-
-    That this process has changed such a class is its own matter.
-    """
-    return arrived.get(kind) or attributes_of(kind)
+    def has_gone(self) -> bool:
+        """Whether the thing is not in use any more."""
+        ref = getattr(self.thing, "ref", self.thing)
+        return type(ref) is weakref.ref and ref() is None
 
 
-def _row(function: FunctionType) -> Any:
-    """*function* as it is now."""
-    cells = tuple((cell, seen(content_of(cell))) for cell in function.__closure__ or ())
-    attributes = {name: seen(value) for name, value in state_of(function).items()}
-    defaults = function.__defaults__, function.__kwdefaults__
-    return weakref.ref(function), function.__code__, *defaults, cells, attributes or None
-
-
-def _is_as(row: Any) -> bool:
-    """Whether a function is as it was. True for one that has gone."""
-    ref, code, defaults, kwdefaults, cells, attributes = row
-    function = ref()
-    if function is None:
-        return True
+def _itself(thing: Any) -> Any:
+    """*thing*; for a function without any state of its own, like a lambda in a loop, its code."""
     if (
-        function.__code__ is not code
-        or function.__defaults__ is not defaults
-        or function.__kwdefaults__ is not kwdefaults
+        type(thing) is FunctionType
+        and not (thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__ or thing.__dict__)
+        and thing.__qualname__ == thing.__code__.co_qualname
     ):
-        return False
-    for cell, before in cells:
-        if not is_same(content_of(cell), before):
-            return False
-    if not attributes and not function.__dict__:
-        return True
-    return are_same(state_of(function), attributes or {})
+        return thing.__code__
+    return thing
 
 
 class Library:
     """The definitions that one endpoint has made of its program's functions. Thread-safe."""
 
-    def __init__(self, me: WorkerId, special: tuple[type, ...], spaces: Spaces) -> None:
+    def __init__(self, me: WorkerId, special: tuple[type, ...]) -> None:
         """Objects of the *special* types, references and addresses, cannot be in a definition."""
-        self._me = me
-        self._special = special
-        self.spaces = spaces
-        self._lock = spaces.lock
+        self._me, self._special = me, special
+        self._lock = threading.RLock()  # a finalizer of the user's may call something meanwhile
         self._numbers = itertools.count(1)
-        self._known: OrderedDict[int, _Known] = OrderedDict()
-        self._by_code: OrderedDict[tuple[int, int], _Known] = OrderedDict()
-        """Functions without any state of their own, by code and globals: a lambda in a loop."""
-        self._rows: weakref.WeakKeyDictionary[Any, Any] = weakref.WeakKeyDictionary()
-        """The functions that are globals, as they were sent."""
+        self._known: OrderedDict[tuple[int, int], _Known] = OrderedDict()
 
     def define(self, thing: Any) -> Definition | None:
-        """The definition of *thing*, a function or a class; None if it goes in another way.
+        """The definition of *thing*; None if it goes in another way.
 
         Raises `SerializationError` if it uses a variable or a global that cannot be pickled.
         """
-        known = self._known.get(id(thing))
-        if known is not None and is_same(thing, known.thing) and known.holds():
+        key = id(_itself(thing)), id(getattr(thing, "__globals__", None))
+        known = self._known.get(key)
+        if known is not None and known.holds(thing):
             return known.definition
-        key = _code_of(thing)
-        if key is not None:
-            known = self._by_code.get(key)
-            if known is not None and known.functions[0][1] is thing.__code__ and known.holds():
-                return known.definition
-        known = self._defined(thing)
-        if known is None:
-            return None
-        with self._lock:
-            if key is not None and known.functions:
-                self._by_code[key] = known
-                _bounded(self._by_code)
-            place = id(thing)
-            if type(known.thing) is weakref.ref:  # so that nothing stays when it has gone
-                known.thing = weakref.ref(thing, lambda _: self._known.pop(place, None))
-            self._known[place] = known
-            self._known.move_to_end(place)
-            _bounded(self._known)
-        return known.definition
-
-    def _defined(self, thing: Any) -> _Known | None:
-        """*thing*, pickled as far as possible; None if something in it cannot be pickled."""
-        file = io.BytesIO()
-        known = _Known(thing)
-        pickler = _Definer(file, self, known)
-        free = False
+        definer = _Definer(self._me, self._special)
         try:
-            pickler.dump(thing)
-            free = True
-        except _NoDefinitionError:
-            pass
+            data = definer.pickled(thing)
+        except SerializationError:
+            raise
         except CAUGHT as error:
             pass_on(error)
-            self._blame_variables(known, error)
             return None  # the attempt to pickle it in the message will explain the error
-        free = pickler.globals_too() and free
-        if not free or (not pickler.spaces and not known.classes):  # it goes by its name
-            return known
-        bases = {space.key: space.base for space in pickler.spaces}
-        data = pickle.dumps((bases, self._reads(thing, known), file.getvalue()), 5)
-        if len(data) <= LARGEST:
-            known.definition = Definition(self._me, next(self._numbers), data)
-        return known
-
-    def _reads(self, thing: Any, known: _Known) -> list[str] | None:
-        """The globals that *thing* names, if it is a function that only reads them.
-
-        It binds none, leaves no function behind, and no function of the module binds one of them.
-        """
-        if type(thing) is not FunctionType:
-            return None
-        code, names = thing.__code__, names_in(thing.__code__)
-        inside = {each.co_name for each in code.co_consts if type(each) is CodeType}
-        if names_in(code, stored=True) or not _LIVE.isdisjoint(names) or not inside <= _INSIDE:
-            return None
-        space = self.spaces.of(thing.__globals__, thing)
-        known.live = space, space.look_for_live()
-        return list(names) if space.live.isdisjoint(names) else None
-
-    def number(self, space: Space, name: str) -> int:
-        """The number of a global that is about to be sent."""
-        value = space.names.get(name, Missing)
-        changed = False
-        if type(value) in (FunctionType, CachedFunction) and not space.came:
-            function = value if type(value) is FunctionType else value.__wrapped__
-            if type(function) is FunctionType:
-                row = self._rows.get(function)
-                changed = row is not None and not _is_as(row)
-                if row is None or changed:
-                    self._rows[function] = _row(function)
+        definition = None
+        if data is not None and len(data) <= LARGEST and (definer.used or definer.functions):
+            definition = Definition(self._me, next(self._numbers), data)
+        known = _Known(thing, definition, definer)
         with self._lock:
-            return space.number(name, changed=changed)
-
-    def _blame_variables(self, known: _Known, error: BaseException) -> None:
-        """Raise an error that names the closure's variable that could not be pickled, if it is one.
-
-        Otherwise return.
-        """
-        for ref, code, *_, cells, _ in known.functions:
-            for name, (cell, _) in zip(code.co_freevars, cells, strict=True):
-                try:
-                    _Definer(io.BytesIO(), self, _Known(None)).dump(content_of(cell))
-                except _NoDefinitionError:
-                    continue
-                except CAUGHT:
-                    function = getattr(ref(), "__qualname__", code.co_name)
-                    raise _unpicklable(
-                        f"{function}() uses `{name}`, a variable of the function around it",
-                        content_of(cell),
-                        error,
-                    ) from error
+            self._known[key] = known
+            self._known.move_to_end(key)
+            while len(self._known) > MOST_KNOWN:
+                self._known.popitem(last=False)
+        return definition
 
     def tidy(self) -> list[Any]:
         """Let go of objects that the program does not use any more; they are returned.
 
         The caller drops them, without any lock: their finalizers are code of the user's.
         """
+        gone: list[Any] = SPACES.tidy()
         with self._lock:
             # Python's collector may run anywhere here, and a finalizer change these tables.
-            gone = self.spaces.tidy()
-            tables: Any = self._known, self._by_code
-            for table in tables:
-                for key in list(table):  # no tuples of items: making them calls the collector
-                    known = table.get(key)
-                    dead = type(known.thing) is weakref.ref and known.thing() is None
-                    if dead or not known.holds():
-                        gone.append(table.pop(key, None))
+            for key in list(self._known):
+                known = self._known.get(key)
+                if known is not None and (known.has_gone() or not known.is_right()):
+                    gone.append(self._known.pop(key, None))
         return gone
+
+
+def whole(thing: Any, me: WorkerId) -> bytes:
+    """A definition of *thing*, even if it has addresses. Raises the errors of pickling."""
+    return bytes(_Definer(me, ()).pickled(thing) or b"")
 
 
 class _NoDefinitionError(Exception):
@@ -267,110 +162,167 @@ class _NoDefinitionError(Exception):
 
 
 class _Definer(ByValuePickler):
-    """Pickles one definition: the thing itself, then its globals, name by name."""
+    """Pickles one definition: the thing itself, then the bindings that it needs, one by one."""
 
-    def __init__(self, file: io.BytesIO, library: Library, known: _Known) -> None:
-        super().__init__(file, protocol=5)
-        self._library = library
-        self._special = (Space, *library._special)
-        self._known = known
-        self.spaces: dict[Space, None] = {}
-        self._news: list[tuple[Space, str, str]] = []
-        """The globals that are not pickled yet, each with the function that uses it."""
+    def __init__(self, me: WorkerId, special: tuple[type, ...]) -> None:
+        self._file = io.BytesIO()
+        super().__init__(self._file, protocol=5)
+        self._me, self._special = me, special
+        self.used: dict[Space, dict[str, Any]] = {}
+        """The bindings that went into it: what `Space.values` has for each, as `seen`."""
+        self.functions: list[Any] = []
+        """The functions in it that are no globals, as `seen`."""
+        self.classes: dict[type, int] = {}
+        """The classes in it, each with the number of its attributes."""
+        self._left: list[tuple[Space, str, str]] = []
+        """The bindings that are not pickled yet, each with the function that uses it."""
 
-    def globals_too(self) -> bool:
-        """Pickle the globals; whether they are free of references and addresses.
+    def pickled(self, thing: Any) -> bytes | None:
+        """The definition of *thing*; None if there can be none.
 
-        Raises `SerializationError` with the name of one that cannot be pickled.
+        Raises the errors of pickling; `SerializationError` with the name of a variable or global.
         """
-        free = True
-        while self._news:
-            space, name, function = self._news.pop()
-            number = self._library.number(space, name)  # first: another thread may bind it anew
-            value = space.names.get(name, Missing)
+        possible = True
+        row: Any = thing, self._reads(thing)
+        function = ""
+        while True:
             try:
-                self.dump((space, name, number, value))
+                self.dump(row)
             except _NoDefinitionError:
-                free = False
+                possible = False
             except CAUGHT as error:
                 pass_on(error)
-                what = f"{function}() uses the global `{name}`"
-                raise _unpicklable(what, value, error) from error
-        self.dump(None)
-        return free
+                if function:
+                    what = f"{function}() uses the global `{row[1]}`"
+                    raise _unpicklable(what, row[3], error) from error
+                self._blame_variables(error)
+                raise
+            if row is None:
+                return self._file.getvalue() if possible else None
+            row = None
+            if self._left:
+                space, name, function = self._left.pop()
+                number = space.number(name)  # first: another thread may bind it anew
+                row = space, name, number, space.names.get(name, Missing)
+
+    def _reads(self, thing: Any) -> list[str] | None:
+        """The globals that *thing* names, if it is a function for `spaces.called`.
+
+        It and its module bind none of them, and it leaves no function behind.
+        """
+        if type(thing) is not FunctionType or not is_by_value(thing):
+            return None
+        names = list(cp._extract_code_globals(thing.__code__))
+        inside = {each.co_name for each in thing.__code__.co_consts if type(each) is CodeType}
+        bound = SPACES.of(thing.__globals__, self._me).bound() | bound_in(thing.__code__)
+        possible = bound.isdisjoint(names) and _LIVE.isdisjoint(names) and inside <= _INSIDE
+        return names if possible else None
 
     def _use(self, space: Space, name: str, function: str) -> None:
-        """The global *name* is needed, too."""
-        values = self._known.globals.setdefault(space, {})
-        if name not in values:
-            value = space.names.get(name, Missing)
-            values[name] = space.since.get(name, Missing) if space.came else seen(value)
-            self._news.append((space, name, function))
+        """The binding of *name* is needed, too."""
+        used = self.used.setdefault(space, {})
+        if name not in used:
+            used[name] = seen(space.values.get(name, Missing))
+            self._left.append((space, name, function))
 
-    def _at(self, space: Space, name: str, thing: object) -> Any:
-        """The place of *thing*, if it is this global."""
-        if space.names.get(name) is not thing:
-            return None
-        self._use(space, name, name)
-        return space, name, self._library.number(space, name)
-
-    def persistent_id(self, obj: object) -> Any:
-        """The key of a module, or `()` for the unpickler; None for what goes into the bytes."""
-        if not isinstance(obj, self._special):
-            return () if obj is TheUnpickler else None
-        if not isinstance(obj, Space):
+    def persistent_id(self, obj: object) -> None:
+        """References and addresses are part of a message only."""
+        if isinstance(obj, self._special):
             raise _NoDefinitionError
-        self.spaces[obj] = None
-        return obj.key
 
-    def reduce_class(self, kind: type) -> Any:
-        """A class, which the receiver does not set again."""
-        self._known.add_class(kind)
-        return reduce_class(kind, TheUnpickler)
+    def reducer_override(self, obj: Any) -> Any:
+        """A function with a cache belongs to its module, too."""
+        if type(obj) is CachedFunction and type(reduced := reduce_cached(obj)) is tuple:
+            module = SPACES.of(obj.__wrapped__.__globals__, self._me)
+            return self._once(obj, module, obj.__wrapped__.__name__, reduced)
+        return super().reducer_override(obj)
 
     def reduce_function(self, function: FunctionType) -> Any:
-        """A function in its module."""
+        """A function finds its globals in its module."""
         reduced = super().reduce_function(function)
         if type(reduced) is not tuple:
             return reduced
-        self._known.add_function(function)
-        _, args, state, *_, setter = reduced
-        space = self._library.spaces.of(function.__globals__, function)
-        if len(args) != 5:  # it dispatches
-            return reduced
-        at = self._at(space, function.__name__, function)
-        for name in names_in(args[0]):
-            self._use(space, name, function.__qualname__)
-        attributes, slots = state
-        state = attributes, {**slots, "__globals__": {}}
-        return self._once(make_function, (at, args[0], space, args[4]), setter, state)
+        make, args, state, *_, set_state = reduced
+        owner = function if make is cp._make_function else args[0]  # the latter dispatches
+        module = SPACES.of(owner.__globals__, self._me)
+        if make is cp._make_function:
+            code, _, *others = args
+            for name in cp._extract_code_globals(code):
+                self._use(module, name, function.__qualname__)
+            make, args = _make_function, (code, module, *others)
+            state = state[0], {**state[1], "__globals__": {}}
+        return self._once(function, module, function.__name__, (make, args, state, set_state))
 
-    def reduce_global(self, obj: Any, reduced: str | None) -> Any:
-        """An object that is one of its kind, if it is a global of a module."""
-        found = self._library.spaces.global_of(obj)
-        if found is None:
-            return super().reduce_global(obj, reduced)
-        at = self._at(*found, obj)
-        return self._once(make_global, (at, type(obj)), set_attributes_of, object.__getstate__(obj))
+    def reduce_class(self, kind: type) -> Any:
+        """Its attributes are bound at the end, if it is there already; then they must be last."""
+        make, args, state, set_state = parts_of(kind)
+        self.classes[kind] = len(vars(kind))
+        space = SPACES.of_class(kind)
+        for name in state[0]:
+            self._use(space, name, kind.__qualname__)
+        return make, args, (*state, False), None, None, set_state
 
-    @staticmethod
-    def _once(make: Any, args: tuple[Any, ...], setter: Any, state: Any) -> Any:
-        return make, (TheUnpickler, *args), (TheUnpickler, setter, state), None, None, set_once
+    def reduce_single(self, obj: Any, place: Module | ModuleType | None, name: str) -> Any:
+        """It is one at the receiver, too."""
+        if place is None:
+            return super().reduce_single(obj, place, name)
+        module = place if isinstance(place, Module) else SPACES.of(vars(place), self._me)
+        state = object.__getstate__(obj)
+        return self._once(obj, module, name, (object.__new__, (type(obj),), state, _set_attributes))
+
+    def _once(self, obj: Any, module: Module, name: str, reduced: tuple[Any, ...]) -> Any:
+        """How *obj* is pickled: *reduced*, but only once if it is the global *name* of *module*."""
+        make, args, state, set_state = (*reduced, None, None)[:4]
+        if module.names.get(name) is not obj:
+            if type(obj) is FunctionType:
+                self.functions.append(seen(obj))
+            return make, args, state, None, None, set_state
+        self._use(module, name, name)
+        at = module, name
+        made = _once, (*at, module.number(name), make, args)
+        return *made, (*at, set_state, state), None, None, _fill_once
+
+    def _blame_variables(self, error: BaseException) -> None:
+        """Raise an error that names the closure's variable that could not be pickled, if it is one.
+
+        Otherwise return.
+        """
+        for function in filter(None, [each.ref() for each in self.functions]):
+            for name, cell in zip(
+                function.__code__.co_freevars, function.__closure__ or (), strict=True
+            ):
+                try:
+                    ByValuePickler(io.BytesIO(), protocol=5).dump(content_of(cell))
+                except CAUGHT:
+                    what = f"{function.__qualname__}() uses `{name}`"
+                    what += ", a variable of the function around it"
+                    raise _unpicklable(what, content_of(cell), error) from error
 
 
-def set_attributes_of(obj: Any, state: Any) -> None:
+def _make_function(code: Any, module: Module, *others: Any) -> FunctionType:
+    """A function in its module. A pickle calls it."""
+    return FunctionType(code, module.names, *others)
+
+
+def _once(
+    module: Module, name: str, number: int, make: Callable[..., Any], args: tuple[Any, ...]
+) -> Any:
+    """The global of this binding. A pickle calls it."""
+    return module.once(name, number, lambda: make(*args))
+
+
+def _fill_once(made: Any, state: tuple[Module, str, Callable[[Any, Any], object], Any]) -> None:
+    """Give it its state, if it is new. A pickle calls it."""
+    module, name, set_state, given = state
+    if set_state is not None:
+        module.fill(name, made, lambda: set_state(made, given))
+
+
+def _set_attributes(obj: Any, state: Any) -> None:
     """What pickle does with the state of an object that has no `__setstate__`."""
     for values in state if type(state) is tuple else (state,):
         for name, value in (values or {}).items():
             object.__setattr__(obj, name, value)
-
-
-def content_of(cell: CellType) -> Any:
-    """The variable of a closure; `Missing` if it has no value so far."""
-    try:
-        return cell.cell_contents
-    except ValueError:  # it is empty so far
-        return Missing
 
 
 def _unpicklable(what: str, value: object, error: BaseException) -> SerializationError:
@@ -383,23 +335,3 @@ def _unpicklable(what: str, value: object, error: BaseException) -> Serializatio
 
 def _a(name: str) -> str:
     return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"
-
-
-def _code_of(thing: Any) -> tuple[int, int] | None:
-    """The code and globals of a function without any state of its own; else None."""
-    if (
-        type(thing) is not FunctionType
-        or thing.__closure__
-        or thing.__defaults__
-        or thing.__kwdefaults__
-        or thing.__dict__
-        or thing.__qualname__ != thing.__code__.co_qualname
-    ):
-        return None
-    return id(thing.__code__), id(thing.__globals__)
-
-
-def _bounded(known: OrderedDict[Any, Any]) -> None:
-    """Let go of the oldest entries of *known*."""
-    while len(known) > MOST_KNOWN:
-        known.popitem(last=False)

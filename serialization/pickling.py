@@ -41,8 +41,8 @@ import msgspec
 from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
+from .by_value import ByValuePickler, is_shared_main
 from .cached import CachedFunction
-from .classes import ByValuePickler, is_shared_main
 from .definitions import Definition
 from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
@@ -51,13 +51,13 @@ from .shared import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from types import ModuleType
 
     from ..protocol.messages import Descriptor
     from .library import Library
     from .payload import Buffer
+    from .spaces import Module
     from .tensors import Tensors
-
-    Make = Callable[[Definition], Any]
 
 INERT = "i"
 BYTES = "b"
@@ -202,13 +202,13 @@ class Pickler(ByValuePickler):
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
-    def reduce_global(self, obj: Any, reduced: str | None) -> Any:
-        """An object that is one of its kind, if it is a global of a module."""
-        if self._library is not None and self._library.spaces.global_of(obj) is not None:
+    def reduce_single(self, obj: Any, place: Module | ModuleType | None, name: str) -> Any:
+        """An object that is one of its kind, if it is a global of a module by value."""
+        if self._library is not None and place is not None:
             definition = self._library.define(obj)
             if definition is not None:
                 return _itself, (definition,)
-        return super().reduce_global(obj, reduced)
+        return super().reduce_single(obj, place, name)
 
     def reducer_override(self, obj: Any) -> Any:
         """Tensors and storages share one buffer for each storage; the rest is by value, or not."""
@@ -293,14 +293,12 @@ class _Unpickler(pickle.Unpickler):
         inert: Sequence[object],
         handles: Sequence[Reference],
         *,
-        functions: Sequence[object],
-        make: Make,
+        functions: Sequence[Any],
     ) -> None:
         super().__init__(io.BytesIO(data), buffers=buffers)
         self._inert = inert
         self._handles = handles
         self._functions = functions
-        self._make = make
         self._bytes: dict[int, object] = {}
         self._lists: dict[int, object] = {}
 
@@ -317,7 +315,7 @@ class _Unpickler(pickle.Unpickler):
         known: Sequence[Any] = self._functions if kind == FUNCTION else self._inert
         if type(number) is not int or not 0 <= number < len(known):
             raise _no_such_object(known)
-        return self._make(known[number]) if kind == FUNCTION else known[number]
+        return known[number].make() if kind == FUNCTION else known[number]
 
     def _many(self, kind: type[Any], first: int, number: int, place: int) -> object:
         """The list or tuple number *place*: *number* handles from *first*; once, as in a memo."""
@@ -474,22 +472,16 @@ def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, .
     return shared.copies(views, least=shared.THRESHOLD, passing=True)
 
 
-def _make_nothing(_: Definition) -> Any:
-    raise pickle.UnpicklingError("it names a function, and came without any")
-
-
 def loads(
     payload: Payload,
     descriptors: tuple[Descriptor, ...],
     hooks: Hooks,
-    make: Make = _make_nothing,
     *,
     again: bool = False,
 ) -> Any:
     """Unpickle a payload of `dumps`, with a handle for every reference.
 
-    *make* makes the function or class of a definition. With *again* the payload can be unpickled
-    once more, until its buffers are `shared.used`.
+    With *again* the payload can be unpickled once more, until its buffers are `shared.used`.
 
     Raises:
         SenderDiedError: a part of it was in shared memory that is gone.
@@ -503,7 +495,6 @@ def loads(
         payload.inert,
         handles,
         functions=payload.functions,
-        make=make,
     )
     if buffers and not again:
         shared.used(payload.buffers)
@@ -522,13 +513,10 @@ def unpickle(
     handles: Sequence[Reference],
     *,
     functions: Sequence[Any] = (),
-    make: Make = _make_nothing,
 ) -> Any:
     """The value again, with *handles* for its references. Raises `SerializationError`."""
     try:
-        return _Unpickler(
-            data, buffers or handles, inert, handles, functions=functions, make=make
-        ).load()
+        return _Unpickler(data, buffers or handles, inert, handles, functions=functions).load()
     except CAUGHT as error:
         pass_on(error)
         size = len(data) + sum(map(len, buffers))

@@ -17,7 +17,7 @@ from typing import Any
 import cloudpickle
 
 from . import shared
-from .classes import is_shared_main
+from .by_value import is_shared_main
 from .failures import pass_on
 
 ATOMS = frozenset({NoneType, bool, int, float, complex, str})

@@ -1,338 +1,432 @@
-"""Modules that cannot be imported elsewhere, at both ends, and the functions made in them.
+"""Modules that cannot be imported elsewhere, as their sender and as their receivers have them.
+
+The rule: a module of the sender that cannot be imported (``__main__``, a notebook) is one module at
+the receiver. A function or class of it goes there once. A changed definition replaces it there, as
+an edit in a notebook does. The other globals stay as they are there, except those that the sender
+has bound anew.
 
 Such a module is one dict at the receiver: the ``__globals__`` of all its functions there. So one
 function finds in ``cache`` what another one put there, a later call finds what an earlier one did,
-and a method of an object sees what the sender has bound anew. A module keeps the name of the
-endpoint that it comes from, wherever it goes. So a function that its receiver passes on is in the
-same module at the next one, and a function that comes home is in the program's own module, where it
-binds nothing.
+and a call that still runs sees what the sender has bound meanwhile. A module keeps its key wherever
+it goes. So a function that its receiver passes on is in the same module at the next one, and a
+function that comes home is in the program's own module, where it binds nothing.
 
-**Each call sees the globals as they were when it was made**: a called function that only reads
-globals has a copy of those that it names, with the values that its call was sent with. So
-``for n in range(3): rpc_async("w", lambda: n)`` gives 0, 1 and 2, in whatever order the calls run.
+**Each call sees the globals as they were when it was made**, if the called function itself only
+reads them, and no function of the module binds them with ``global``. So ``for n in range(3):
+rpc_async("w", lambda: n)`` gives 0, 1 and 2, in whatever order the calls run.
 
-Unpickling runs the user's code, so it is done without any lock. All that a definition brings is
-bound in one step, before anything else can see a function or a changed class that needs it.
+The sender gives each binding of a global, and of an attribute of a class, a number when it first
+sends it. A receiver takes a binding only if its number is higher than the one that it has. So it
+does not matter how often, in which order, or by which way definitions arrive.
 
-A module whose sender has died, or that has not been used for long when there are very many, stays
-as long as a function of it does.
+What a process has of other modules and classes belongs to the process, as `sys.modules` does. A
+module whose sender has died, or that has not been used for long when there are very many, stays as
+long as a function of it does.
 """
 
 from __future__ import annotations
 
+import dis
 import io
 import itertools
+import os
 import pickle
 import sys
 import threading
+import time
 import weakref
 from collections import OrderedDict
-from types import FunctionType
+from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .classes import set_attributes
-from .definitions import Missing, is_same, names_in, seen, tick
+from .cached import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from types import CodeType
+    from collections.abc import Callable, Iterable, Mapping
+    from types import CellType
 
     from ..protocol.ids import WorkerId
-    from .definitions import Definition
 
     Key = tuple[str, int, int]
-    """A module: the name and the incarnation of the endpoint that it comes from, and its number."""
+    """A module: the name and incarnation of an endpoint of its process, and a number."""
 
-MOST_SPACES = 1000
-"""The most modules from elsewhere that one endpoint keeps though nothing else does."""
+MOST_MODULES = 1000
+"""The most modules from elsewhere that a process keeps though nothing else does."""
 MARK = "__farref_module__"
-"""The name of the `Space` in the globals of functions from elsewhere."""
-_CHANGED: Any = object()
-"""In the place of a value that was let go of: equal to none."""
-_KEPT = "__name__", "__package__", "__path__", "__file__"
-"""The names by which the code of a module imports relatively."""
+"""The name of the `Module` in its own globals."""
+_BASE = "__name__", "__package__", "__path__", "__file__"
+"""The globals that all functions of a module have: their code imports relatively to them."""
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+
+
+class Missing:
+    """Stands for the value of a global or an attribute that is not there (any more)."""
+
+
+class _Function:
+    """A function as it is now. It does not keep the function alive."""
+
+    def __init__(self, function: FunctionType) -> None:
+        self.ref = weakref.ref(function)
+        self._code = function.__code__
+        self._defaults = function.__defaults__, function.__kwdefaults__
+        self._more = list(map(_weakly, _more_of(function)))
+
+    def is_as(self, function: Any) -> bool:
+        """Whether *function* is this one, unchanged."""
+        if (
+            function is not self.ref()
+            or function is None
+            or function.__code__ is not self._code
+            or function.__defaults__ is not self._defaults[0]
+            or function.__kwdefaults__ is not self._defaults[1]
+        ):
+            return False
+        if not function.__closure__ and not function.__dict__:
+            return not self._more
+        more = _more_of(function)
+        return len(more) == len(self._more) and all(map(_is, more, self._more))
+
+
+def seen(value: Any) -> Any:
+    """*value*, to be compared with later; weakly, if possible.
+
+    Lists, dicts and tuples are kept alive, as Python has no weak references to them.
+    """
+    return _Function(value) if type(value) is FunctionType else _weakly(value)
+
+
+def is_same(now: Any, before: Any) -> bool:
+    """Whether *now* is the object that `seen` got, or an equal number or text.
+
+    A function must not have been changed, either. Changes inside other objects do not count.
+    """
+    return before.is_as(now) if type(before) is _Function else _is(now, before)
+
+
+def _weakly(value: Any) -> Any:
+    if type(value) in _ATOMS:
+        return value
+    try:
+        return weakref.ref(value)
+    except TypeError:
+        return value
+
+
+def _is(now: Any, before: Any) -> bool:
+    if type(before) is weakref.ref:
+        return before() is now
+    kind = type(before)
+    return now is before or (kind in _ATOMS and type(now) is kind and bool(now == before))
+
+
+def _more_of(function: Any) -> list[Any]:
+    """The variables of its closure, its attributes, and its implementations if it dispatches."""
+    return [*map(content_of, function.__closure__ or ()), *state_of(function).values()]
+
+
+def bound_in(code: CodeType) -> set[str]:
+    """The globals that *code*, or code inside it, binds."""
+    steps = dis.get_instructions(code)
+    found = {each.argval for each in steps if each.opname in {"STORE_GLOBAL", "DELETE_GLOBAL"}}
+    return found.union(*(bound_in(each) for each in code.co_consts if type(each) is CodeType))
+
+
+def content_of(cell: CellType) -> Any:
+    """The variable of a closure; `Missing` if it has no value so far."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return Missing
 
 
 class Space:
-    """One module. It does not keep the globals of its own program alive, unless a module does.
+    """What the names in a module or class are bound to, and the number of each binding."""
 
-    So whoever runs code in a dict of its own (`exec`) is rid of the objects in it when the last
-    function is gone.
-    """
+    names: Mapping[str, Any]
 
-    def __init__(self, key: Key, base: dict[str, Any] | None = None) -> None:
-        """*base*, for a module from elsewhere: the names by which its code imports."""
-        self.key = key
-        self.came = base is not None
-        self.since: dict[str, int] = {}
-        """The number of each binding."""
-        self.live: frozenset[str] = frozenset()
-        """The names that its functions bind, and its program has bound once only: a call that runs
-        sees the present values."""
-        self._anew: set[str] = set()
+    def __init__(self, *, home: bool) -> None:
+        """*home*: it comes from this process."""
+        self.home = home
+        self._numbers: dict[str, int] = {}
         self._sent: dict[str, Any] = {}
-        """Each global of the program as `seen`."""
-        self._names = None if base is None else {**base, MARK: self, "__builtins__": __builtins__}
-        self._user: Callable[[], FunctionType | None] = lambda: None
-        self._users: weakref.WeakSet[FunctionType] = weakref.WeakSet()
-        """Functions of the program with these globals, if there is no module."""
-        self._looked_at = 0
-
-    def meet(self, names: dict[str, Any], user: FunctionType | None) -> None:
-        """*names* are the globals, and *user* is a function with them."""
-        module = sys.modules.get(names.get("__name__", ""))
-        if getattr(module, "__dict__", None) is names:
-            self._names = names
-        elif user is not None:
-            self._users.add(user)
+        """At home: each value, as `seen` when it was sent."""
+        self._made: dict[str, tuple[int, Any]] = {}
+        """Elsewhere: what `once` has made, before and after it is bound."""
+        self._unfilled: set[str] = set()
 
     @property
-    def names(self) -> dict[str, Any]:
-        """The globals; empty if they are gone."""
-        if self._names is not None:
-            return self._names
-        user = self._user()
-        if user is None:
-            user = next(iter(self._users), None)
-            if user is None:
-                return {}
-            self._user = weakref.ref(user)
-        return user.__globals__
+    def values(self) -> Mapping[str, Any]:
+        """What to compare, to see that no name has been bound anew by its home."""
+        return self.names if self.home else self._numbers
+
+    def sent(self) -> Iterable[str]:
+        """The names that have a number."""
+        return self._numbers.keys()
+
+    def number(self, name: str) -> int:
+        """The number of the present binding of *name*, which is about to be sent."""
+        with SPACES.lock:
+            value = self.names.get(name, Missing)
+            if not self.home or (value is Missing and name not in self._numbers):
+                return self._numbers.get(name, 0)
+            if name not in self._sent or not is_same(value, self._sent[name]):
+                self._numbers[name], self._sent[name] = SPACES.tick(), seen(value)
+            return self._numbers[name]
+
+    def bind(self, bindings: Iterable[tuple[str, int, object]]) -> None:
+        """Bind each name to its value, unless it has this or a newer binding, in one step."""
+        with SPACES.lock:
+            for name, number, value in bindings:
+                there = name in self.names
+                if self.home:  # only what a function of ours has bound elsewhere
+                    if number == 0 and value is not Missing and not there:
+                        self._set(name, value)
+                elif number > self._numbers.get(name, 0 if there else -1):
+                    self._numbers[name] = number
+                    if there or value is not Missing:
+                        self._set(name, value)
+
+    def _set(self, name: str, value: object) -> None:
+        raise NotImplementedError
+
+    def is_here(self, name: str, number: int) -> bool:
+        """Whether this very binding is here, and the newest."""
+        if self._numbers.get(name, number) != number:
+            return False
+        return not self.home or is_same(self.names.get(name, Missing), self._sent.get(name))
+
+    def once(self, name: str, number: int, make: Callable[[], Any]) -> Any:
+        """The object of this very binding: the one that is here, or a new one."""
+        with SPACES.lock:
+            if self.home:
+                return self.names[name] if self.is_here(name, number) else make()
+            known, made = self._made.get(name, (0, None))
+            if known != number:
+                made = make()
+                if number > known:
+                    self._made[name] = number, made
+                    self._unfilled.add(name)
+            return made
+
+    def fill(self, name: str, made: Any, set_state: Callable[[], object]) -> None:
+        """Give *made*, which `once` has returned, its state, unless it has it already."""
+        with SPACES.lock:
+            if self.home or self._made[name][1] is not made:
+                is_filled = self.names.get(name) is made
+            else:
+                is_filled = name not in self._unfilled
+            if not is_filled:
+                set_state()
+                self._unfilled.discard(name)
+
+    def tidy(self) -> list[Any]:
+        """Let go of values of the program that are not bound any more; they are returned."""
+        sent, names = list(self._sent.items()), self.names
+        over = [name for name, value in sent if not is_same(names.get(name, Missing), value)]
+        return [self._sent.pop(name) for name in over]
+
+
+class Module(Space):
+    """One module. It is in its own globals, so it goes when they do."""
+
+    names: dict[str, Any]
+
+    def __init__(self, key: Key, names: dict[str, Any], *, home: bool) -> None:
+        super().__init__(home=home)
+        self.key = key
+        self.names = names
+        names[MARK] = self
+        self._bound: tuple[int, frozenset[str]] = 0, frozenset()
+
+    def __reduce__(self) -> Any:
+        """It is one module in each process."""
+        return _module_at, (self.key, self.base)
 
     @property
     def base(self) -> dict[str, Any]:
-        """The globals that each of its functions has."""
-        names = self.names
-        return {name: names[name] for name in _KEPT if type(names.get(name)) in {str, list}}
+        """The globals that all its functions have."""
+        return {n: self.names[n] for n in _BASE if type(self.names.get(n)) in {str, list}}
 
-    def find(self, name: str, number: int) -> Any:
-        """The value of this very binding; `Missing` if it is not here, or not any more."""
-        if self.since.get(name) != number:
-            return Missing
-        value = self.names.get(name, Missing)
-        return value if self.came or is_same(value, self._sent[name]) else Missing
+    def bound(self) -> frozenset[str]:
+        """The globals that its functions and methods bind."""
+        if self._bound[0] != len(self.names):  # otherwise nothing new
+            found = [*self.names.values()]
+            found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
+            found = [getattr(each, "__func__", each) for each in found]
+            codes = [each.__code__ for each in found if type(each) is FunctionType]
+            self._bound = len(self.names), frozenset().union(*map(bound_in, codes))
+        return self._bound[1]
 
-    def number(self, name: str, *, changed: bool) -> int:
-        """The number of the present binding of *name*, which is about to be sent.
+    def _set(self, name: str, value: object) -> None:
+        if value is Missing:
+            del self.names[name]
+        else:
+            self.names[name] = value
 
-        *changed*: the function that it is has been changed in place. Under the lock.
-        """
-        value = self.names.get(name, Missing)
-        if self.came or (value is Missing and name not in self.since):
-            return self.since.get(name, 0)
-        if changed or name not in self.since or not is_same(value, self._sent[name]):
-            if name in self.since:
-                self._anew.add(name)
-                self.live -= {name}
-            self.since[name], self._sent[name] = tick(), seen(value)
-        return self.since[name]
 
-    def bind(self, name: str, number: int, value: object) -> None:
-        """Bind *name*, unless it has a newer binding. Under the lock."""
-        names = self.names
-        if not self.came:  # a function of ours bound it elsewhere
-            if number == 0 and value is not Missing and names:
-                names.setdefault(name, value)
-        elif number > self.since.get(name, 0 if name in names else -1):
-            self.since[name] = number
-            if value is Missing:
-                names.pop(name, None)
-            else:
-                names[name] = value
+class ClassSpace(Space):
+    """The attributes of a class."""
 
-    def row(self, name: str, number: int = 0, value: Any = Missing) -> tuple[str, int, Any]:
-        """A global as a call sees it. Not another copy of the value that is bound here."""
-        bound = self.names.get(name, Missing) if self.since.get(name) == number else value
-        return name, number, bound
+    def __init__(self, kind: type, *, home: bool) -> None:
+        super().__init__(home=home)
+        self._kind = weakref.ref(kind)
 
-    def look_for_live(self) -> frozenset[str]:
-        """`live`, anew if there are more names by now."""
-        names = self.names
-        if len(names) != self._looked_at:
-            self._looked_at = len(names)
-            found: set[str] = set()
-            for value in list(names.values()):
-                inside = list(vars(value).values()) if isinstance(value, type) else []
-                for each in (value, *inside):
-                    function = each.__func__ if type(each) in {classmethod, staticmethod} else each
-                    if type(function) is FunctionType:
-                        found.update(names_in(function.__code__, stored=True))
-            found -= self._anew
-            if not found <= self.live:
-                self.live |= found
-        return self.live
+    @property
+    def names(self) -> Mapping[str, Any]:  # type: ignore[override]  # nobody sets it
+        """The attributes; those of another class if it has gone."""
+        return vars(self._kind() or Missing)
 
-    def tidy(self) -> list[Any]:
-        """Let go of values that are not bound any more; they are returned."""
-        names, gone = self.names, []
-        for name, value in list(self._sent.items()):
-            if not is_same(names.get(name, Missing), value):
-                gone.append(value)
-                self._sent[name] = _CHANGED
-        return gone
+    def __reduce__(self) -> Any:
+        """It belongs to the class."""
+        return _space_of, (self._kind(),)
+
+    def _set(self, name: str, value: object) -> None:
+        kind: Any = self._kind()
+        if value is Missing:
+            type.__delattr__(kind, name)
+        else:
+            type.__setattr__(kind, name, value)
 
 
 class Spaces:
-    """The modules that one endpoint has sent or got. Thread-safe."""
+    """The modules and classes that this process has sent or got. Thread-safe."""
 
-    def __init__(self, me: WorkerId) -> None:
-        self._me = me
+    def __init__(self) -> None:
         self.lock = threading.RLock()  # a finalizer of the user's may call something meanwhile
-        self._numbers = itertools.count(1)
-        self._own: dict[int, Space] = {}
-        """The program's, by the `id` of the globals."""
-        self._latest: OrderedDict[Key, Space] = OrderedDict()
+        self._last = 0
+        self._keys = itertools.count(1)
+        self._all: weakref.WeakValueDictionary[Key, Module] = weakref.WeakValueDictionary()
+        self._latest: OrderedDict[Key, Module] = OrderedDict()
         """Those from elsewhere; the one used least recently first."""
-        self._all: weakref.WeakValueDictionary[Key, Space] = weakref.WeakValueDictionary()
+        self._classes: weakref.WeakKeyDictionary[type, ClassSpace] = weakref.WeakKeyDictionary()
 
-    def of(self, names: dict[str, Any], user: FunctionType | None = None) -> Space:
-        """The module with these globals; *user* is a function with them."""
-        came: Space | None = names.get(MARK)
-        if came is not None:
-            return came
-        with self.lock:
-            own = self._own.get(id(names))
-            if own is None or own.names is not names:
-                key = self._me.name, self._me.incarnation, next(self._numbers)
-                own = self._own[id(names)] = self._all[key] = Space(key)
-            own.meet(names, user)
-            return own
+    def tick(self) -> int:
+        """The number of a new binding. Under the lock.
 
-    def global_of(self, thing: object) -> tuple[Space, str] | None:
-        """The module and the name of which *thing* is the value."""
-        self.of(vars(sys.modules["__main__"]))
-        with self.lock:
-            spaces = list(self._all.values())
-        for space in spaces:
-            for name, value in list(space.names.items()):
-                if value is thing:
-                    return space, name
-        return None
-
-    def called(self, definition: Definition) -> Any:
-        """The function or class of *definition*, for one call. Raises the errors of unpickling."""
-        made = definition.made if definition.is_made else self.make(definition)
-        if definition.view is None:
-            return made
-        space, rows = definition.view
-        try:
-            self._latest.move_to_end(space.key)
-        except KeyError:
-            self._enter(space.key, {})
-        if rows is None:
-            return made
-        names, since = space.names, space.since
-        view = {**space.base, MARK: space, "__builtins__": __builtins__}
-        for name, number, value in rows:
-            found = names.get(name, Missing) if since.get(name, number) == number else value
-            if found is not Missing:
-                view[name] = found
-        function = FunctionType(
-            made.__code__, view, made.__name__, made.__defaults__, made.__closure__
-        )
-        function.__kwdefaults__ = made.__kwdefaults__
-        function.__qualname__ = made.__qualname__
-        function.__dict__ = made.__dict__
-        return function
-
-    def make(self, definition: Definition) -> Any:
-        """The function, class or other global of *definition*, made at its first use.
-
-        Raises the errors of unpickling.
+        It follows the clock: a forked process may send what it has from its parent. All are even; a
+        class that goes whole in a message has odd ones, see `by_value`.
         """
-        if not definition.is_made:
-            bases, reads, data = pickle.loads(definition.data)  # noqa: S301 - peers are trusted
-            making = DefinitionUnpickler(
-                data, {key: self._enter(key, base) for key, base in bases.items()}
-            )
-            made = making.load()
-            values = {}
-            while (each := making.load()) is not None:
-                space, name, number, value = each
-                values[space, name] = number, value
-            with self.lock:
-                for (space, name), (number, value) in values.items():
-                    space.bind(name, number, value)
-                for kind, attributes in making.later:
-                    set_attributes(kind, attributes)
-                if not definition.is_made:  # another thread may have been faster
-                    space = getattr(made, "__globals__", {}).get(MARK)
-                    if space is not None:
-                        rows = reads and [space.row(n, *values.get((space, n), ())) for n in reads]
-                        definition.view = space, rows
-                    definition.made = made
-        return definition.made
+        self._last = max(self._last + 2, time.time_ns() & ~1)
+        return self._last
 
-    def _enter(self, key: Key, base: dict[str, Any]) -> Space:
+    def of(self, names: dict[str, Any], me: WorkerId) -> Module:
+        """The module with these globals; if it is a new one, then it comes from *me*."""
         with self.lock:
-            space = self._all.get(key)
-            if space is None or not (space.came or space.names):
-                space = self._all[key] = Space(key, base)
-            if space.came:
-                self._latest[key] = space
+            module: Module | None = names.get(MARK)
+            if module is None or module.names is not names:  # they may be copied from another one's
+                module = Module((me.name, me.incarnation, next(self._keys)), names, home=True)
+                self._all[module.key] = module
+            return module
+
+    def at(self, key: Key, base: dict[str, Any]) -> Module:
+        """The module with this *key*."""
+        with self.lock:
+            module = self._all.get(key)
+            if module is None:
+                names = {**base, "__builtins__": __builtins__}
+                module = self._all[key] = Module(key, names, home=False)
+            if not module.home:
+                self._latest[key] = module
                 self._latest.move_to_end(key)
-                if len(self._latest) > MOST_SPACES:
+                if len(self._latest) > MOST_MODULES:
                     self._latest.popitem(last=False)
+            return module
+
+    def of_class(self, kind: type, *, home: bool = True) -> ClassSpace:
+        """The attributes of *kind*; *home*: if it is a new one, then it comes from this process."""
+        with self.lock:
+            space = self._classes.get(kind)
+            if space is None:
+                space = self._classes[kind] = ClassSpace(kind, home=home)
             return space
 
-    def forget(self, origins: Iterable[WorkerId]) -> list[Space]:
+    def find(self, thing: object, name: str) -> Module | ModuleType | None:
+        """The module by value in which *name* is *thing*."""
+        main = sys.modules["__main__"]
+        if vars(main).get(name) is thing:
+            return main
+        with self.lock:
+            return next((m for m in self._all.values() if m.names.get(name) is thing), None)
+
+    def objects(self) -> dict[int, tuple[Module | ModuleType, str]]:
+        """By `id`: the bare objects, like ``MISSING = object()``, that are globals somewhere.
+
+        If one is a global of a module that can be imported, that is its place.
+        """
+        main = sys.modules["__main__"]
+        importable = [
+            m for m in list(sys.modules.values()) if type(m) is ModuleType and m is not main
+        ]
+        places: list[Any] = [(module, module.names) for module in self._all.values()]
+        places += [(module, vars(module)) for module in (main, *importable)]
+        return {
+            id(value): (place, name)
+            for place, names in places
+            for name, value in list(names.items())
+            if type(value) is object
+        }
+
+    def forget(self, origins: Iterable[WorkerId]) -> list[Module]:
         """Let go of the modules of dead senders; the caller drops them, without any lock."""
         dead = {(each.name, each.incarnation) for each in origins}
         with self.lock:
             return [self._latest.pop(key) for key in list(self._latest) if key[:2] in dead]
 
     def tidy(self) -> list[Any]:
-        """Let go of what the program does not use any more; the caller drops it. Under the lock."""
-        gone: list[Any] = []
-        for place, space in list(self._own.items()):
-            gone += space.tidy()
-            if not space.names:
-                gone.append(self._own.pop(place, None))
-        return gone
+        """Let go of what the program does not use any more; the caller drops it, without lock."""
+        with self.lock:
+            spaces = [*self._all.values(), *self._classes.values()]
+            return [gone for space in spaces for gone in space.tidy()]
+
+    def renew(self) -> None:
+        """This process is another one than its parent: it has sent nothing so far."""
+        self.lock = threading.RLock()  # a thread of the parent may have held it
+        for kind in [kind for kind, space in self._classes.items() if space.home]:
+            del self._classes[kind]
+        for module in [module for module in self._all.values() if module.home]:
+            del self._all[module.key], module.names[MARK]
 
 
-class DefinitionUnpickler(pickle.Unpickler):
-    """Unpickles one definition."""
-
-    def __init__(self, data: bytes, spaces: dict[Key, Space]) -> None:
-        super().__init__(io.BytesIO(data))
-        self._spaces = spaces
-        self._new: dict[int, Any] = {}
-        """The objects that were not here before, by `id`."""
-        self.later: list[tuple[type, dict[str, Any]]] = []
-        """Classes that others use already, and their new attributes."""
-
-    def persistent_load(self, pid: Any) -> Any:
-        """A module, or this object itself."""
-        return self._spaces[pid] if pid else self
-
-    def once(self, at: Any, make: Callable[[], Any]) -> Any:
-        """The global *at* this place, if that very binding is here; else a new object."""
-        if at is not None and (found := at[0].find(*at[1:])) is not Missing:
-            return found
-        made = make()
-        self._new[id(made)] = made
-        return made
-
-    def is_new(self, made: object) -> bool:
-        """Whether `once` has made it."""
-        return id(made) in self._new
+SPACES = Spaces()
+os.register_at_fork(after_in_child=SPACES.renew)
 
 
-def make_function(
-    making: DefinitionUnpickler, at: Any, code: CodeType, space: Space, closure: Any
-) -> Any:
-    """A function in its module. A pickle calls it."""
-    return making.once(at, lambda: FunctionType(code, space.names, None, None, closure))
+def _module_at(key: Key, base: dict[str, Any]) -> Module:
+    return SPACES.at(key, base)
 
 
-def make_global(making: DefinitionUnpickler, at: Any, kind: type) -> Any:
-    """An object that is a global, and only one. A pickle calls it."""
-    return making.once(at, lambda: object.__new__(kind))
+def _space_of(kind: type) -> ClassSpace:
+    return SPACES.of_class(kind, home=False)
 
 
-def set_once(made: object, state: tuple[DefinitionUnpickler, Callable[..., object], Any]) -> None:
-    """Give *made* its state, unless it has been here before. A pickle calls it."""
-    making, setter, given = state
-    if making.is_new(made):
-        setter(made, given)
+def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
+    """Unpickle a definition: the thing itself, and the globals for `called`.
+
+    All bindings that it needs are bound in one step, before anything else can see a function or a
+    changed class that needs them. Unpickling runs the user's code, so it is done without the lock.
+    """
+    unpickler = pickle.Unpickler(io.BytesIO(data))  # noqa: S301 - peers are trusted
+    (made, reads), rows = unpickler.load(), []
+    while (row := unpickler.load()) is not None:
+        rows.append(row)
+    with SPACES.lock:
+        for space, *binding in rows:
+            space.bind([binding])
+    module = getattr(made, "__globals__", {}).get(MARK)
+    if reads is None or module is None:
+        return made, None
+    return made, (module, [row for space, *row in rows if space is module and row[0] in reads])
+
+
+def called(function: Any, module: Module, reads: list[tuple[str, int, Any]]) -> Any:
+    """*function* for one call, with the globals that it *reads* as they were when it was sent."""
+    names = {**module.base, MARK: module, "__builtins__": __builtins__}
+    for name, number, value in reads:
+        now = module.names.get(name, Missing) if module.is_here(name, number) else value
+        if now is not Missing:
+            names[name] = now
+    made = FunctionType(function.__code__, names, None, function.__defaults__, function.__closure__)
+    made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, function.__dict__
+    made.__qualname__ = function.__qualname__
+    return made

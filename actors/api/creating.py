@@ -16,7 +16,6 @@ import os
 import types
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 from thespian.actors import ActorExitRequest
 
 from ...protocol.errors import CreationError, FarrefError
@@ -173,7 +172,7 @@ def _spawn(
         if on is not None:
             on = hosts.wait_for(registry, on, settings.system, settings.timeout)
         return registry.spawn(
-            actor_class=cloudpickle.dumps(actor_class),
+            actor_class,
             name=name,
             requirements=requirements,
             threads=threads,

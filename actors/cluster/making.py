@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 from thespian.system.utilis import checkActorCapabilities
 
 from ...protocol.wellformed import prepare
 from ...serialization.failures import text_of
+from ...serialization.spaces import load
 from ..base import descriptors
 from ..hosting import bases
 from ..hosting.children import EXITED, Children
@@ -58,7 +58,7 @@ class Maker:
         try:
             if _forks(parent):
                 self._modules.renew()
-            actor_class = make_findable(cloudpickle.loads(pickled))
+            actor_class = make_findable(load(pickled)[0])
             self._modules.note()
             capabilities = bases.capabilities_of(parent)
             if here and not checkActorCapabilities(actor_class, capabilities, requirements):

@@ -24,6 +24,7 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from ...serialization.library import whole
 from ..hosting import processes
 from ..wire.beats import frame_of
 from ..wire.messages import (
@@ -163,12 +164,13 @@ class Registry:
         """The hosts of the system, the first one first."""
         return list(self.ask(Lookup, PATIENCE, hosts=True).hosts)
 
-    def spawn(self, **what: Any) -> WorkerInfo:
+    def spawn(self, actor_class: type, **what: Any) -> WorkerInfo:
         """Have the registrar create an actor; returns once it has joined.
 
-        Raises `NameTakenError`, `CreationError`.
+        Raises `NameTakenError`, `CreationError`, and the errors of pickling the class.
         """
-        spawned = self.ask(Spawn, CREATION_PATIENCE, **what)
+        pickled = whole(actor_class, self._core.me)
+        spawned = self.ask(Spawn, CREATION_PATIENCE, actor_class=pickled, **what)
         if spawned.info is None:
             kind = NameTakenError if spawned.taken else CreationError
             raise kind(f"worker {what['name']!r} could not be created: {spawned.reason}")

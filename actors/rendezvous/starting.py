@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cloudpickle
-
 from ..shells.ref_actor import RefActor
 
 if TYPE_CHECKING:
@@ -29,7 +27,7 @@ def start_service(registry: Registry, name: str) -> WorkerInfo:
     """
     first = registry.hosts()[0].address
     return registry.spawn(
-        actor_class=cloudpickle.dumps(RendezvousService),
+        RendezvousService,
         name=name,
         requirements=None,
         threads=None,

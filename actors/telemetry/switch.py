@@ -18,14 +18,15 @@ a system asks for it.
 from __future__ import annotations
 
 import os
+import pickle
 import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import cloudpickle
 import msgspec
 
 from ...printable import logger
+from ...serialization.by_value import dumps
 from ...serialization.failures import details_of
 from ..calls.calls import Calls
 from ..serving.server import Server
@@ -66,7 +67,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
         raise TypeError(f"telemetry must be True, False, None or a function, not {telemetry!r}")
     if find_spec("opentelemetry") is None:
         raise ModuleNotFoundError(MISSING, name="opentelemetry")
-    return b"" if telemetry is True else bytes(cloudpickle.dumps(telemetry))
+    return b"" if telemetry is True else dumps(telemetry)
 
 
 class Kinds(msgspec.Struct, frozen=True):
@@ -110,7 +111,7 @@ def prepare(pickled: bytes | None, function: object = None) -> None:
     key = os.getpid(), pickled or b""
     if pickled and key not in _prepared:
         _prepared.add(key)
-        made = function if callable(function) else cloudpickle.loads(pickled)
+        made = function if callable(function) else pickle.loads(pickled)  # noqa: S301 - the program's
         made()
 
 

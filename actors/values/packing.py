@@ -30,7 +30,7 @@ from ...serialization.pickling import (
 )
 from ...serialization.plain import SHORT, dumps_call, dumps_plain, dumps_soon, fits_slot
 from ...serialization.shared import Segment
-from ...serialization.spaces import Spaces
+from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
@@ -89,8 +89,7 @@ class Packer(Internal):
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
-        self._spaces = Spaces(core.me)
-        self._library = Library(core.me, (Reference, ActorAddress), self._spaces)
+        self._library = Library(core.me, (Reference, ActorAddress))
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
         """The endpoints for which a chore is to ask, or asks now, whether they are near."""
@@ -261,7 +260,7 @@ class Packer(Internal):
         if isinstance(payload, Payload):
             if cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
-                payload = loads(payload, cargo.descriptors, hooks, self._spaces.make, again=again)
+                payload = loads(payload, cargo.descriptors, hooks, again=again)
             else:
                 payload = opened(payload)
         elif not isinstance(payload, Failure):
@@ -284,7 +283,7 @@ class Packer(Internal):
     def made(self, definition: Definition) -> Any:
         """The called function of *definition*. Raises `SerializationError`."""
         try:
-            return self._spaces.called(definition)
+            return definition.called()
         except CAUGHT as error:
             raise cannot_unpickle("the called function", error) from error
 
@@ -301,11 +300,11 @@ class Packer(Internal):
             self._core.chores.submit(gone.clear)
 
     def _forget(self, dead: tuple[WorkerId, ...]) -> None:
-        """The namespaces of dead senders go; their values' finalizers are user code.
+        """The modules of dead senders go; their values' finalizers are user code.
 
         So do their slots.
         """
-        gone = self._spaces.forget(dead)
+        gone: list[Any] = SPACES.forget(dead)
         self._asked.difference_update(dead)
         if slots.cache_info().currsize:  # it has been loaded
             self._core.chores.submit(slots().forget_dead)

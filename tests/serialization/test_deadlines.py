@@ -17,7 +17,6 @@ from farref.serialization.frozen import Frozen
 from farref.serialization.library import Library
 from farref.serialization.pickling import Reference
 from farref.serialization.shared import Segment
-from farref.serialization.spaces import Spaces
 
 from ..pressing import Ringing, rung
 from .endpoint import TinyAddress
@@ -77,8 +76,7 @@ def rebuild() -> object:
 
 
 def library() -> Library:
-    me = WorkerId("A", 1)
-    return Library(me, (Reference,), Spaces(me))
+    return Library(WorkerId("A", 1), (Reference,))
 
 
 def define_with_a_variable() -> object:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
 from ..protocol.errors import SystemDownError, WorkerNotFoundError
-from ..serialization.classes import share_main
+from ..serialization.by_value import share_main
 from .missing import name_replacements
 
 if TYPE_CHECKING:

@@ -141,18 +141,13 @@ def what_stays_there_sees_the_present_globals(on):
         yield rpc_sync(on, kept_says), scale
 
 
-def slow(seconds):
-    time.sleep(seconds)
-    return when
-
-
 @case
-def each_call_sees_the_globals_of_its_time(on):
+def a_call_of_a_lambda_sees_the_globals_of_its_time(on):
     futures = []
     for n in range(5):
         globals()["when"] = n
-        futures.append(rpc_async(on, slow, (0.2,)))
         futures.append(rpc_async(on, lambda: [when for _ in range(2)][0]))
+        futures.append(rpc_async(on, lambda: (time.sleep(0.2), when)[1]))
     yield [future.result() for future in futures], [n for n in range(5) for _ in range(2)]
 
 
