@@ -15,9 +15,10 @@ import logging
 import os
 import signal
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 
-from . import keeper, places, signals, titles
+from . import farewell, keeper, places, signals, titles
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -52,6 +53,7 @@ def _begin() -> None:
     # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
     gc.freeze()
     signals.begin_anew()
+    farewell.begin()
 
 
 def start_admin(
@@ -198,6 +200,7 @@ def start_actor(
             context,
             log_defs,
         )
+        farewell.held.append(partial(setattr, manager, "actorInst", None))
         manager.actor_main = start_actor
         manager.asLogger = logger
 

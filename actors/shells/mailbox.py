@@ -35,7 +35,7 @@ from ...printable import logger
 from ...protocol.errors import FarrefError, NotAnEndpointError, WorkerDiedError
 from ...protocol.ids import WorkerId
 from ...serialization.failures import details_of
-from ..base import signals, titles
+from ..base import farewell, signals, titles
 from ..base.children import forget_unused
 from ..base.framing import Raw
 from ..cluster.registrar import REGISTRAR, Registrar
@@ -126,6 +126,7 @@ class Mailbox:
                 if self.port.send_raw is None:  # our own base has done it
                     signals.die_of_faults()
                     forget_unused(self._actor._myRef)
+                    farewell.begin()
             self._receive(message, sender)
             self.port.do_left()
             if self.endpoint is not None:
@@ -239,6 +240,7 @@ class Mailbox:
             Finalize(None, endpoint.core.pool.finish, (LAST_WORDS,), exitpriority=0)
             Finalize(None, endpoint.core.callbacks.finish, exitpriority=0)
             Finalize(None, telemetry.flush, exitpriority=-1)
+            farewell.held.append(self._let_go)
         self.endpoint = self._handlers.endpoint = endpoint
         self.port.serve(endpoint, self.receive_parcel, self.take_turn)
         endpoint.server.spawn = self._loop.spawn
@@ -311,6 +313,14 @@ class Mailbox:
             flush_notices()
             self.endpoint.close(f"{self._name()} exits")
         self._loop.stop()
+
+    def _let_go(self) -> None:
+        """At the end of the process: let go of the actor, and of the objects that live here."""
+        for part in (self, self._handlers, self.port, self._children):
+            del part._actor
+        if self.endpoint is not None:
+            self.endpoint.core.actor = None
+            self.endpoint.objects.end()
 
     # ---- the actor's own methods, in any thread
 

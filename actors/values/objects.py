@@ -329,6 +329,14 @@ class Objects(Internal):
         if more:
             self._clean_soon()
 
+    def end(self) -> None:
+        """Let go of all values. The endpoint has closed, and its process ends."""
+        with self._core.lock:  # they are let go of outside of it: a `__del__` is user code
+            values, self._values = self._values, {}
+            going, self._going = self._going, []
+        values.clear()
+        going.clear()
+
     def all(self) -> list[RRefId]:
         """All objects that have a value. Lock-free."""
         return list(self._values)

@@ -1,0 +1,181 @@
+"""The orderly end of a process of ours: it ends as a Python program does.
+
+`multiprocessing` ends a process by ``os._exit``.  No handler of `atexit` runs, nothing that is
+still held is finalized, and what a file has in its buffer is lost.  So a process of ours does all
+that itself, last: it waits for the threads that are no daemons, runs the handlers, lets go of what
+it holds, and ends its files.
+
+A forked process has a copy of all that its parent has registered, opened and made.  The end of
+these is the parent's.  So `begin` forgets the handlers, and the rest looks at what the process has
+made itself: `gc.freeze` has put all earlier objects where the collector does not list them.
+
+Any of it may hang.  An alarm then raises `Late` in it, and the rest has its turn.  What no alarm
+reaches ends with the process, after `STUCK` more seconds.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import faulthandler
+import gc
+import io
+import logging
+import multiprocessing
+import os
+import signal
+import sys
+import threading
+import traceback
+import weakref
+from collections.abc import Callable
+from functools import partial
+from multiprocessing.util import Finalize
+from types import FrameType, FunctionType, TracebackType
+from typing import Any, Final
+
+from ...printable import printable
+
+THREADS: Final = 1.0  # seconds for threads that are no daemons
+LAST: Final = 1.5  # seconds for all else; the keeper kills what takes longer than both
+AGAIN: Final = 0.1  # seconds that one more thing has when these are over
+STUCK: Final = 1.0
+FILE: Final[Any] = io.IOBase.__base__  # `io.IOBase` would ask each object for its `__class__`
+OURS: Final = {"farref", "asyncio", "builtins", "socket", FILE.__module__}
+"""The packages of objects with a finalizer that any process of ours has."""
+
+held: list[Callable[[], object]] = []
+"""What lets go of that which the parts of this process hold.  Called after the exit handlers."""
+_atexit: Any = atexit
+_finalize: Any = weakref.finalize
+_logging: Any = logging
+_threading: Any = threading
+
+
+class Late(BaseException):
+    """Ends what takes too long at the end."""
+
+
+def begin() -> None:
+    """Begin a process of ours, before the user's code does.  In its main thread."""
+    held.clear()
+    if multiprocessing.get_start_method() == "fork":
+        _atexit._clear()
+        for each in list(_finalize._registry):
+            each.atexit = False
+        _finalize._registered_with_atexit = False
+        _logging._handlerList.clear()
+        atexit.register(logging.shutdown)
+    # After the last words of functions, and the end of child processes.
+    Finalize(None, _end, exitpriority=-10)
+
+
+def _end() -> None:
+    """End within the bounds."""
+    sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
+    signal.signal(signal.SIGALRM, _ring)
+    file = 2 if sys.__stderr__ is not None else os.open(os.devnull, os.O_WRONLY)
+    faulthandler.dump_traceback_later(THREADS + LAST + STUCK, exit=True, file=file)
+    with contextlib.suppress(Late):
+        _do(THREADS, _end_threads)
+        _do(LAST, _atexit._run_exitfuncs, _flush_files, *held, gc.collect, _end_globals, *FILES)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _do(seconds: float, *steps: Callable[[], object]) -> None:
+    """Do *steps*, in *seconds*."""
+    signal.setitimer(signal.ITIMER_REAL, seconds, AGAIN)
+    for step in steps:
+        try:
+            step()
+        except Late as late:
+            _tell(_named(late.__traceback__) or repr(step))
+        except Exception:
+            traceback.print_exc()
+
+
+def _ring(_number: int, frame: FrameType | None) -> None:
+    """The time of a step is over.  What is told about that is not interrupted."""
+    while frame is not None and frame.f_code is not _tell.__code__:
+        if frame.f_code is _do.__code__:
+            raise Late
+        frame = frame.f_back
+
+
+def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
+    """In one line what was `Late`, and anything else as the hook from *before* does it."""
+    if raised.exc_type is Late:
+        _tell(_named(raised.exc_traceback) or repr(raised.object or raised.err_msg))
+    else:
+        before(raised)
+
+
+def _named(where: TracebackType | None) -> str:
+    """The first function in *where* that is not ours; empty if it is not written in Python."""
+    for frame, _ in traceback.walk_tb(where):
+        if frame.f_globals is not globals():
+            code = frame.f_code
+            return f"{code.co_qualname}, in {code.co_filename}, line {code.co_firstlineno}"
+    return ""
+
+
+def _tell(what: str) -> None:
+    said = f"farref: process {os.getpid()} ends without waiting for {what}: its time is over"
+    with contextlib.suppress(Exception):
+        sys.stderr.write(printable(said) + "\n")
+        sys.stderr.flush()
+
+
+def _end_threads() -> None:
+    try:
+        _threading._shutdown()
+    except Late:
+        alive = {each.name for each in threading.enumerate() if not each.daemon}
+        _tell(f"the threads {', '.join(sorted(alive - {threading.main_thread().name}))}")
+
+
+def _end_globals() -> None:
+    """Let go of globals with a finalizer, as Python does at the end of its modules."""
+    made = {
+        id(each): each
+        for each in gc.get_objects()
+        if hasattr(type(each), "__del__") and type(each).__module__.partition(".")[0] not in OURS
+    }
+    if not made:  # to look at all modules would copy their pages
+        return
+    spaces = [vars(each) for each in list(sys.modules.values())]
+    spaces += [each.__globals__ for each in gc.get_objects() if type(each) is FunctionType]
+    for names in spaces:
+        for name, value in list(names.items()):
+            if id(value) in made:
+                names[name] = None
+
+
+def _files() -> list[Any]:
+    """The files that this process has opened; a layer comes before those that it writes to."""
+    files = [each for each in gc.get_objects() if issubclass(type(each), FILE)]
+    return sorted(files, key=lambda file: (not isinstance(file, io.TextIOWrapper), _in_c(file)))
+
+
+def _in_c(file: object) -> bool:
+    return type(file).__module__ == io.IOBase.__base__.__module__
+
+
+def _flush_files() -> None:
+    """Have all buffers written.  A collection may finalize the layers of a file in any order."""
+    for file in _files():
+        with contextlib.suppress(Exception):  # as Python does
+            file.flush()
+
+
+def _close_files() -> None:
+    """Close the files that are written in Python: one of `gzip` has an end to write."""
+    for file in _files():
+        if not _in_c(file):
+            with contextlib.suppress(Exception):
+                file.close()
+
+
+FILES: Final = (gc.collect, _flush_files, _close_files, _flush_files)
+"""The last steps."""
