@@ -70,19 +70,12 @@ class ProgramMail:
         answers: int | None = None,
     ) -> Any:
         """Send *message* and return the answer, or a list of so many *answers*."""
-        if answers is not None and index(answers) < 1:
-            raise ValueError(f"answers must be a number of at least 1, not {answers!r}")
         endpoint = self._endpoint
         core, calls = endpoint.core, endpoint.calls
         core.check_may_block("the answer", "`await system.ask_async(...)`")
         seconds = check_timeout(timeout, core.settings.timeout)
-        info = self._find_or_plain(to)
+        info = self._asked(to, answers)
         if not isinstance(info, WorkerInfo):
-            if answers is not None:
-                raise NotAnEndpointError(
-                    f"the actor at {info} is a plain Thespian actor, of which `ask` has one "
-                    "answer; `tell` it the message, and `listen` for each answer"
-                )
             return self._ask_plain(info, message, seconds)
         futures = calls.ask(info, message, seconds, answers or 1)
         try:
@@ -93,15 +86,21 @@ class ProgramMail:
             del futures  # an error's traceback holds this frame
 
     def ask_async(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None,
+        answers: int | None = None,
     ) -> Future[Any]:
-        """Send *message* and return a future for the answer."""
+        """Send *message* and return a future for that which `ask` returns."""
         endpoint = self._endpoint
         core = endpoint.core
         seconds = check_timeout(timeout, core.settings.timeout)
-        info = self._find_or_plain(to)
+        info = self._asked(to, answers)
         if isinstance(info, WorkerInfo):
-            return endpoint.calls.ask(info, message, seconds)[0]
+            futures = endpoint.calls.ask(info, message, seconds, answers or 1)
+            last = futures[-1]  # it is done last
+            return last if answers is None else last.then(lambda _: [f.result() for f in futures])
         refuse_references(message, info)
         with running_in(core):
             answer: Future[Any] = Future()
@@ -182,6 +181,20 @@ class ProgramMail:
         if self._port.inbox.qsize() == port.MAX_INBOX // 2:
             core.wake()  # senders that wait may send again
         return message() if isinstance(message, _Unopened) else message
+
+    def _asked(
+        self, to: str | WorkerInfo | ActorAddress, answers: int | None
+    ) -> WorkerInfo | ActorAddress:
+        """The actor that is asked for so many *answers*."""
+        if answers is not None and index(answers) < 1:
+            raise ValueError(f"answers must be a number of at least 1, not {answers!r}")
+        info = self._find_or_plain(to)
+        if answers is not None and not isinstance(info, WorkerInfo):
+            raise NotAnEndpointError(
+                f"the actor at {info} is a plain Thespian actor, of which `ask` has one answer; "
+                "`tell` it the message, and `listen` for each answer"
+            )
+        return info
 
     def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
         registry = self._endpoint.registry

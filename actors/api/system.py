@@ -613,13 +613,18 @@ class System:
         return self._mail.ask(to, message, timeout, answers)
 
     def ask_async(
-        self, to: str | WorkerInfo | ActorAddress, message: Any, timeout: float | None = None
+        self,
+        to: str | WorkerInfo | ActorAddress,
+        message: Any,
+        timeout: float | timedelta | None = None,
+        *,
+        answers: int | None = None,
     ) -> Future[Any]:
-        """As `ask`; returns a `Future` for the answer: ``await system.ask_async(...)``.
+        """As `ask`; returns a `Future` for its result: ``await system.ask_async(...)``.
 
         Does not block. Raises the errors of `tell`; the wait raises the others.
         """
-        return self._mail.ask_async(to, message, timeout)
+        return self._mail.ask_async(to, message, timeout, answers)
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
+from thespian.actors import Actor as PlainActor
 from thespian.actors import ActorAddress, DeadEnvelope
 
-from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError
+from farref import FetchTimeoutError, NotAnEndpointError, RefActor, RRef, System, WorkerDiedError
 
 from ...waiting import eventually
 
@@ -109,17 +112,31 @@ def test_a_dead_receiver_keeps_no_references(sharing: Any, capfd: Any) -> None:
     assert shown.count("dead letters hold no references") == 2
 
 
-def test_ask_returns_as_many_answers_as_it_is_told(system: System) -> None:
-    talker = system.create(Talker)
-    assert system.ask(talker, 3, answers=3) == [0, 1, 2]
-    assert system.ask(talker, 1, answers=1) == [0]
+ASK: dict[str, Callable[..., Any]] = {
+    "ask": System.ask,
+    "ask_async": lambda *asked, **more: System.ask_async(*asked, **more).result(),
+    "await": lambda *asked, **more: asyncio.run(_awaited(*asked, **more)),
+}
+
+
+async def _awaited(system: System, *asked: Any, **more: Any) -> Any:
+    return await system.ask_async(*asked, **more)
+
+
+@pytest.mark.parametrize("how", ASK)
+def test_ask_returns_as_many_answers_as_it_is_told(system: System, how: str) -> None:
+    talker, ask = system.create(Talker), partial(ASK[how], system)
+    assert ask(talker, 3, answers=3) == [0, 1, 2]
+    assert ask(talker, 1, answers=1) == [0]
     with pytest.raises(FetchTimeoutError):
-        system.ask(talker, 1, timeout=0.2, answers=2)
-    assert system.ask(talker, 1) == 0  # a late answer is no other question's
+        ask(talker, 1, timeout=0.2, answers=2)
+    assert ask(talker, 1) == 0  # a late answer is no other question's
     with pytest.raises(WorkerDiedError):
-        system.ask(system.create(Mortal), 1, answers=2)
+        ask(system.create(Mortal), 1, answers=2)
     with pytest.raises(ValueError, match="at least 1"):
-        system.ask(talker, 1, answers=0)
+        ask(talker, 1, answers=0)
+    with pytest.raises(NotAnEndpointError, match="`listen` for each answer"):
+        ask(system.create(PlainActor), "x", answers=2)
 
 
 PROGRAM = """
