@@ -179,7 +179,8 @@ def numeric_within(host: str, seconds: float) -> str:
         try:
             return numeric(host)
         except InvalidAddress as error:
-            if not isinstance(error.__cause__, socket.gaierror) or time.monotonic() >= end:
+            may_come = isinstance(error.__cause__, socket.gaierror) and is_address(host)
+            if not may_come or time.monotonic() >= end:
                 raise
             time.sleep(RESOLVING)
 

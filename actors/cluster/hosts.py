@@ -75,15 +75,18 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         BaseError: see `base.errors`.
     """
     dialled = addresses.split(first)
+    end = time.monotonic() + KNOCKING
+    addresses.numeric_within(dialled[0], KNOCKING)
     if reach["host"] is None:
         reach["host"] = tcp.way_to(*dialled)
     mine = reach_of(base, **reach)
+    patience = max(0.0, end - time.monotonic())
     if BASES[base].own:
         encryption = encryption_for(mine.host, encrypt=mine.encrypt, tls=mine.tls)
-        leader = tcp.knock(*dialled, mine.key, KNOCKING, encryption)
+        leader = tcp.knock(*dialled, mine.key, patience, encryption)
     else:
         leader = addresses.at(addresses.numeric(dialled[0]), dialled[1])
-        tcp.knock(*dialled, None, KNOCKING)
+        tcp.knock(*dialled, None, patience)
     if addresses.at(*mine.seen) == leader:
         raise SystemDownError(
             f"{leader} is the first host itself; attach to the system by its name there. Or if it "

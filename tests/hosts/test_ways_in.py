@@ -120,6 +120,30 @@ def test_loopback_needs_no_key(near: tuple[System, str], tmp_path: Path) -> None
         assert (out, err, program.returncode) == ("ready\n", "", 0)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.3", None])
+def test_a_name_that_does_not_resolve_yet(
+    near: tuple[System, str], host: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host may start before the DNS record of the first one."""
+    tried, real = [], socket.getaddrinfo
+
+    def later(name: Any, *args: Any, **more: Any) -> Any:
+        if name != "first.job":
+            return real(name, *args, **more)
+        tried.append(name)
+        if len(tried) < 3:
+            raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
+        return real("127.0.0.2", *args, **more)
+
+    monkeypatch.setattr(socket, "getaddrinfo", later)
+    first, there = near[1].replace("127.0.0.2", "first.job"), free_port(host or "127.0.0.2")
+    with System.join(first, host=host, port=there) as system:
+        assert len(system.hosts()) == 2
+    monkeypatch.setattr(hosts, "KNOCKING", 0.1)
+    with pytest.raises(SystemDownError, match=r"cannot resolve host 'no-such-host.invalid'"):
+        System.join("no-such-host.invalid", host=host)
+
+
 def test_with_another_key(near: tuple[System, str]) -> None:
     with pytest.raises(SystemDownError, match="with another key"):
         System.join(near[1], host="127.0.0.3", key=secrets.token_bytes())
