@@ -26,7 +26,7 @@ import cloudpickle
 from cloudpickle import cloudpickle as cp
 
 from .cached import REDUCERS, reduce_dispatching
-from .spaces import SPACES, Missing, Module
+from .spaces import SPACES, Missing
 
 _DESCRIPTORS = frozenset({GetSetDescriptorType, MemberDescriptorType})
 _MADE = frozenset(
@@ -71,7 +71,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
     """cloudpickle with these differences."""
 
     dispatch_table = REDUCERS
-    _objects: dict[int, tuple[Module | ModuleType, str]] | None = None
+    _sentinels: dict[int, tuple[ModuleType, str]] | None = None
 
     def reducer_override(self, obj: Any) -> Any:
         """What all processes have in ``__main__`` goes by its name."""
@@ -81,17 +81,13 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         if isinstance(obj, type):
             return self.reduce_class(obj) if is_by_value(obj) else super().reducer_override(obj)
         if kind is object:
-            if self._objects is None:
-                self._objects = SPACES.objects()
-            place, name = self._objects.get(id(obj), (None, ""))
-            if type(place) is ModuleType and place.__name__ != "__main__":
-                return getattr, (place, name)
-            return self.reduce_single(obj, place, name)
+            if self._sentinels is None:
+                self._sentinels = sentinels()
+            found = self._sentinels.get(id(obj))
+            return self.reduce_single(obj, "") if found is None else (getattr, found)
         if kind.__reduce__ is not _reduce and kind not in REDUCERS and is_by_value(kind):
             reduced = obj.__reduce_ex__(5)
-            if type(reduced) is not str:
-                return reduced
-            return self.reduce_single(obj, SPACES.find(obj, reduced), reduced)
+            return self.reduce_single(obj, reduced) if type(reduced) is str else reduced
         return NotImplemented
 
     def reduce_function(self, function: FunctionType) -> Any:
@@ -104,9 +100,20 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         attributes = {n: (number - 1, value) for n, (number, value) in state[0].items()}
         return make, args, (attributes, *state[1:], True), None, None, set_state
 
-    def reduce_single(self, obj: Any, place: Module | ModuleType | None, name: str) -> Any:  # noqa: ARG002 - see `library`
-        """How an object is pickled that is one of its kind, a global of a module by value."""
-        return NotImplemented if type(obj) is object else name
+    def reduce_single(self, obj: Any, name: str) -> Any:  # noqa: ARG002 - see `library`
+        """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
+        return name or NotImplemented
+
+
+def sentinels() -> dict[int, tuple[ModuleType, str]]:
+    """By `id`: the bare objects that are globals of modules that can be imported."""
+    return {
+        id(value): (module, name)
+        for place, module in list(sys.modules.items())
+        if place != "__main__" and type(module) is ModuleType
+        for name, value in list(vars(module).items())
+        if type(value) is object
+    }
 
 
 def dumps(value: object) -> bytes:

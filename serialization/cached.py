@@ -27,8 +27,7 @@ _DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defin
 _DISPATCH = frozenset({"register", "dispatch", "registry", "_clear_cache"})
 
 
-def reduce_cached(cached: Any) -> Any:
-    """How a function with a cache is pickled by value; by its name if it has one elsewhere."""
+def _reduce(cached: Any) -> Any:
     function = cached.__wrapped__
     if type(function) is not FunctionType or _has_a_name(cached):
         return cached.__reduce__()
@@ -98,7 +97,7 @@ def _register(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> N
 
 
 _OWN: dict[Any, Any] = {
-    CachedFunction: reduce_cached,
+    CachedFunction: _reduce,
     functools.cached_property: _reduce_property,
     functools.singledispatchmethod: _reduce_method,
     **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},

@@ -22,20 +22,19 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cloudpickle import cloudpickle as cp
 
 from ..protocol.errors import SerializationError
 from .by_value import ByValuePickler, is_by_value, parts_of
-from .cached import CachedFunction, reduce_cached
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
 from .spaces import SPACES, Missing, Module, Space, bound_in, content_of, is_same, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from ..protocol.ids import WorkerId
 
@@ -174,6 +173,9 @@ class _Definer(ByValuePickler):
         """The functions in it that are no globals, as `seen`."""
         self.classes: dict[type, int] = {}
         """The classes in it, each with the number of its attributes."""
+        self._shared = SPACES.shared(me)
+        self._inside: object = None
+        """The global whose place has been pickled: it is next."""
         self._left: list[tuple[Space, str, str]] = []
         """The bindings that are not pickled yet, each with the function that uses it."""
 
@@ -225,33 +227,35 @@ class _Definer(ByValuePickler):
             used[name] = seen(space.values.get(name, Missing))
             self._left.append((space, name, function))
 
-    def persistent_id(self, obj: object) -> None:
-        """References and addresses are part of a message only."""
+    def persistent_id(self, obj: object) -> tuple[Module, str, int, object] | None:
+        """A global of a module by value goes with its place; references and addresses do not."""
         if isinstance(obj, self._special):
             raise _NoDefinitionError
-
-    def reducer_override(self, obj: Any) -> Any:
-        """A function with a cache belongs to its module, too."""
-        if type(obj) is CachedFunction and type(reduced := reduce_cached(obj)) is tuple:
-            module = SPACES.of(obj.__wrapped__.__globals__, self._me)
-            return self._once(obj, module, obj.__wrapped__.__name__, reduced)
-        return super().reducer_override(obj)
+        if obj is self._inside:
+            self._inside = None
+        elif id(obj) in self._shared:
+            module, name = self._shared[id(obj)]
+            self._use(module, name, name)
+            number, self._inside = module.number(name), obj
+            return module, name, number, obj
+        return None
 
     def reduce_function(self, function: FunctionType) -> Any:
         """A function finds its globals in its module."""
         reduced = super().reduce_function(function)
         if type(reduced) is not tuple:
             return reduced
-        make, args, state, *_, set_state = reduced
-        owner = function if make is cp._make_function else args[0]  # the latter dispatches
-        module = SPACES.of(owner.__globals__, self._me)
-        if make is cp._make_function:
-            code, _, *others = args
-            for name in cp._extract_code_globals(code):
-                self._use(module, name, function.__qualname__)
-            make, args = _make_function, (code, module, *others)
-            state = state[0], {**state[1], "__globals__": {}}
-        return self._once(function, module, function.__name__, (make, args, state, set_state))
+        if id(function) not in self._shared:
+            self.functions.append(seen(function))
+        make, args, (attributes, slots), *_, set_state = reduced
+        if make is not cp._make_function:  # it dispatches
+            return reduced
+        code, _, *others = args
+        module = SPACES.of(function.__globals__, self._me)
+        for name in cp._extract_code_globals(code):
+            self._use(module, name, function.__qualname__)
+        state = attributes, {**slots, "__globals__": {}}
+        return _make_function, (code, module, *others), state, None, None, set_state
 
     def reduce_class(self, kind: type) -> Any:
         """Its attributes are bound at the end, if it is there already; then they must be last."""
@@ -262,25 +266,12 @@ class _Definer(ByValuePickler):
             self._use(space, name, kind.__qualname__)
         return make, args, (*state, False), None, None, set_state
 
-    def reduce_single(self, obj: Any, place: Module | ModuleType | None, name: str) -> Any:
-        """It is one at the receiver, too."""
-        if place is None:
-            return super().reduce_single(obj, place, name)
-        module = place if isinstance(place, Module) else SPACES.of(vars(place), self._me)
+    def reduce_single(self, obj: Any, name: str) -> Any:
+        """It is one at the receiver, too, if it is a global."""
+        if id(obj) not in self._shared:
+            return super().reduce_single(obj, name)
         state = object.__getstate__(obj)
-        return self._once(obj, module, name, (object.__new__, (type(obj),), state, _set_attributes))
-
-    def _once(self, obj: Any, module: Module, name: str, reduced: tuple[Any, ...]) -> Any:
-        """How *obj* is pickled: *reduced*, but only once if it is the global *name* of *module*."""
-        make, args, state, set_state = (*reduced, None, None)[:4]
-        if module.names.get(name) is not obj:
-            if type(obj) is FunctionType:
-                self.functions.append(seen(obj))
-            return make, args, state, None, None, set_state
-        self._use(module, name, name)
-        at = module, name
-        made = _once, (*at, module.number(name), make, args)
-        return *made, (*at, set_state, state), None, None, _fill_once
+        return object.__new__, (type(obj),), state, None, None, _set_attributes
 
     def _blame_variables(self, error: BaseException) -> None:
         """Raise an error that names the closure's variable that could not be pickled, if it is one.
@@ -302,20 +293,6 @@ class _Definer(ByValuePickler):
 def _make_function(code: Any, module: Module, *others: Any) -> FunctionType:
     """A function in its module. A pickle calls it."""
     return FunctionType(code, module.names, *others)
-
-
-def _once(
-    module: Module, name: str, number: int, make: Callable[..., Any], args: tuple[Any, ...]
-) -> Any:
-    """The global of this binding. A pickle calls it."""
-    return module.once(name, number, lambda: make(*args))
-
-
-def _fill_once(made: Any, state: tuple[Module, str, Callable[[Any, Any], object], Any]) -> None:
-    """Give it its state, if it is new. A pickle calls it."""
-    module, name, set_state, given = state
-    if set_state is not None:
-        module.fill(name, made, lambda: set_state(made, given))
 
 
 def _set_attributes(obj: Any, state: Any) -> None:

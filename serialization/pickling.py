@@ -51,12 +51,10 @@ from .shared import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import ModuleType
 
     from ..protocol.messages import Descriptor
     from .library import Library
     from .payload import Buffer
-    from .spaces import Module
     from .tensors import Tensors
 
 INERT = "i"
@@ -202,13 +200,12 @@ class Pickler(ByValuePickler):
         self.inert.append(obj)
         return INERT, len(self.inert) - 1
 
-    def reduce_single(self, obj: Any, place: Module | ModuleType | None, name: str) -> Any:
+    def reduce_single(self, obj: Any, name: str) -> Any:
         """An object that is one of its kind, if it is a global of a module by value."""
-        if self._library is not None and place is not None:
-            definition = self._library.define(obj)
-            if definition is not None:
-                return _itself, (definition,)
-        return super().reduce_single(obj, place, name)
+        definition = self._library.define(obj) if self._library is not None else None
+        if definition is not None:
+            return _itself, (definition,)
+        return super().reduce_single(obj, name)
 
     def reducer_override(self, obj: Any) -> Any:
         """Tensors and storages share one buffer for each storage; the rest is by value, or not."""

@@ -42,7 +42,7 @@ from typing import TYPE_CHECKING, Any
 from .cached import state_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
     from types import CellType
 
     from ..protocol.ids import WorkerId
@@ -57,6 +57,8 @@ MARK = "__farref_module__"
 _BASE = "__name__", "__package__", "__path__", "__file__"
 """The globals that all functions of a module have: their code imports relatively to them."""
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_WITHOUT_IDENTITY = _ATOMS | {tuple, frozenset, type, ModuleType}
+"""The types of the globals that are the same at a receiver anyway, or need not be."""
 
 
 class Missing:
@@ -151,9 +153,8 @@ class Space:
         self._numbers: dict[str, int] = {}
         self._sent: dict[str, Any] = {}
         """At home: each value, as `seen` when it was sent."""
-        self._made: dict[str, tuple[int, Any]] = {}
-        """Elsewhere: what `once` has made, before and after it is bound."""
-        self._unfilled: set[str] = set()
+        self._coming: dict[str, tuple[int, Any]] = {}
+        """Elsewhere: what `once` has returned, with its number, until it is bound."""
 
     @property
     def values(self) -> Mapping[str, Any]:
@@ -184,6 +185,8 @@ class Space:
                         self._set(name, value)
                 elif number > self._numbers.get(name, 0 if there else -1):
                     self._numbers[name] = number
+                    if number >= self._coming.get(name, (0,))[0]:
+                        self._coming.pop(name, None)
                     if there or value is not Missing:
                         self._set(name, value)
 
@@ -196,29 +199,17 @@ class Space:
             return False
         return not self.home or is_same(self.names.get(name, Missing), self._sent.get(name))
 
-    def once(self, name: str, number: int, make: Callable[[], Any]) -> Any:
-        """The object of this very binding: the one that is here, or a new one."""
+    def once(self, name: str, number: int, value: Any) -> Any:
+        """The object of this very binding: the one that is here, or *value* if it is the first."""
         with SPACES.lock:
             if self.home:
-                return self.names[name] if self.is_here(name, number) else make()
-            known, made = self._made.get(name, (0, None))
-            if known != number:
-                made = make()
-                if number > known:
-                    self._made[name] = number, made
-                    self._unfilled.add(name)
-            return made
-
-    def fill(self, name: str, made: Any, set_state: Callable[[], object]) -> None:
-        """Give *made*, which `once` has returned, its state, unless it has it already."""
-        with SPACES.lock:
-            if self.home or self._made[name][1] is not made:
-                is_filled = self.names.get(name) is made
-            else:
-                is_filled = name not in self._unfilled
-            if not is_filled:
-                set_state()
-                self._unfilled.discard(name)
+                return self.names[name] if self.is_here(name, number) else value
+            if number == self._numbers.get(name, 0):
+                return self.names.get(name, value)
+            known, coming = self._coming.get(name, (0, None))
+            if number > known:
+                known, coming = self._coming[name] = number, value
+            return coming if number == known else value
 
     def tidy(self) -> list[Any]:
         """Let go of values of the program that are not bound any more; they are returned."""
@@ -341,30 +332,16 @@ class Spaces:
                 space = self._classes[kind] = ClassSpace(kind, home=home)
             return space
 
-    def find(self, thing: object, name: str) -> Module | ModuleType | None:
-        """The module by value in which *name* is *thing*."""
-        main = sys.modules["__main__"]
-        if vars(main).get(name) is thing:
-            return main
+    def shared(self, me: WorkerId) -> dict[int, tuple[Module, str]]:
+        """By `id`: the globals of modules by value that have an identity, with their places."""
+        self.of(vars(sys.modules["__main__"]), me)
         with self.lock:
-            return next((m for m in self._all.values() if m.names.get(name) is thing), None)
-
-    def objects(self) -> dict[int, tuple[Module | ModuleType, str]]:
-        """By `id`: the bare objects, like ``MISSING = object()``, that are globals somewhere.
-
-        If one is a global of a module that can be imported, that is its place.
-        """
-        main = sys.modules["__main__"]
-        importable = [
-            m for m in list(sys.modules.values()) if type(m) is ModuleType and m is not main
-        ]
-        places: list[Any] = [(module, module.names) for module in self._all.values()]
-        places += [(module, vars(module)) for module in (main, *importable)]
+            modules = list(self._all.values())
         return {
-            id(value): (place, name)
-            for place, names in places
-            for name, value in list(names.items())
-            if type(value) is object
+            id(value): (module, name)
+            for module in modules
+            for name, value in list(module.names.items())
+            if type(value) not in _WITHOUT_IDENTITY and not name.startswith("__")
         }
 
     def forget(self, origins: Iterable[WorkerId]) -> list[Module]:
@@ -400,13 +377,22 @@ def _space_of(kind: type) -> ClassSpace:
     return SPACES.of_class(kind, home=False)
 
 
+class _Unpickler(pickle.Unpickler):
+    """Unpickles one definition."""
+
+    def persistent_load(self, at: Any) -> Any:
+        """A global, which is one object however often it comes."""
+        module, name, number, value = at
+        return module.once(name, number, value)
+
+
 def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
     """Unpickle a definition: the thing itself, and the globals for `called`.
 
     All bindings that it needs are bound in one step, before anything else can see a function or a
     changed class that needs them. Unpickling runs the user's code, so it is done without the lock.
     """
-    unpickler = pickle.Unpickler(io.BytesIO(data))  # noqa: S301 - peers are trusted
+    unpickler = _Unpickler(io.BytesIO(data))
     (made, reads), rows = unpickler.load(), []
     while (row := unpickler.load()) is not None:
         rows.append(row)

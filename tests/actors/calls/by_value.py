@@ -399,6 +399,36 @@ def objects_that_are_one_of_their_kind(on):
     yield [a is b for a, b in zip(back, get_missing(), strict=True)], [True] * 4
 
 
+kept_in = {}
+same_as_kept_in = kept_in
+
+
+def keep_in(key, where=kept_in, marks=(MISSING,)):
+    where[key] = marks[0] is MISSING
+    return len(where)
+
+
+def get_kept_in():
+    return kept_in, same_as_kept_in is kept_in
+
+
+def around(table):
+    return lambda key: keep_in(key) and table is kept_in and len(table)
+
+
+in_closure = around(kept_in)
+
+
+@case
+def objects_of_the_module(on):
+    yield rpc_sync(on, keep_in, ("a",)), 1
+    yield rpc_sync(on, get_kept_in), ({"a": True}, True)
+    yield rpc_sync(on, in_closure, ("b",)), 2
+    yield rpc_sync(on, around(kept_in), ("c",)), 3
+    yield rpc_sync("C", call_on, (on, get_kept_in))[0], {"a": True, "b": True, "c": True}
+    yield kept_in, {}
+
+
 @functools.singledispatch
 def kind(x):
     return "thing", scale
