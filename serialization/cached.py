@@ -91,9 +91,10 @@ def reduce_dispatching(function: Any) -> Any:
 
 
 def _register(function: Any, state: tuple[dict[type, Any], dict[str, Any]]) -> None:
-    for kind, each in state[0].items():
-        function.register(kind, each)
-    vars(function).update(state[1])
+    if len(function.registry) == 1:  # it is a new one
+        for kind, each in state[0].items():
+            function.register(kind, each)
+        vars(function).update(state[1])
 
 
 _OWN: dict[Any, Any] = {

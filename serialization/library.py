@@ -22,7 +22,7 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 from cloudpickle import cloudpickle as cp
@@ -42,6 +42,7 @@ LARGEST = 8 << 20
 """The most bytes of a definition."""
 MOST_KNOWN = 1000
 """The most functions and classes that one endpoint remembers to have defined."""
+_MADE_WITH_IT = frozenset({"__globals__", "__closure__"})
 _LIVE = frozenset({"globals", "exec", "eval", "vars"})
 _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
@@ -240,6 +241,12 @@ class _Definer(ByValuePickler):
             return module, name, number, obj
         return None
 
+    def reducer_override(self, obj: Any) -> Any:
+        """A variable of a closure may refer to the function, so it is filled after it is made."""
+        if type(obj) is CellType and (content := content_of(obj)) is not Missing:
+            return CellType, (), (content,), None, None, _fill
+        return super().reducer_override(obj)
+
     def reduce_function(self, function: FunctionType) -> Any:
         """A function finds its globals in its module."""
         reduced = super().reduce_function(function)
@@ -247,15 +254,18 @@ class _Definer(ByValuePickler):
             return reduced
         if id(function) not in self._shared:
             self.functions.append(seen(function))
-        make, args, (attributes, slots), *_, set_state = reduced
+        make, args, (attributes, slots), *_ = reduced
         if make is not cp._make_function:  # it dispatches
             return reduced
-        code, _, *others = args
         module = SPACES.of(function.__globals__, self._me)
-        for name in cp._extract_code_globals(code):
+        for name in cp._extract_code_globals(args[0]):
             self._use(module, name, function.__qualname__)
-        state = attributes, {**slots, "__globals__": {}}
-        return _make_function, (code, module, *others), state, None, None, set_state
+        submodules = slots.pop("_cloudpickle_submodules")  # which are imported with it
+        slots = {name: value for name, value in slots.items() if name not in _MADE_WITH_IT}
+        args = args[0], module, function.__closure__, submodules
+        # No function sets the state: pickle would name it once more, and it may be another one by
+        # then, see `persistent_id`.
+        return _make_function, args, (attributes, slots)
 
     def reduce_class(self, kind: type) -> Any:
         """Its attributes are bound at the end, if it is there already; then they must be last."""
@@ -270,8 +280,7 @@ class _Definer(ByValuePickler):
         """It is one at the receiver, too, if it is a global."""
         if id(obj) not in self._shared:
             return super().reduce_single(obj, name)
-        state = object.__getstate__(obj)
-        return object.__new__, (type(obj),), state, None, None, _set_attributes
+        return object.__new__, (type(obj),), object.__getstate__(obj)
 
     def _blame_variables(self, error: BaseException) -> None:
         """Raise an error that names the closure's variable that could not be pickled, if it is one.
@@ -290,16 +299,13 @@ class _Definer(ByValuePickler):
                     raise _unpicklable(what, content_of(cell), error) from error
 
 
-def _make_function(code: Any, module: Module, *others: Any) -> FunctionType:
+def _make_function(code: Any, module: Module, closure: Any, _submodules: object) -> FunctionType:
     """A function in its module. A pickle calls it."""
-    return FunctionType(code, module.names, *others)
+    return FunctionType(code, module.names, None, None, closure)
 
 
-def _set_attributes(obj: Any, state: Any) -> None:
-    """What pickle does with the state of an object that has no `__setstate__`."""
-    for values in state if type(state) is tuple else (state,):
-        for name, value in (values or {}).items():
-            object.__setattr__(obj, name, value)
+def _fill(cell: CellType, content: tuple[Any]) -> None:
+    cell.cell_contents = content[0]
 
 
 def _unpicklable(what: str, value: object, error: BaseException) -> SerializationError:

@@ -57,7 +57,7 @@ MARK = "__farref_module__"
 _BASE = "__name__", "__package__", "__path__", "__file__"
 """The globals that all functions of a module have: their code imports relatively to them."""
 _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
-_WITHOUT_IDENTITY = _ATOMS | {tuple, frozenset, type, ModuleType}
+_WITHOUT_IDENTITY = (*_ATOMS, tuple, frozenset, type, ModuleType)
 """The types of the globals that are the same at a receiver anyway, or need not be."""
 
 
@@ -341,7 +341,7 @@ class Spaces:
             id(value): (module, name)
             for module in modules
             for name, value in list(module.names.items())
-            if type(value) not in _WITHOUT_IDENTITY and not name.startswith("__")
+            if not isinstance(value, _WITHOUT_IDENTITY) and not name.startswith("__")
         }
 
     def forget(self, origins: Iterable[WorkerId]) -> list[Module]:
