@@ -6,6 +6,8 @@ import concurrent.futures
 import itertools
 import math
 import time
+from _thread import RLock
+from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ..base.interrupts import new_future
@@ -243,50 +245,105 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
 
     If several references lead to one object, also by aliases, its value travels once, and they all
     get the same copy. *timeout* is in seconds, for all of them together (default: the system's).
-    Blocks. Raises the error of the first of *refs* that has one, like `RRef.to_here`, and
-    `TypeError` if one of *refs* is no reference.
+    Blocks. As soon as one of *refs* has an error, raises it, like `RRef.to_here`, and does not wait
+    for the others. Raises `TypeError` if one of *refs* is no reference.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
-    frame().core.check_may_block("get", "`[await ref for ref in refs]`")
-    fetched = Fetched(timeout)
-    asked: list[tuple[RRef[Any], Future[Any]]] = []
-    there: list[Future[Any]] = []
+    front: Front = frame().core.front
+    front.core.check_may_block("get", "`[await ref for ref in refs]`")
+    fetched = Fetched(front, timeout)
     try:
-        asked = [(ref, fetched.ask(ref)) for ref in _references(refs)]
-        there = [fetched.follow(ref, future) for ref, future in asked]
-        return [future.result() for future in there]
+        return [future.result() for future in fetched.values_of(_references(refs))]
     finally:
         fetched.end()
-        del fetched, asked, there  # an error's traceback holds this frame
+        del fetched  # an error's traceback holds this frame
 
 
 class Fetched:
     """The fetches of one `get`: at most one for each object with a value to ship."""
 
-    def __init__(self, timeout: float | None) -> None:
+    def __init__(self, front: Front, timeout: float | None) -> None:
+        self._front = front
         self._timeout = timeout
         self._futures: dict[RRefId, Future[Any]] = {}
         """By the id of the object, as far as it was known at the time of the fetch."""
+        self._lock = RLock()
+        self._left = 0
+        """The fetches without an answer."""
+        self._news: deque[Future[Any]] = deque()
+        """Errors, and answers that the value is elsewhere."""
+        self._told: Future[None] | None = None
+        """Done when there are news, or all answers."""
+        self._last: Future[Any]
+        """The latest fetch: none has more time."""
 
-    def ask(self, ref: RRef[Any]) -> Future[Any]:
-        """Ask for the value. For an alias the answer may be where the value is."""
+    def values_of(self, refs: list[RRef[Any]]) -> list[Future[Any]]:
+        """The values of *refs*, all there. Raises the first error, as soon as it is there."""
+        front, there = self._front, list[Future[Any]]()
+        front.core.check_no_step()
+        users: dict[Future[Any], list[int]] = {}
+        for number, ref in enumerate(refs):
+            there.append(self._ask(ref))
+            users.setdefault(there[-1], []).append(number)
+        run = front.waits.block_all(there)
+        try:
+            while self._wait(there):
+                while self._news:
+                    if self._news[0].failed:
+                        self._news[0].result()
+                    for number in users.pop(self._news.popleft()):  # its value is elsewhere
+                        there[number] = self._ask(refs[number])
+                        users.setdefault(there[number], []).append(number)
+            return there
+        finally:
+            front.waits.unblock(run)
+            del self, there, users  # an error's traceback holds this frame
+
+    def _ask(self, ref: RRef[Any]) -> Future[Any]:
         known = _object_of(ref)  # once only: it may be learned at any moment
         if known not in self._futures:
             future = self._futures[known] = ref._fetch(
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
             future.overlooked = True  # `get` raises the first error
+            with self._lock:
+                self._left, self._last = self._left + 1, future
+            future.check_self_wait()
+            future.watch(self)
         return self._futures[known]
 
-    def follow(self, ref: RRef[Any], future: Future[Any]) -> Future[Any]:
-        """Wait for the answer. If the value is elsewhere, ask there, at most once."""
-        moved = future.exception() is None and future.moved
-        return self.ask(ref) if moved else future
+    def _wait(self, there: list[Future[Any]]) -> bool:
+        """Wait for news. False if there are none, and all answers have come."""
+        front = self._front
+        with self._lock:
+            if self._news or not self._left:
+                return bool(self._news)
+            what = f"the values of {len(there)} references"
+            self._told = Future.of(front.core, front.calls.packer, front.waits, what)
+        with front.core.pool.waiting():
+            came = front.core.port.wait(self._told, max(1e-3, self._last.left()))
+        for future in () if came else there:
+            if not future.over:
+                future.expire()
+        return True
+
+    def add_result(self, future: Future[Any]) -> None:
+        """A fetch has its answer."""
+        with self._lock:
+            self._left -= 1
+            if future.moved or future.failed:
+                self._news.append(future)
+            told = self._told if self._news or not self._left else None
+        if told is not None:
+            told.finish()
+
+    add_exception = add_cancelled = add_result
 
     def end(self) -> None:
         """Cancel all fetches: after an error or a timeout nobody wants the others any more."""
         for future in self._futures.values():
+            future.watch_no_more(self)
             future.cancel()
         self._futures.clear()
 

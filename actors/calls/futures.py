@@ -478,7 +478,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def _until_done(self) -> Generator[Any, None, None]:
         import asyncio  # noqa: PLC0415 - the running loop has loaded it
 
-        self._check_self_wait()
+        self.check_self_wait()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
 
@@ -540,7 +540,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         if found() is None and not core.pool.mine.inside:  # in a thread of the program's
             came = core.port.wait(self, left)
         else:
-            self._check_self_wait()
+            self.check_self_wait()
             run = self._waits.block(self)
             try:
                 with core.pool.waiting():
@@ -587,7 +587,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             call = self.call
             self._core.step(lambda: self._core.context.cancel(call))
 
-    def _check_self_wait(self) -> None:
+    def check_self_wait(self) -> None:
+        """Raise `SelfWaitError` if the code that waits is the call that must be done first."""
         here, core, rref = found(), self._core, self._rref
         if rref is None or here is None or here.core is not core or self.done():
             return

@@ -87,6 +87,10 @@ class Waits(Internal):
 
     def block(self, *futures: concurrent.futures.Future[Any]) -> CurrentRun | None:
         """Note that the running code waits for all *futures*; pass the result to `unblock`."""
+        return self.block_all(futures)
+
+    def block_all(self, futures: Sequence[concurrent.futures.Future[Any]]) -> CurrentRun | None:
+        """The same; *futures* may change."""
         return self.begin(run_in(self._core, threading.get_ident()), futures)
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:

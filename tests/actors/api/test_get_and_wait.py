@@ -53,6 +53,25 @@ def test_get_raises_the_first_error_and_ends_in_time(system: System, gate: Path)
         farref.get([farref.remote("B", hold, (gate, 1))], timeout=0.05)
 
 
+FAIL: dict[str, Any] = {
+    "a call": lambda: farref.remote("C", divmod, (1, 0)),
+    "an alias": lambda: farref.remote("C", farref.remote, ("C", divmod, (1, 0))),
+    "its owner's": lambda: RRef(None).remote().nothing(),
+}
+
+
+@pytest.mark.parametrize("fail", FAIL)
+def test_get_raises_an_error_behind_a_call_that_hangs(
+    system: System, gate: Path, fail: str
+) -> None:
+    hangs = farref.remote("B", hold, (gate, 1))
+    with pytest.raises((ZeroDivisionError, AttributeError)):
+        farref.get([hangs, FAIL[fail]()], timeout=10)
+    assert farref.wait([hangs], timeout=0) == ([], [hangs])
+    gate.touch()
+    assert farref.get([hangs, hangs]) == [1, 1]
+
+
 def test_wait_returns_the_ready_ones_in_order(system: System, gate: Path) -> None:
     slow = farref.remote("B", hold, (gate, 1))
     quick = [farref.remote("C", pow, (2, n)) for n in range(2)]
