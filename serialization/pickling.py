@@ -150,7 +150,7 @@ class Pickler(ByValuePickler):
     def __init__(
         self,
         file: io.BytesIO,
-        inert: type,
+        inert: type | tuple[()],
         library: Library | None = None,
         functions: Sequence[Definition] = (),
         **options: Any,
@@ -160,7 +160,8 @@ class Pickler(ByValuePickler):
         *functions* are definitions that the message has already.
         """
         super().__init__(file, **options)
-        self._special: tuple[type, ...] = (Reference, inert, bytes, bytearray)
+        self.addresses = inert
+        self._special: tuple[Any, ...] = (Reference, inert, bytes, bytearray)
         if library is not None:
             self._special += (*DEFINABLE, Definition)
         self._library = library
@@ -364,7 +365,7 @@ def dumps(
 
 def pickle_value(
     value: object,
-    inert: type,
+    inert: type | tuple[()],
     place: Callable[[list[memoryview]], tuple[Buffer, ...]],
     kind: type[Pickler] = Pickler,
     *,

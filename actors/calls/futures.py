@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
 from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
 from ...protocol.messages import Busy
-from ...serialization.failures import Failure, pass_on
+from ...serialization.errors import Failure
+from ...serialization.failures import pass_on
 from ...serialization.shared import used
 from ..base import forks
 from ..base.interrupts import Condition

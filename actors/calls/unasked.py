@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...protocol.ids import RRefId, WorkerId
-    from ...serialization.failures import Failure
+    from ...serialization.errors import Failure
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.sites import Place

@@ -33,6 +33,7 @@ from ...protocol.effects import Confirmed, Send
 from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
 from ...protocol.messages import Create, Fetch, Invoke
 from ...protocol.packets import Malformed
+from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from ...serialization.payload import Payload
 from ..base import forks
@@ -62,7 +63,6 @@ if TYPE_CHECKING:
     from ...protocol.errors import FarrefError
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Bulk, Cargo, Descriptor, Message
-    from ...serialization.failures import Failure
     from ..wire.settings import Settings
     from .brief import Later
     from .links import Outgoing
@@ -295,6 +295,8 @@ class Core(Internal):
                     payload.take()  # it is opened already, or will be refused
                 if payload.buffers or len(payload.data) >= NOTED:
                     self.outlet.note(sender, message, payload)
+            elif type(payload) is Failure and payload.peers:
+                self.learn(*payload.peers)
             if self.sites.wanted and isinstance(message, Create):
                 self.note_site(message.rref, message.cargo)
             effects = self.context.take(sender, message)

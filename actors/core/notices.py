@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING
 
 from ...printable import logger
 from ...protocol.errors import FarrefError, GivenUpError, SystemDownError
-from ...serialization.failures import Failure, details_of
+from ...serialization.errors import Failure
+from ...serialization.failures import details_of
 from . import sites
 
 if TYPE_CHECKING:

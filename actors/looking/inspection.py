@@ -17,7 +17,7 @@ from ...protocol.borrowing import BorrowingUser
 from ...protocol.lending import LendingOwner
 from ...protocol.owner import Owner
 from ...serialization.contains import namespaces, references_in
-from ...serialization.failures import Failure
+from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
 from ..core.core import Internal
 from ..core.current import frame

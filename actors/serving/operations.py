@@ -15,7 +15,7 @@ from ..values.wrapper import Wrapper, unwrapped
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ...serialization.failures import Failure
+    from ...serialization.errors import Failure
 
 
 def _items(value: Any) -> list[Any]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Request
-    from ...serialization.failures import Failure
+    from ...serialization.errors import Failure
     from ..calls.waits import Waits
     from ..core.core import Core
     from ..core.current import CurrentRun

@@ -36,7 +36,7 @@ from ...protocol.errors import (
     SelfWaitError,
 )
 from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
-from ...serialization.failures import Failure
+from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
 from ...serialization.plain import size_class
@@ -50,7 +50,6 @@ from ..values.making import Made
 from ..values.packing import Pack
 from ..values.several import check_run
 from ..values.wrapper import ByValue
-from ..wire.cargoes import HEAD
 from . import operations
 from .loop import Loop
 from .outcomes import Outcomes
@@ -505,7 +504,7 @@ class Server:
             try:
                 cargo = pack.cargo(share)
             except BaseException as error:
-                cargo = Cargo(payload=self.failure(error, request))
+                cargo = Cargo(payload=self.failure(error, request).told())
             del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))
 
@@ -518,8 +517,7 @@ class Server:
                 return self._packer.pack(result, request.call.caller)
             except BaseException as error:
                 result = self.failure(error, request)
-        cargo = Cargo(payload=result.within(self._core.port.largest() - HEAD))
-        return Pack(large=True, plain=cargo)
+        return self._packer.pack_failure(result)
 
     def failure(self, error: BaseException, request: Request) -> Failure:
         """*error*, raised by the function or instead of it, as the answer to *request*."""
@@ -528,7 +526,7 @@ class Server:
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
-        return Failure.of(error, self._core.me.name, where, str(about or ""))
+        return Failure.of(error, self._core.me.name, where, str(about or ""), ActorAddress)
 
 
 def cargo_of(request: Request) -> Cargo:

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 from ...protocol import plain, plain_loan
 from ...protocol.effects import Free
 from ...protocol.messages import Busy, Call, Cargo, Create, Delete, Fetch
-from ...serialization.failures import CAUGHT, Failure
+from ...serialization.errors import Failure
+from ...serialization.failures import CAUGHT
 from ...serialization.frozen import Frozen
 from ...serialization.holes import filled
 from ...serialization.payload import Payload

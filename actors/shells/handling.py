@@ -15,7 +15,8 @@ from thespian.actors import Actor, ActorAddress, ActorSystemMessage, PoisonMessa
 
 from ...printable import logger
 from ...protocol.errors import NoHandlerError
-from ...serialization.failures import Failure, details_of, text_of
+from ...serialization.errors import Failure
+from ...serialization.failures import details_of, text_of
 from ..base import forks
 from ..core.current import running_in
 from ..core.notices import notice
@@ -158,7 +159,8 @@ class Handlers:
             with running_in(endpoint.core):
                 if isinstance(sender, ReplyAddress):
                     what = f"the handler of {type(message).__name__}"
-                    self._send(sender, Failure.of(error, endpoint.core.me.name, what))
+                    name = endpoint.core.me.name
+                    self._send(sender, Failure.of(error, name, what, inert=ActorAddress))
                 elif not isinstance(message, PoisonMessage | ActorSystemMessage):
                     self._return(message, sender, details)
         except BaseException as second:

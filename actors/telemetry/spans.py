@@ -32,7 +32,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
 from ...protocol.messages import Cargo, target_of
-from ...serialization.failures import Failure, name_of, text_of
+from ...serialization.errors import Failure
+from ...serialization.failures import name_of, text_of
 from ...serialization.payload import Origin, Payload
 from ..calls.calls import Calls
 from ..calls.futures import Future

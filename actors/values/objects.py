@@ -21,7 +21,8 @@ from ...protocol import plain
 from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
-from ...serialization.failures import Failure, details_of
+from ...serialization.errors import Failure
+from ...serialization.failures import details_of
 from ...serialization.frozen import Frozen
 from ...serialization.plain import ATOMS
 from ..core import sites
@@ -210,16 +211,20 @@ class Objects(Internal):
         if stored.on_delete is not None:
             self._run_on_delete(rref, stored, stored.on_delete, handles)
         elif type(stored.value) is Failure:
-            fate = stored.fate
-            if fate is None:  # nobody raised it
-                return
-            fate.objects -= 1
-            if fate.objects == 0:
-                self._fates.pop(id(stored.value), None)
-            if fate.objects == 0 and not fate.fetched:
-                self.unfetched(rref, stored.value, later)
+            self._end_fate(rref, stored, later)
         else:  # its __del__ is user code
             self._leave_to_a_thread(stored, handles, later)
+
+    def _end_fate(self, rref: RRefId, stored: Stored, later: Later) -> None:
+        """The failure in *stored* is not the value of *rref* any more. Under the lock."""
+        failure, fate = stored.value, stored.fate
+        if type(failure) is not Failure or fate is None:  # nobody raised it
+            return
+        fate.objects -= 1
+        if fate.objects == 0:
+            self._fates.pop(id(failure), None)
+            if not fate.fetched:
+                self.unfetched(rref, failure, later)
 
     def _collect(self, effect: Collect, later: Later) -> None:
         """The object is garbage in a cycle: let go of its value, tell the program. Under the lock.
@@ -229,8 +234,9 @@ class Objects(Internal):
         """
         rref = effect.rref
         stored = self._values.get(rref)
-        if stored is None or type(stored.value) is Failure:
+        if stored is None or (type(stored.value) is Failure and not stored.value.references):
             return
+        self._end_fate(rref, stored, later)
         if self._collected is None:
             self._collected = Failure.of(_COLLECTED, self._core.me.name, "its collection")
         failure = msgspec.structs.replace(self._collected, about=str(rref))

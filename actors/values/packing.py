@@ -15,12 +15,14 @@ from thespian.actors import ActorAddress
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
 from ...serialization import pickling, plain, shared
-from ...serialization.failures import CAUGHT, Failure, pass_on
+from ...serialization.errors import Failure
+from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
 from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers, slots
 from ...serialization.pickling import (
     DEFINABLE,
+    Pickled,
     Reference,
     cannot_unpickle,
     loads,
@@ -34,7 +36,7 @@ from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
-from ..wire.cargoes import bytes_of
+from ..wire.cargoes import HEAD, bytes_of
 from ..wire.messages import WorkerInfo
 
 if TYPE_CHECKING:
@@ -44,7 +46,6 @@ if TYPE_CHECKING:
     from ...protocol.messages import Descriptor
     from ...serialization.definitions import Definition
     from ...serialization.payload import Buffer
-    from ...serialization.pickling import Pickled
     from ..core.core import Core
     from ..core.registry import Registry
 
@@ -241,6 +242,22 @@ class Packer(Internal):
                 raise
         return cargo
 
+    def pack_failure(self, failure: Failure) -> Pack:
+        """*failure* in place of a value, as far as a message has room for it."""
+        failure = failure.within(self._core.port.largest() - HEAD)
+        if not failure.references and not failure.inert:
+            return Pack(True, Cargo(payload=failure))
+        return Pack(True, None, partial(self._share_failure, failure))
+
+    def _share_failure(self, failure: Failure, fork: Share) -> Cargo:
+        pickled: Any = Pickled(b"", (), failure.references, failure.inert)  # type: ignore[arg-type]  # handles
+        try:
+            payload, descriptors = share(pickled, _Hooks(self._core, fork), peers=self._introduce)
+        except FarrefError:  # a reference of another endpoint, for example
+            return Cargo(payload=failure.told())
+        failure = replace(failure, references=(), peers=payload.peers)
+        return Cargo(payload=failure, descriptors=descriptors)
+
     def _check_size(self, cargo: Cargo) -> None:
         """Raise `SerializationError` if the port cannot send that many bytes."""
         limit = self._core.port.largest()
@@ -257,15 +274,17 @@ class Packer(Internal):
         *again*: see `pickling.loads`.
         """
         payload = cargo.payload
+        if type(payload) is Failure:
+            raise payload.rebuild(_Hooks(self._core, _share_nothing).join(cargo.descriptors))
         if isinstance(payload, Payload):
             if cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, again=again)
             else:
                 payload = opened(payload)
-        elif not isinstance(payload, Failure):
+        else:
             raise ProtocolError(f"{self._core.me} got a message without content")
-        if type(payload) is Failure:  # `isinstance` asks the user's `__class__`
+        if type(payload) is Failure:  # of a handler; `isinstance` asks the user's `__class__`
             raise payload.rebuild()
         return payload
 

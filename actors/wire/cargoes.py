@@ -10,7 +10,7 @@ from ...protocol.delivery import Packet
 from ...protocol.errors import FarrefError
 from ...protocol.messages import Cargo
 from ...protocol.packets import size_of
-from ...serialization.failures import Failure
+from ...serialization.errors import Failure
 from ...serialization.payload import Payload
 from ...serialization.shared import Segment
 

@@ -15,7 +15,7 @@ from thespian.actors import ActorAddress
 from ...protocol.dead import Span
 from ...protocol.ids import RRefId, WorkerId
 from ...protocol.wellformed import check
-from ...serialization.failures import Failure
+from ...serialization.errors import Failure
 from ...serialization.payload import Payload
 from ..base import addresses
 from .faults import Counts, Faults
@@ -561,6 +561,5 @@ def check_payload(payload: object) -> None:
     """Raise `ProtocolError` if *payload* has one of our classes and a malformed field."""
     if isinstance(payload, Payload | Failure):
         check(payload, (Payload, Failure), "payload")
-    if isinstance(payload, Payload):
         for peer in payload.peers:
             check(peer, (WorkerInfo,), "introduction")

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from farref.protocol.errors import SerializationError
-from farref.serialization.failures import Failure
+from farref.serialization.errors import Failure
 from farref.serialization.payload import Payload
 
 from ..serialization.endpoint import TinyAddress, TinyEndpoint, TinyHandle

@@ -12,7 +12,7 @@ from farref import SerializationError
 from farref.actors.values import packing
 from farref.protocol.ids import WorkerId
 from farref.serialization import shared
-from farref.serialization.failures import Failure
+from farref.serialization.errors import Failure
 from farref.serialization.frozen import Frozen
 from farref.serialization.library import Library
 from farref.serialization.pickling import Reference

@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from farref import RemoteError
-from farref.serialization.failures import TEXT, Failure
+from farref.serialization.errors import TEXT, Failure
 
 
 class Plain(Exception):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import pytest
 import farref
 from farref import RemoteError, RRef, WorkerNotFoundError
 
-from ..helpers import Box, make_box
+from ..helpers import Box, make_box, until
 
 if TYPE_CHECKING:
     from farref import System
@@ -23,15 +24,18 @@ class Strict(Exception):
 
 
 class Holding(Exception):
-    """Holds a reference, which nobody could count in the bytes of a failure."""
+    """Holds a reference."""
 
 
 class Raising(Box):
     def strict(self, code: int) -> None:
         raise Strict(code=code)
 
-    def holding(self, ref: RRef[Any]) -> None:
-        raise Holding("it holds", ref)
+    def holding(self, *refs: RRef[Any]) -> None:
+        raise Holding("it holds", *refs)
+
+    def locked(self) -> None:
+        raise Holding(threading.Lock())
 
     def group(self) -> None:
         raise ExceptionGroup("two", [KeyError("k"), Strict(code=2)])
@@ -78,12 +82,37 @@ def test_a_group_arrives_as_a_group(system: System) -> None:
     assert [type(each) for each in error.exceptions] == [KeyError, Strict]
 
 
+def holding(*refs: RRef[Any]) -> None:
+    raise Holding("it holds", *refs, farref.remote("C", make_box, ("new",)))
+
+
+def caught(ref: RRef[Any]) -> Any:
+    try:
+        ref.to_here()
+    except Holding as error:
+        return error.args  # the error itself would be in a cycle with frames
+    raise AssertionError("it was raised")
+
+
+def test_references_in_an_error_are_counted(system: System) -> None:
+    mine, theirs = RRef([1]), farref.remote("C", make_box, ("theirs",))
+    error = raised(farref.remote("B", Raising), "holding", mine, theirs)
+    assert error.args == ("it holds", mine, theirs)
+    failed = farref.remote("B", holding, (mine, theirs))  # its owner keeps the error
+    errors = [caught(failed), farref.rpc_sync("C", caught, (failed,)), caught(failed)]
+    for each in errors:
+        assert each[1:3] == (mine, theirs)
+        assert each[2].rpc_sync().get() == "theirs"
+        assert each[3].rpc_sync().get() == "new"
+    names = {str(each.id) for each in (mine, theirs, errors[0][3])}
+    del mine, theirs, failed, error, errors, each
+    assert until(system, lambda: not names & {row.rref for row in system.references()})
+
+
 def test_what_cannot_travel_is_told(system: System) -> None:
-    ref, held = farref.remote("B", Raising), RRef([1])
-    error = raised(ref, "holding", held)
-    assert type(error) is RemoteError
-    assert "Holding: ('it holds'" in str(error)
-    for method, name in (("leave", "SystemExit"), ("interrupt", "KeyboardInterrupt")):
+    ref = farref.remote("B", Raising)
+    names = ("leave", "SystemExit"), ("interrupt", "KeyboardInterrupt"), ("locked", "Holding: <un")
+    for method, name in names:
         error = raised(ref, method)
         assert type(error) is RemoteError
         assert name in str(error)

@@ -15,6 +15,7 @@ from farref import RefActor, RRef
 from farref.actors.shells.endpoint import Endpoint
 from farref.serialization.contains import references_in
 
+from ...waiting import eventually
 from ..helpers import Box, idle, make_box, until
 
 if TYPE_CHECKING:
@@ -283,8 +284,18 @@ def test_a_task_that_fails_with_its_own_reference(own_system: System) -> None:
     own_system.worker("B")
     ref = farref.remote("B", wait_for_it, (True,))
     farref.rpc_sync("B", give, ([ref],))
-    with pytest.raises(farref.RemoteError, match="ValueError"):
+    with pytest.raises(ValueError, match="RRef") as caught:
         ref.to_here()
+    assert caught.value.args == ([ref],)
+    name = str(ref.id)
+    del ref, caught
+
+    def collected() -> bool:
+        gc.collect()
+        own_system.collect()
+        return name not in {row.rref for row in own_system.references()}
+
+    eventually(collected)
 
 
 def returns_the_other() -> Any:

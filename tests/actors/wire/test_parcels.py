@@ -24,7 +24,7 @@ from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import Ack, Busy, Call, Cargo, Descriptor, Message, Reply, Tell
 from farref.protocol.packets import Malformed
 from farref.serialization.definitions import Placed
-from farref.serialization.failures import Failure
+from farref.serialization.errors import Failure
 from farref.serialization.payload import Origin, Payload
 from farref.serialization.shared import Segment
 
