@@ -73,6 +73,11 @@ class Keeper(Protocol):
     """A frozen value that it keeps."""
 
 
+def _check_callback(callback: object) -> None:
+    if not callable(callback):
+        raise TypeError(f"incompatible function arguments. {callback!r:.80} cannot be called")
+
+
 def _follow(chained: Future[U], callback: Callable[[Future[T]], U], done: Future[T]) -> None:
     """Give *chained* the outcome of *callback* with the future that is *done*."""
     try:
@@ -383,7 +388,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         It runs after any outcome. An error of *callback* becomes the error of the new future. A
         wait for that one ends at the latest when this call's time is over, and then once more its
         timeout, or the system's if that is longer. Does not block.
+
+        Raises `TypeError` if *callback* cannot be called.
         """
+        _check_callback(callback)
         seconds = max(self._timeout, self._core.settings.timeout)
         what = f"what follows {self.what}"
         chained: Future[U] = Future.of(self._core, self._packer, self._waits, what, seconds)
@@ -401,7 +409,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
         A callback of asyncio's own functions, such as `asyncio.wait`, runs on the running loop:
         these expect that of every future, and none of them wakes a loop from another thread.
+
+        Raises `TypeError` if *fn* cannot be called.
         """
+        _check_callback(fn)
         call, loop = self._core.callbacks.call, None
         if getattr(fn, "__module__", "").startswith("asyncio"):
             loop = sys.modules["asyncio"]._get_running_loop()

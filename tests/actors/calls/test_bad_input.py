@@ -67,6 +67,11 @@ def test_what_cannot_be_called(system: System) -> None:
     for call in (farref.remote, farref.rpc_sync, farref.rpc_async):
         with pytest.raises(TypeError, match="needs a function"):
             call("B", not_callable)
+    future = farref.rpc_async("B", pow, (2, 3))
+    for follow in (future.then, future.add_done_callback):
+        with pytest.raises(TypeError, match="7 cannot be called"):
+            follow(not_callable)
+    assert future.result() == 8
 
 
 def test_a_function_that_cannot_be_pickled(system: System) -> None:
