@@ -98,7 +98,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         """How a class is pickled by value."""
         make, args, state, set_state = parts_of(kind)
         attributes = {n: (number - 1, value) for n, (number, value) in state[0].items()}
-        return make, args, (attributes, *state[1:], True), None, None, set_state
+        return make, args, (attributes, *state[1:], None), None, None, set_state
 
     def reduce_single(self, obj: Any, name: str) -> Any:  # noqa: ARG002 - see `library`
         """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
@@ -181,9 +181,9 @@ def _make_class(
     return cp._lookup_class_or_track(class_id, made)  # type: ignore[no-any-return]
 
 
-def _set_class(kind: type, state: tuple[dict[str, tuple[int, Any]], Any, Any, bool]) -> None:
+def _set_class(kind: type, state: tuple[dict[str, tuple[int, Any]], Any, Any, object]) -> None:
     """Give *kind*, which was unpickled, its attributes. A pickle calls it."""
-    attributes, registered, members, at_once = state
+    attributes, registered, members, early = state
     space = SPACES.of_class(kind, home=False)
     if space.home:
         return
@@ -192,7 +192,7 @@ def _set_class(kind: type, state: tuple[dict[str, tuple[int, Any]], Any, Any, bo
         for name, values in (members or {}).items():
             vars(kind.__members__[name]).update(values)  # type: ignore[attr-defined]  # an enum
     # Others use one that is here already: not before the globals of its methods are there.
-    if is_new or at_once:
+    if is_new or early is None:
         space.bind([(name, *binding) for name, binding in attributes.items()])
     for each in registered or ():
         kind.register(each)  # type: ignore[attr-defined]  # an ABC

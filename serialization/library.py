@@ -31,10 +31,10 @@ from ..protocol.errors import SerializationError
 from .by_value import ByValuePickler, is_by_value, parts_of
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .spaces import SPACES, Missing, Module, Space, bound_in, content_of, is_same, seen
+from .spaces import SPACES, Missing, Module, NewGlobals, Space, bound_in, content_of, is_same, seen
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from ..protocol.ids import WorkerId
 
@@ -42,6 +42,8 @@ LARGEST = 8 << 20
 """The most bytes of a definition."""
 MOST_KNOWN = 1000
 """The most functions and classes that one endpoint remembers to have defined."""
+DEEPEST = 20
+"""How deep classes may be in each other's pickles."""
 _MADE_WITH_IT = frozenset({"__globals__", "__closure__"})
 _LIVE = frozenset({"globals", "exec", "eval", "vars"})
 _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
@@ -179,34 +181,61 @@ class _Definer(ByValuePickler):
         """The global whose place has been pickled: it is next."""
         self._left: list[tuple[Space, str, str]] = []
         """The bindings that are not pickled yet, each with the function that uses it."""
+        self._early: list[tuple[Space, str, int, Any]] = []
+        self._depth = 0
+        self._row: tuple[tuple[Space, str, int, Any], str] | None = None
+        """The binding that is pickled now, and the function that uses it."""
+        self._is_possible = True
 
     def pickled(self, thing: Any) -> bytes | None:
         """The definition of *thing*; None if there can be none.
 
         Raises the errors of pickling; `SerializationError` with the name of a variable or global.
         """
-        possible = True
-        row: Any = thing, self._reads(thing)
-        function = ""
-        while True:
-            try:
-                self.dump(row)
-            except _NoDefinitionError:
-                possible = False
-            except CAUGHT as error:
-                pass_on(error)
-                if function:
-                    what = f"{function}() uses the global `{row[1]}`"
-                    raise _unpicklable(what, row[3], error) from error
-                self._blame_variables(error)
-                raise
-            if row is None:
-                return self._file.getvalue() if possible else None
-            row = None
-            if self._left:
-                space, name, function = self._left.pop()
-                number = space.number(name)  # first: another thread may bind it anew
-                row = space, name, number, space.names.get(name, Missing)
+        self._dump((thing, self._reads(thing)))
+        while self._left:
+            self._dump(next(self._rows()))
+        for row in self._early:
+            self._dump(row)
+        self._dump(None)
+        return self._file.getvalue() if self._is_possible else None
+
+    def _dump(self, row: object) -> None:
+        try:
+            self.dump(row)
+        except _NoDefinitionError:
+            self._is_possible = False
+        except CAUGHT as error:
+            pass_on(error)
+            if self._row is not None:
+                (_, name, _, value), user = self._row
+                raise _unpicklable(f"{user}() uses the global `{name}`", value, error) from error
+            self._blame_variables(error)
+            raise
+
+    def _rows(self, start: int = 0) -> Iterator[tuple[Space, str, int, Any]]:
+        """The bindings that are left, from this one on."""
+        while len(self._left) > start:
+            space, name, user = self._left.pop()
+            number = space.number(name)  # first: another thread may bind it anew
+            row = space, name, number, space.names.get(name, Missing)
+            self._row = row, user
+            yield row
+
+    def rows_of_class(self, start: int) -> Iterator[tuple[Space, str, int, Any]]:
+        """The globals that are left since a class was begun. They are pickled again at the end."""
+        outer, attributes = self._row, []
+        if self._depth < DEEPEST:
+            self._depth += 1
+            for row in self._rows(start):
+                if isinstance(row[0], Module):
+                    self._early.append(row)
+                    yield row
+                else:
+                    attributes.append((*row[:2], ""))
+            self._depth -= 1
+        self._left += attributes
+        self._row = outer
 
     def _reads(self, thing: Any) -> list[str] | None:
         """The globals that *thing* names, if it is a function for `spaces.called`.
@@ -268,13 +297,18 @@ class _Definer(ByValuePickler):
         return _make_function, args, (attributes, slots)
 
     def reduce_class(self, kind: type) -> Any:
-        """Its attributes are bound at the end, if it is there already; then they must be last."""
+        """If the class is there already, its attributes are bound at the end.
+
+        If not, code of the class may run before that, for instance when a subclass is made. It
+        finds the globals that are new there.
+        """
+        early = _Early(self, len(self._left))
         make, args, state, set_state = parts_of(kind)
         self.classes[kind] = len(vars(kind))
         space = SPACES.of_class(kind)
         for name in state[0]:
             self._use(space, name, kind.__qualname__)
-        return make, args, (*state, False), None, None, set_state
+        return make, args, (*state, early), None, None, set_state
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """It is one at the receiver, too, if it is a global."""
@@ -297,6 +331,17 @@ class _Definer(ByValuePickler):
                     what = f"{function.__qualname__}() uses `{name}`"
                     what += ", a variable of the function around it"
                     raise _unpicklable(what, content_of(cell), error) from error
+
+
+class _Early:
+    """The globals that a class needs, in a pickle."""
+
+    def __init__(self, definer: _Definer, start: int) -> None:
+        self._definer, self._start = definer, start
+
+    def __reduce__(self) -> Any:
+        """A list, which binds what is put into it."""
+        return NewGlobals, (), None, self._definer.rows_of_class(self._start)
 
 
 def _make_function(code: Any, module: Module, closure: Any, _submodules: object) -> FunctionType:

@@ -377,6 +377,21 @@ def _space_of(kind: type) -> ClassSpace:
     return SPACES.of_class(kind, home=False)
 
 
+class NewGlobals:
+    """Binds globals that the module does not have yet, at once."""
+
+    def extend(self, rows: Iterable[tuple[Module, str, int, Any]]) -> None:
+        """Pickle's way to put several things into it."""
+        with SPACES.lock:
+            for module, *binding in rows:
+                if binding[0] not in module.names:
+                    module.bind([binding])  # type: ignore[list-item]  # a row without its module
+
+    def append(self, row: tuple[Module, str, int, Any]) -> None:
+        """The same for one."""
+        self.extend([row])
+
+
 class _Unpickler(pickle.Unpickler):
     """Unpickles one definition."""
 

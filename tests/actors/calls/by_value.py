@@ -580,6 +580,49 @@ def other_classes(on):
     yield node.next is node, True
 
 
+class Registered:
+    names = []
+
+    def __init_subclass__(cls):
+        Registered.names.append(note(cls))
+
+
+def note(kind):
+    return kind.__name__ + SUFFIX
+
+
+SUFFIX = "!"
+
+
+class First(Registered):
+    pass
+
+
+class Key:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return isinstance(other, Key) and self.value == other.value
+
+    def __hash__(self):
+        return hash((self.value, SUFFIX))
+
+
+keyed = {Key(1): "one"}
+
+
+def make_first():
+    return First()
+
+
+@case
+def code_that_runs_while_it_is_unpickled(on):
+    yield type(rpc_sync(on, make_first)) is First, True
+    yield "First!" in rpc_sync(on, lambda: Registered.names), True
+    yield rpc_sync(on, lambda key: keyed[key], (Key(1),)), "one"
+
+
 class Wrong(ValueError):
     seen = 0
 
