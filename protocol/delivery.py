@@ -155,8 +155,8 @@ class Channel:
     @property
     def deadline(self) -> float | None:
         """The time of the next duty of `tick`; None while there is none."""
-        times = [t for t in (self._retry_at, self.acknowledge_at) if t is not None]
-        return min(times, default=None)
+        retry, due = self._retry_at, self.acknowledge_at
+        return due if retry is None or (due is not None and due < retry) else retry
 
     def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
         """Take *message* for the peer; it leaves with the next `packet`. Returns its number.

@@ -31,7 +31,7 @@ from ..wire.rows import (
 )
 from .core import Internal
 from .delivery import GATHERED_BYTES
-from .links import CROWD
+from .links import CROWD, LATER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -55,7 +55,7 @@ class Lines(Internal):
     def __init__(self, core: Core, delivery: Delivery) -> None:
         self._core = core
         self._state = core.context.state
-        self._resolved = core.peers.resolved
+        self._resolved, self._numbered = core.peers.resolved, core.peers.numbered
         self._delivery = delivery
         self._tally = delivery.tally
         self._links = delivery.links
@@ -67,8 +67,6 @@ class Lines(Internal):
         returns false, with nothing changed, if the core is to take the message. Under the lock."""
         core.on_deaths.append(self._died)
         self._lines: dict[WorkerId, Connection] = {}
-        self._numbered: dict[int, WorkerId] = {}
-        """The peers by their incarnations."""
 
     # ---- out
 
@@ -177,7 +175,7 @@ class Lines(Internal):
             raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
         if row.to != me.incarnation:
             raise ProtocolError(f"{me} got a message that is for number {row.to}")
-        who = self._numbered.get(row.sender) or self._peer(row.sender)
+        who = self._numbered.get(row.sender)
         if who is None:  # it is dead; or its first packet was lost, and comes again, as this
             return
         kind, first, expects = type(row), row.first, row.expects
@@ -210,7 +208,8 @@ class Lines(Internal):
                 channel = links.channels.get(who)
                 if channel is None or not channel.receive_now(first, expects, now):
                     return False
-                links.timed[who] = None
+                if channel.acknowledge_at < links.timed.get(who, LATER)[0]:  # type: ignore[operator]  # it acknowledges this
+                    links.keep_time(who, channel)
                 tally, tracer = self._tally, core.tracer
                 tally.packets_received += 1
                 tally.messages_received += 1
@@ -268,13 +267,6 @@ class Lines(Internal):
             self._core.refuse(f"{type(message).__name__} of {who}", error, who)
             return None
 
-    def _peer(self, incarnation: int) -> WorkerId | None:
-        """The living peer with this incarnation, learned just now; None if there is none."""
-        resolved = self._resolved.copy()
-        self._numbered = {each.incarnation: each for each in resolved}
-        return self._numbered.get(incarnation)
-
     def _died(self, dead: tuple[WorkerId, ...]) -> None:
         for worker in dead:
             self._lines.pop(worker, None)
-            self._numbered.pop(worker.incarnation, None)

@@ -6,6 +6,7 @@ that one turn sends to one peer leave as one packet.
 
 from __future__ import annotations
 
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from ...protocol import delivery
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 CROWD = 16
 """With this many messages in flight to one peer, the next ones gather: the peer has enough to
 do."""
+LATER = float("inf"), 0
 GATHERED = 64
 """This many gathered messages leave at once, in any thread."""
 
@@ -40,8 +42,12 @@ class Links:
         """Peers for which new messages may leave."""
         self._prompt: set[WorkerId] = set()
         """Those of them whose messages do not gather."""
-        self.timed: dict[WorkerId, None] = {}
-        """Peers whose channel has a deadline."""
+        self.timed: dict[WorkerId, tuple[float, int]] = {}
+        """Peers whose channel has a deadline: the earliest time at which it may be, and their
+        place in line among those with the same time."""
+        self._alarms: list[tuple[float, int, WorkerId]] = []
+        """A heap of these times, and of later ones that no longer count."""
+        self._places = 0
         self._gone = (0, 0)
         """The counts of `repeated` from forgotten channels."""
         self.owing: dict[WorkerId, None] = {}
@@ -133,7 +139,7 @@ class Links:
             self._tell_released(sender, channel)
         if channel.owed:
             self.owing[sender] = None
-        self.timed[sender] = None
+        self.keep_time(sender, channel)
         return messages, channel.handed - len(messages)
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:
@@ -185,26 +191,52 @@ class Links:
             packet = channel.packet(now)
             if packet is not None:
                 packets.append((worker, packet))
-                if worker not in self.timed:
-                    self.timed[worker] = None
+                if worker not in self.timed:  # else a packet puts its deadline off
+                    self.keep_time(worker, channel)
                     news = True
         return packets, news
 
+    def keep_time(self, worker: WorkerId, channel: Channel) -> None:
+        """The deadline of *channel*, to *worker*, may be earlier now."""
+        deadline = channel.deadline
+        time, place = self.timed.get(worker, LATER)
+        if deadline is None or deadline >= time:
+            return
+        if not place:
+            self._places = place = self._places + 1
+        self.timed[worker] = deadline, place
+        heappush(self._alarms, (deadline, place, worker))
+        if len(self._alarms) > 2 * len(self.timed) + GATHERED:
+            self._alarms = [(*alarm, each) for each, alarm in self.timed.items()]
+            heapify(self._alarms)
+
     def due(self, now: float) -> Outgoing:
         """The retransmissions and the lone acknowledgements that are due at *now*."""
-        found = ((worker, self.channels[worker].tick(now)) for worker in self.timed)
-        return [(worker, packet) for worker, packet in found if packet is not None]
+        packets: Outgoing = []
+        while (deadline := self.deadline()) is not None and deadline <= now:
+            worker = self._alarms[0][-1]
+            packet = self.channels[worker].tick(now)
+            if packet is not None:
+                packets.append((worker, packet))
+        return packets
 
     def deadline(self) -> float | None:
         """The time when `due` has something next; None while nothing is awaited."""
-        dues: list[float] = []
-        for worker in list(self.timed):
+        while self._alarms:
+            time, place, worker = self._alarms[0]
+            if (time, place) != self.timed.get(worker):
+                heappop(self._alarms)
+                continue
             deadline = self.channels[worker].deadline
+            if deadline == time:
+                return time
             if deadline is None:
-                self.timed.pop(worker, None)
+                heappop(self._alarms)
+                del self.timed[worker]
             else:
-                dues.append(deadline)
-        return min(dues, default=None)
+                self.timed[worker] = deadline, place
+                heapreplace(self._alarms, (deadline, place, worker))
+        return None
 
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
         """Messages, and bytes of *flow*, that *worker* has not taken: see `Channel.load`."""

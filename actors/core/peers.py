@@ -33,6 +33,8 @@ class Peers:
         self.resolved: set[WorkerId] = set()
         """Those with an address that is more than a number among its creator's children, so that
         others reach them by it, too. To read."""
+        self.numbered: dict[int, WorkerId] = {}
+        """The same, by their incarnations. To read."""
         self._near: dict[WorkerId, bool] = {}
         """Whether each sees this process, and so can open its shared memory, if that is known."""
         self._ids: dict[Hashable, WorkerId] = {}
@@ -55,6 +57,7 @@ class Peers:
                 self._local.append((address, worker))
             else:
                 self.resolved.add(worker)
+                self.numbered[worker.incarnation] = worker
                 self._ids[address.addressDetails] = worker
 
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
@@ -77,15 +80,16 @@ class Peers:
     def forget(self, worker: WorkerId) -> None:
         """*worker* is dead; its address and its name may pass to another endpoint."""
         with self._writing:
-            self.addresses.pop(worker, None)
-            self.resolved.discard(worker)
+            address = self.addresses.pop(worker, None)
+            if worker in self.resolved and address is not None:
+                self.resolved.remove(worker)
+                del self.numbered[worker.incarnation]
+                if self._ids.get(address.addressDetails) == worker:
+                    del self._ids[address.addressDetails]
             self._near.pop(worker, None)
             named = self.named.get(worker.name)
             if named is not None and named.id == worker:
                 del self.named[worker.name]
-            for details, known in list(self._ids.items()):
-                if known == worker:
-                    del self._ids[details]
             self._local = [each for each in self._local if each[1] != worker]
 
 

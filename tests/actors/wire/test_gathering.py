@@ -127,7 +127,7 @@ def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any
                 expects = max(channel._next - len(channel.flight), channel._next - more[0])
                 heard = Packet(first, (message(number),), expects)
                 if channel.receive_now(first, expects, at):  # as `Lines` does
-                    now.timed[peer] = None
+                    now.keep_time(peer, channel)
                 else:
                     now.receive(peer, heard, at)
                 later.receive(peer, heard, at)
