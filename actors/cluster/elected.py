@@ -159,10 +159,9 @@ class Elected(Roll):
 
     def _drop_orders(self) -> None:
         """Give up the orders of an earlier registrar that nobody will repeat."""
-        askers = [member.address for member in self._members.values()]
         for worker, creating in list(self._creating.items()):
             missing = self._order_is_missing(worker)
-            if missing and creating.asker not in askers:
+            if missing and not self._members.at(creating.asker):
                 self._not_created(worker, "the endpoint that asked for it is gone")
 
     def _order_is_missing(self, worker: WorkerId) -> bool:

@@ -16,7 +16,7 @@ import msgspec
 from ...protocol.dead import Dead
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from ...protocol.dead import Span
     from ...protocol.ids import WorkerId
@@ -64,16 +64,16 @@ class Graves:
         """*news* have died."""
         self.dying.update(dict.fromkeys(news, Gone(cause)))
 
-    def wait(self, dead: Iterable[WorkerId], living: Iterable[WorkerId], due: float) -> None:
+    def wait(self, dead: Collection[WorkerId], living: Iterable[WorkerId], due: float) -> None:
         """*living*, all others, have to settle *dead*, and have time until *due*.
 
         Nothing waits for the dead any more.
         """
         # A further death restarts the grace, here and at the others. Theirs starts later.
         self._due = due
-        others = set(living)
-        self._waits_for |= dict.fromkeys(dead, others)
-        self._waits_for = {worker: those & others for worker, those in self._waits_for.items()}
+        for those in self._waits_for.values():
+            those.difference_update(dead)
+        self._waits_for |= {worker: set(living) for worker in dead}
 
     def settled(self, by: WorkerId, dead: Iterable[WorkerId]) -> tuple[WorkerId, ...]:
         """*by* has settled these deaths. Returns those of them that all had settled before."""

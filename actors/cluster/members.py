@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Hashable, Iterator, MutableMapping
+from typing import Any
+
 import msgspec
 from thespian.actors import ActorAddress
+from thespian.system.addressManager import ActorLocalAddress
 
 from ...protocol.ids import WorkerId
 from ..wire.messages import HostInfo, Spawn
@@ -23,6 +27,83 @@ class RegisteredEndpoint(msgspec.Struct):
     """Whether it was created as a worker, and so runs any function of anybody."""
     order: tuple[ActorAddress, int] | None = None
     """The asker and the token of the order for which it was created."""
+
+
+class Members(MutableMapping[WorkerId, RegisteredEndpoint]):
+    """The members in *table*, found by whatever a message says of them, however many there are."""
+
+    def __init__(self, table: dict[WorkerId, RegisteredEndpoint]) -> None:
+        self._table = table
+        self._having: dict[Hashable, dict[WorkerId, None]] = {}
+        """By each of their `_traits`."""
+        for worker, member in table.items():
+            self._list(worker, member)
+
+    def named(self, name: str) -> Collection[WorkerId]:
+        """The members of this name."""
+        return self._having.get(("name", name), ())
+
+    def at(self, address: ActorAddress) -> Collection[WorkerId]:
+        """The member at this address."""
+        there = self._having.get(("address", _mark(address)), ())
+        return [worker for worker in there if self._table[worker].address == address]
+
+    def on(self, place: str) -> Collection[WorkerId]:
+        """The members on the host at this place."""
+        return self._having.get(("place", place), ())
+
+    def made_for(self, asker: ActorAddress, token: int) -> Collection[WorkerId]:
+        """The member that was created for this order."""
+        there = self._having.get(("order", _mark(asker), token), ())
+        return [worker for worker in there if self._table[worker].order == (asker, token)]
+
+    def __getitem__(self, worker: WorkerId) -> RegisteredEndpoint:
+        return self._table[worker]
+
+    def __setitem__(self, worker: WorkerId, member: RegisteredEndpoint) -> None:
+        if worker in self._table:
+            del self[worker]
+        self._table[worker] = member
+        self._list(worker, member)
+
+    def __delitem__(self, worker: WorkerId) -> None:
+        for trait in _traits(worker, self._table[worker]):
+            having = self._having[trait]
+            del having[worker]
+            if not having:
+                del self._having[trait]
+        del self._table[worker]
+
+    def __iter__(self) -> Iterator[WorkerId]:
+        return iter(self._table)
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def _list(self, worker: WorkerId, member: RegisteredEndpoint) -> None:
+        for trait in _traits(worker, member):
+            self._having.setdefault(trait, {})[worker] = None
+
+
+def _traits(worker: WorkerId, member: RegisteredEndpoint) -> Iterator[Hashable]:
+    yield "name", worker.name
+    yield "address", _mark(member.address)
+    yield "place", member.place
+    if member.order is not None:
+        asker, token = member.order
+        yield "order", _mark(asker), token
+
+
+def _mark(address: ActorAddress) -> Hashable:
+    """The same for equal addresses, and nearly always another one for others."""
+    details: Any = address.addressDetails
+    if isinstance(details, ActorLocalAddress):
+        real = details.addressManager.exportAddr(address)
+        return None if real is None else _mark(real)
+    # Thespian's own addresses of one socket are equal, with any address of its host in them, but
+    # their hashes are not.
+    mark: Hashable = getattr(details, "sockname", (None, details))[1]
+    return mark
 
 
 class Host(msgspec.Struct):

@@ -14,7 +14,6 @@ import logging
 import os
 import time
 from collections import Counter, deque
-from itertools import chain
 from random import SystemRandom
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -42,11 +41,11 @@ from ..wire.messages import (
 from ..wire.settings import Settings
 from .graves import Graves
 from .making import UnfitError, UnmadeError
-from .members import Creating, Host, RegisteredEndpoint
+from .members import Creating, Host, Members, RegisteredEndpoint
 from .witness import Witness
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
 
     from thespian.actors import ActorAddress
 
@@ -72,12 +71,13 @@ class Roll:
         self._settings = Settings()
         self._here = HostInfo("", {})
         """The host of this process, if it makes actors."""
-        self._members: dict[WorkerId, RegisteredEndpoint] = self.table("members")
+        self._members = Members(self.table("members"))
         self._hosts: dict[str, Host] = self.table("hosts")
         """The other hosts, by their addresses."""
         self._numbered: dict[WorkerId, WorkerId] = self.table("numbered")
         """Actors with a number that have not joined, and the creator of each."""
         self._creating: dict[WorkerId, Creating] = self.table("creating")
+        """Actors that have not joined. Few at a time: whoever asked for one waits."""
         self._numbers: dict[str, int] = self.table("numbers")
         """Under ``next`` the number of the last endpoint."""
         self._graves = Graves(self.table("dying"), self.table("buried"))
@@ -185,14 +185,16 @@ class Roll:
             others = sorted(self._hosts.items())
             hosts = (*self._own(), *(host.info for _, host in others))
             return Found(message.token, (), hosts=hosts)
-        members, dead = self._members.items(), False
+        found: Collection[WorkerId]
+        dead = False
         if message.name is not None:
-            found = [worker for worker in self._members if worker.name == message.name]
+            found = self._members.named(message.name)
             dead = any(name == message.name for name, _ in self._remembered)
         elif message.address is not None:
-            found = [worker for worker, each in members if each.address == message.address]
+            found = self._members.at(message.address)
             dead = not found and any(a == message.address for _, a in self._remembered)
         else:
+            members = self._members.items()
             found = [worker for worker, each in members if each.worker or not message.workers]
         infos = [WorkerInfo(worker, self._members[worker].address) for worker in found]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
@@ -208,14 +210,13 @@ class Roll:
 
     def _number_of(self, name: str, address: ActorAddress) -> WorkerId:
         """The id of an endpoint that joins without a number; the same one if it asks again."""
-        known = (w for w, m in self._members.items() if w.name == name and m.address == address)
+        known = (worker for worker in self._members.at(address) if worker.name == name)
         return next(known, None) or self._mint(name)
 
     def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
         """The id of an actor that the endpoint at *creator* creates."""
         child = self._mint(name)
-        parents = (w for w, member in self._members.items() if member.address == creator)
-        parent = next(parents, None)
+        parent = next(iter(self._members.at(creator)), None)
         if parent is None:  # the creator died meanwhile, so the child will never be
             self._graves.count([child])
         else:
@@ -223,18 +224,16 @@ class Roll:
         return child
 
     def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
-        for worker, member in self._members.items():
-            if member.order == (sender, message.token):  # it was made for an earlier registrar
-                info = WorkerInfo(worker, member.address)
-                self.send(sender, Spawned(message.token, info))
-                return
+        for worker in self._members.made_for(sender, message.token):  # by an earlier registrar
+            info = WorkerInfo(worker, self._members[worker].address)
+            self.send(sender, Spawned(message.token, info))
+            return
         for me, creating in self._creating.items():
             if creating.asker == sender and creating.order.token == message.token:
                 self._go_on(me, creating, message)
                 return
-        there = chain(self._members, self._creating)
-        taken = any(worker.name == message.name for worker in there)
-        if taken:
+        making = any(worker.name == message.name for worker in self._creating)
+        if making or self._members.named(message.name):
             reason = "the name is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
@@ -261,16 +260,15 @@ class Roll:
         infos = [*self._own(), *(host.info for host in self._hosts.values())]
         if message.on is not None:
             infos = [info for info in infos if info.fits(message.on)]
-        busy = Counter(member.place for member in self._members.values())
-        busy.update(creating.place for creating in self._creating.values())
-
-        near = {m.place for m in self._members.values() if m.address == asker}
+        making = Counter(creating.place for creating in self._creating.values())
+        near = {self._members[worker].place for worker in self._members.at(asker)}
 
         def rank(info: HostInfo) -> tuple[bool, bool, int]:
             place = info.address
+            busy = making[place] + len(self._members.on(place))
             if message.on is not None:
-                return False, False, busy[place]
-            return place not in near, info is not self._here, busy[place]
+                return False, False, busy
+            return place not in near, info is not self._here, busy
 
         return [info.address for info in sorted(infos, key=rank)]
 
@@ -321,8 +319,9 @@ class Roll:
             if creating.address is not None and creating.address == address:
                 how = cause or "or no host meets its requirements"
                 self._not_created(worker, f"it exited before it had started (see the log), {how}")
-        gone = [w for w, member in self._members.items() if member.address == address]
-        self._gone(*gone, *([child] if child in self._numbered else []), cause=cause)
+        self._gone(
+            *self._members.at(address), *([child] if child in self._numbered else []), cause=cause
+        )
 
     def _leave(self, worker: WorkerId) -> None:
         for place, host in list(self._hosts.items()):
@@ -356,7 +355,7 @@ class Roll:
         self._wait_for_all(news)
         self._agree()
 
-    def _wait_for_all(self, dead: Iterable[WorkerId]) -> None:
+    def _wait_for_all(self, dead: Collection[WorkerId]) -> None:
         """Every member has to settle these deaths."""
         self._graves.wait(dead, self._members, self.now() + 2 * self._settings.orphan_grace)
 
@@ -391,6 +390,5 @@ class Roll:
         for worker, creating in list(self._creating.items()):
             if creating.place == place:
                 self._not_created(worker, f"its host, {place}, is gone")
-        there = (w for w, member in self._members.items() if member.place == place)
-        self._gone(*there, cause=f"its host, {place}, is gone")
+        self._gone(*self._members.on(place), cause=f"its host, {place}, is gone")
         self._let_go(place, host)
