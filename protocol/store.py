@@ -13,6 +13,7 @@ standby that repeats the operations in their order has the same keys and the sam
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Literal, assert_never
 
 import msgspec
@@ -47,7 +48,7 @@ class Table:
 
     def __init__(self) -> None:
         self.values: dict[str, bytes] = {}
-        self._answers: dict[WorkerId, dict[int, Answer]] = {}
+        self._answers: dict[WorkerId, OrderedDict[int, Answer]] = {}
 
     def has(self, keys: tuple[str, ...]) -> bool:
         """Whether all of them are there."""
@@ -55,12 +56,13 @@ class Table:
 
     def do(self, op: Op) -> Answer:
         """Make a change, once. Returns its answer, also when it is asked again."""
-        answers = self._answers.setdefault(op.caller, {})
+        answers = self._answers.setdefault(op.caller, OrderedDict())
         if op.number not in answers:
             answers[op.number] = self._change(op)
         answer = answers[op.number]
-        for number in [n for n in answers if n < op.settled]:
-            del answers[number]
+        # An operation that overtook smaller numbers may keep their answers a while longer.
+        while answers and next(iter(answers)) < op.settled:
+            answers.popitem(last=False)
         return answer
 
     def callers(self) -> tuple[WorkerId, ...]:

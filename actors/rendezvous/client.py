@@ -15,7 +15,7 @@ import itertools
 import os
 import threading
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ...protocol.errors import (
@@ -66,8 +66,8 @@ class Client:
         self._tasks: set[asyncio.Task[None]] = set()
         """The running tasks: the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
-        self._open: set[int] = set()
-        """Operations on stores without an answer yet."""
+        self._open: OrderedDict[int, None] = OrderedDict()
+        """Operations on stores without an answer yet, the first one first."""
         self._leader: WorkerInfo | None = None
         self._finding = asyncio.Lock()
         self._beating: dict[tuple[str, WorkerId], float] = {}
@@ -228,11 +228,12 @@ class Client:
     async def change(self, make: Any, *args: Any, seconds: float) -> Any:
         """Change a store. It takes effect once. ``make(number, settled)`` makes the `Op`."""
         number = next(self._numbers)
-        self._open.add(number)
+        self._open[number] = None
         try:
-            return await self.ask("change", *args, make(number, min(self._open)), seconds=seconds)
+            op = make(number, next(iter(self._open)))
+            return await self.ask("change", *args, op, seconds=seconds)
         finally:
-            self._open.discard(number)
+            del self._open[number]
 
     async def _call(self, to: WorkerInfo, seconds: float, function: Any, *args: Any) -> Any:
         future = self.front.calls.call(to, (function, args, {}), LONGEST, ())

@@ -117,7 +117,7 @@ class State(msgspec.Struct, frozen=True):
 
     def lost(self) -> list[WorkerId]:
         """Members of the completed round that left or died: the round will not be whole again."""
-        if not self.complete:
+        if not self.complete or len(self.participants) == len(self.members):
             return []
         here = (self.participants, self.waiting)
         return [m.node for m in self.members if not any(m.node in seats for seats in here)]
@@ -273,9 +273,13 @@ class State(msgspec.Struct, frozen=True):
 
 
 def _without(seats: Seats, nodes: Mapping[WorkerId, object] | tuple[WorkerId, ...]) -> Seats:
-    if not any(node in seats for node in nodes):
+    gone = [node for node in nodes if node in seats]
+    if not gone:
         return seats
-    return {node: seat for node, seat in seats.items() if node not in nodes}
+    left = dict(seats)
+    for node in gone:
+        del left[node]
+    return left
 
 
 def _nodes(limits: RoundLimits) -> str:
