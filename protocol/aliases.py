@@ -318,13 +318,21 @@ class Aliases(msgspec.Struct):
         self.state.owners[alias.rref].alias = None
         return [*self.entries.let_go(alias), Lose(alias.rref, why)]
 
-    def died(self, worker: WorkerId) -> list[Effect]:
-        """The questions to *worker*, and the requests passed on to it, are lost."""
+    def died(self, worker: WorkerId, lost: set[RRefId]) -> list[Effect]:
+        """The questions to *worker*, and the requests passed on to it, are lost.
+
+        So are the objects *lost*, which it owned.
+        """
         state, is_lost = self.state, self.entries.is_lost
         effects: list[Effect] = []
         for call in [call for call, ours in state.relayed.items() if ours not in state.waiting]:
             del state.relayed[call]
-        for alias in list(state.aliases.values()):
+        concerned = [
+            alias
+            for alias in state.aliases.values()
+            if alias.asked or alias.gone or alias.canonical is None or alias.canonical in lost
+        ]
+        for alias in concerned:
             alias.asked = {
                 call: about for call, about in alias.asked.items() if self._pends(about, call)
             }

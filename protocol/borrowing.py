@@ -169,6 +169,10 @@ class BorrowingUser(User):
 
     # ---- death and the end
 
+    @staticmethod
+    def bereaved(worker: WorkerId, users: Iterable[User]) -> list[User]:  # noqa: ARG004 - a borrower asks whoever died
+        return list(users)
+
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """Whichever endpoint died, the way from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
@@ -189,6 +193,10 @@ class BorrowingUser(User):
         self.announcing = True
         self.requested = mint()
         return [Send(self.owner, ForkRequest(rref=self.rref, fork=self.requested))]
+
+    @staticmethod
+    def holding(users: Iterable[User]) -> list[User]:
+        return list(users)  # each may have a table
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         table = {fork: who for fork, who in self.borrowers.items() if who != worker}

@@ -16,6 +16,9 @@ puts a placeholder in the place of the object, has it resolved to a `RefLostErro
 counts the endpoint as usual. So the late endpoint gets an answer like any other, and learns of the
 loss when it uses the reference (G6).
 
+A death looks at all entries, as an index by endpoint would make each message take longer. But it
+calls a function only for those that may have to do with the dead one.
+
 For one reference, the steps are `User.died`, `User.lose` (its owner died) and ``forget`` of `User`
 and `Owner`; a discipline has its own in its two classes.
 """
@@ -36,7 +39,7 @@ if TYPE_CHECKING:
     from .aliases import Aliases
     from .effects import Effect
     from .entries import Entries
-    from .ids import ForkId, WorkerId
+    from .ids import ForkId, RRefId, WorkerId
     from .loans import Loans
     from .messages import Message
     from .state import Tables
@@ -70,13 +73,15 @@ class Death(msgspec.Struct):
                     if relay is None
                     else Refuse(relay.sender, relay.request, Refusal.LOST)
                 )
-        for user in list(state.users.values()):
+        lost: set[RRefId] = set()
+        for user in state.discipline.user.bereaved(worker, state.users.values()):
             if user.owner == worker:
+                lost.add(user.rref)
                 state.creating.pop(user.rref, None)
                 effects += self.entries.lose(user)
             else:
                 effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
-        effects += self.aliases.died(worker)
+        effects += self.aliases.died(worker, lost)
         for message in unacknowledged:
             effects += self._take_back(message)
         return effects
@@ -110,15 +115,16 @@ class Death(msgspec.Struct):
         state = self.state
         state.buried.add(worker)
         effects: list[Effect] = []
-        for owner in list(state.owners.values()):
+        discipline = state.discipline
+        for owner in discipline.owner.holding(worker, state.owners.values()):
             effects += self.entries.after(owner, owner.forget(worker))
             if not owner.created and owner.rref.creator == worker:
                 # Its creation can not arrive any more, so neither can its value.
                 effects.append(Lose(owner.rref))
-        for user in list(state.users.values()):
+        for user in discipline.user.holding(state.users.values()):
             effects += self.entries.after(user, user.forget(worker))
         state.seen.pop(worker, None)
-        missed = {user.owner for user in state.users.values()}
+        missed = {user.owner for user in state.users.values() if user.lost}
         for dead in [w for w in state.causes if w in state.buried and w not in missed]:
             del state.causes[dead]
         return effects

@@ -335,6 +335,19 @@ class Owner(msgspec.Struct, gc=False, eq=False):
 
     # ---- the end
 
+    @staticmethod
+    def holding(worker: WorkerId, owners: Iterable[Owner]) -> list[Owner]:
+        """Those of *owners* that `forget` of *worker* may change, or that are not created."""
+        return [
+            owner
+            for owner in owners
+            if worker in owner.forks.values()
+            or worker in owner.aliases.values()
+            or worker in owner.asking.values()
+            or worker in owner.lent.values()
+            or not owner.created
+        ]
+
     def forget(self, worker: WorkerId) -> list[Effect]:
         """Release the dead *worker*'s holds, once its orphans have had time to announce."""
         self.forks = {fork: to for fork, to in self.forks.items() if to != worker} or EMPTY

@@ -159,6 +159,8 @@ class Rings(msgspec.Struct):
         waiting = self.state.waiting.get(first)
         if waiting is not None:
             return [Send(waiting.to, replace(longer, call=first, rref=waiting.rref))]
+        # A walk, as no other step needs a table of creations by their pins. It is as rare as a wait
+        # of seconds behind a creation.
         for made, (on, creation) in self.state.creating.items():
             if creation == first:
                 home = self.entries.home(self.entries.entry(on))

@@ -135,6 +135,11 @@ class User(msgspec.Struct, gc=False, eq=False):
         """The call for which *fork* was lent to this endpoint has run here: returns the report."""
         raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
 
+    @staticmethod
+    def bereaved(worker: WorkerId, users: Iterable[User]) -> list[User]:
+        """Those of *users* that *worker* owned, or that `died` may change."""
+        return [user for user in users if user.owner == worker or user.loans]
+
     def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
         """*worker* is dead: the owner may have to be told of this entry. *mint* makes a fork."""
         return []
@@ -202,6 +207,11 @@ class User(msgspec.Struct, gc=False, eq=False):
         self.owed = EMPTY
         self.children = EMPTY
         self.pending = EMPTY_SET
+
+    @staticmethod
+    def holding(users: Iterable[User]) -> list[User]:
+        """Those of *users* that `forget` may change."""
+        return [user for user in users if user.children or user.owed]
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         """Release all that is pinned for, or owed to, the dead *worker*."""

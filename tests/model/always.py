@@ -134,10 +134,13 @@ def one_role(endpoint: ScriptedEndpoint) -> str | None:
 
 
 def nothing_idle_is_kept(endpoint: ScriptedEndpoint) -> str | None:
-    """An entry that nothing uses is gone."""
+    """An entry that nothing uses is gone, and so is the note of a loan that pins nothing."""
     context = endpoint.context
     idle = [owner.rref for owner in context.owners.values() if owner.unused]
-    idle += [user.rref for user in context.users.values() if user.unused]
+    users = context.users.values()
+    idle += [user.rref for user in users if user.unused]
+    lent = [user for user in users if isinstance(user, LendingUser)]
+    idle += [user.rref for user in lent if user.lent.keys() - user.children.keys()]
     return f"{endpoint.me} keeps an idle entry of {idle[0]}" if idle else None
 
 

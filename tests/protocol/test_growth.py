@@ -19,6 +19,8 @@ from farref.protocol.effects import Run, Send
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import Cargo, Fetch
 
+from .test_many_references import functions
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
@@ -345,6 +347,33 @@ ROWS = (
 
 BY_SHARING = (loans, loans_of_the_owner, users_of_one_object)
 """Those that the disciplines of sharing do differently."""
+
+
+def a_strangers_death(ends: Ends, number: int) -> Step:
+    """It has nothing to do with a quarter of each of references, objects, aliases and calls."""
+    target = ends.made(B, C)
+    for _ in range(number // 4):
+        ends.made(A, B)
+        ends.made(B, A)
+        ends.alias(A, B, target)
+        ends.go(A, ends[A].call(B, NOTHING)[1])
+    (stranger,) = ends.join(1)
+
+    def step() -> None:
+        for me in (A, B):
+            ends.go(me, ends[me].died(stranger))
+            ends[me].uncounted()
+            ends.go(me, ends[me].bury(stranger))
+
+    return step
+
+
+@pytest.mark.parametrize("sharing", ["lend", "fork"])
+def test_a_death_calls_no_function_for_what_it_does_not_change(sharing: Sharing) -> None:
+    """It looks at all tables, but so briefly."""
+    few, many = (functions(a_strangers_death(Ends(sharing), number)) for number in (FEW, MANY))
+    assert few > 20
+    assert many == few
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,231 @@
+"""A step takes as long with 10,000 of a thing as with 1,000, in the shells and at the registrar.
+
+`tests/protocol/test_growth.py` has the tables of the reference machines, and the way of counting.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import statistics
+import sys
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from thespian.actors import ActorAddress
+
+import farref
+from farref import RRef, System
+from farref.actors.base.addresses import Address
+from farref.actors.core import brief
+from farref.actors.core.links import Links
+from farref.actors.core.peers import Peers
+from farref.actors.wire.messages import EndpointJoin, Exited, Lookup, Mint, Spawn
+from farref.protocol.delivery import Packet
+from farref.protocol.ids import WorkerId
+from farref.protocol.messages import Tell
+from farref.protocol.rendezvous import Join, Leave, RendezvousRun, RoundLimits, State, Timeouts
+from farref.protocol.store import Op, Table
+
+from ..protocol.test_growth import FEW, MANY, NOTHING, instructions
+from .cluster.test_elected import Term
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..protocol.test_growth import Step
+
+MESSAGE = Tell(cargo=NOTHING)
+ME = WorkerId("me", 1)
+
+
+def at(number: int) -> ActorAddress:
+    return ActorAddress(Address(f"key {number}"))
+
+
+def others(number: int) -> list[WorkerId]:
+    return [WorkerId(f"w{each}", 100 + each) for each in range(number)]
+
+
+# ---- the registrar
+
+
+def members(number: int) -> Term:
+    """A registrar of a system with *number* workers."""
+    term = Term()
+    term.host("a")
+    for each in range(number):
+        join = EndpointJoin(WorkerId(f"w{each}", 0), 1, "", beats=False, place="a")
+        term.ask("a", join, f"key {each}")
+    term.said.clear()
+    return term
+
+
+ASKED: dict[str, tuple[object, str]] = {
+    "a name is looked up": (Lookup(1, name="w8"), "key 7"),
+    "an address is looked up": (Lookup(1, address=at(8)), "key 7"),
+    "another one joins": (EndpointJoin(WorkerId("new", 0), 1, "", place="a"), "key new"),
+    "one joins again": (EndpointJoin(WorkerId("w7", 0), 1, "", place="a"), "key 7"),
+    "a worker is ordered": (Spawn(1, b"class", "made", None, 1, None), "key 7"),
+    "a name is ordered that is taken": (Spawn(1, b"class", "w8", None, 1, None), "key 7"),
+    "an actor creates one": (Mint(1, "child"), "key 7"),
+    "what was no endpoint has exited": (Exited(at(-1)), "key 7"),
+}
+"""Messages to the registrar, each from an endpoint at a key."""
+
+
+def test_the_registrar_looks_at_its_own_part() -> None:
+    """But a death is told to all."""
+    _, few, many = (
+        {
+            what: instructions(partial(term.ask, "a", message, by))
+            for what, (message, by) in ASKED.items()
+        }
+        for term in map(members, (10, FEW, MANY))
+    )
+    assert min(few.values()) > 20
+    assert many == few
+
+
+# ---- an endpoint's peers
+
+
+def timed_peers(number: int) -> Step:
+    """One of them sends one more message, gets one, and its acknowledgement is due."""
+    links = Links()
+    for place, peer in enumerate(others(number)):
+        links.receive(peer, Packet(0, (MESSAGE,), 0), place / 1e9)
+    one = others(8)[7]
+
+    def step() -> None:
+        links.receive(one, Packet(1, (MESSAGE,), 0), 0.01)
+        links.send(one, MESSAGE)
+        links.packets(0.01)
+        links.deadline()
+        links.due(0.02)
+
+    return step
+
+
+def known_peers(number: int) -> Step:
+    """One of them dies."""
+    peers = Peers()
+    for each in others(number):
+        peers.learn(each, at(each.incarnation))
+    return lambda: (peers.worker_at(at(100)), peers.forget(others(8)[7]))
+
+
+# ---- the rendezvous, and the store of a round
+
+
+def run_of(number: int, room: int) -> tuple[RendezvousRun, RoundLimits]:
+    limits = RoundLimits(number + room, number + room)
+    run = RendezvousRun(State(limits), Timeouts(), 0.0)
+    for each in others(number):
+        run.do(Join(node=each, limits=limits), 0.0)
+    return run, limits
+
+
+def participants(number: int) -> Step:
+    """One more joins a round that forms, beats, and leaves."""
+    run, limits = run_of(number, 2)
+    return lambda: (
+        run.do(Join(node=ME, limits=limits), 0.0),
+        run.heard(ME, 0.0),
+        run.pause(),
+        run.do(Leave((ME,)), 0.0),
+    )
+
+
+def members_of_a_round(number: int) -> Step:
+    """One of them asks for news, and joins again."""
+    run, limits = run_of(number, 0)
+    one = others(8)[7]
+    assert run.state.complete
+
+    def step() -> None:
+        assert run.state.news(one, 0) is None
+        run.do(Join(node=one, limits=limits), 0.0)
+
+    return step
+
+
+def answers_of_a_store(number: int) -> Step:
+    """The caller waits for the first one still."""
+    table = Table()
+    for each in range(1, number + 1):
+        table.do(Op(ME, each, 1, "set", (f"key {each}",), (b"",)))
+    return lambda: table.do(Op(ME, number + 1, 1, "set", ("key",), (b"",)))
+
+
+ROWS = (timed_peers, known_peers, participants, members_of_a_round, answers_of_a_store)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_step_looks_at_its_own_part(row: Callable[[int], Step]) -> None:
+    few, many = (instructions(row(number)) for number in (FEW, MANY))
+    assert few > 20
+    assert many == few
+
+
+# ---- a whole system
+
+
+def one() -> int:
+    return 1
+
+
+GATE = asyncio.Event()
+
+
+async def until_open() -> None:
+    await GATE.wait()
+
+
+async def open_gate() -> None:
+    GATE.set()
+
+
+def python_calls(work: Callable[[], object]) -> int:
+    """The Python functions that *work* calls: the usual number of some tries."""
+    tries = []
+    for _ in range(20):
+        calls = 0
+
+        def count(_frame: object, event: str, _arg: object) -> None:
+            nonlocal calls
+            calls += event == "call"
+
+        gc.disable()
+        sys.setprofile(count)
+        try:
+            work()
+        finally:
+            sys.setprofile(None)
+            gc.enable()
+        tries.append(calls)
+    return statistics.mode(tries)
+
+
+@pytest.mark.long
+def test_a_call_beside_waiting_futures_and_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one process and one thread, so the count is exact."""
+    monkeypatch.setattr(brief, "BRIEF", 60.0)  # on a busy machine one may seem long
+    counts = []
+    with System("simpleSystemBase", timeout=600) as system:
+        system.worker("B")
+        futures: list[Any] = []
+        refs: list[Any] = []
+        for number in (FEW, MANY):
+            while len(futures) < number:
+                futures.append(farref.rpc_async("B", until_open))
+                refs.append(RRef(number))
+            counts.append(
+                (
+                    python_calls(lambda: farref.rpc_sync("B", one)),
+                    python_calls(lambda: farref.remote("B", one).to_here()),
+                )
+            )
+        farref.rpc_sync("B", open_gate)
+    assert counts[0] == counts[1]
