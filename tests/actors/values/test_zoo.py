@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +18,12 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
+COPIED = {"methods", "method"}
+"""By value, a function that is reached by its class, as `Plain.__init__`, arrives as a copy."""
+FUNCTIONS = {"functions", "partials", "partial", "dispatched"}
+WITHOUT = {"frozen", "own, frozen", "in an error", "in a kept error", "changed later"}
+"""Frozen values and errors have no definitions: so their functions by value arrive as copies."""
+
 
 @pytest.fixture(scope="module")
 def system() -> Iterator[System]:
@@ -24,7 +33,20 @@ def system() -> Iterator[System]:
         yield system
 
 
-@pytest.mark.filterwarnings("ignore:the matrix subclass:PendingDeprecationWarning")
-@pytest.mark.parametrize("of", ["python", "numpy"])
+@pytest.mark.filterwarnings(
+    "ignore:the matrix subclass:PendingDeprecationWarning", "ignore::UserWarning"
+)
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("of", ["python", "numpy", "pandas", "pyarrow", "torch"])
 def test_by_import(system: System, of: str) -> None:
-    assert not zoo.differences(system, of)
+    if of not in {"python", "numpy"}:
+        pytest.importorskip(of)
+    assert list(zoo.differences(system, of)) == []
+
+
+def test_by_value() -> None:
+    program = [sys.executable, zoo.__file__]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    for row, way, text in map(json.loads, done.stdout.splitlines()):
+        assert row in COPIED or (row in FUNCTIONS and way in WITHOUT), (row, way, text)
