@@ -43,6 +43,10 @@ class Roster:
         self._ready: dict[int, tuple[int, Future[Round]]] = {}
         self._calls = -1
         """The calls that all ranks had made at the end of the last round."""
+        self._came: set[int] = set()
+        """The ranks that have come, also those that do not fit."""
+        self._refused: Exception | None = None
+        """The reason why not all will arrive: the answer of all that still do."""
         self._began = False
         """Whether all ranks have arrived."""
         self._lost: set[int] = set()
@@ -55,7 +59,12 @@ class Roster:
             SystemDownError: the world of this meeting point ends; try again.
             MisfitError: it does not fit to the others.
         """
+        future: Future[Listing] = Future()
         with self._lock:
+            self._came.add(rank)
+            if self._refused is not None:
+                future.set_exception(self._refused)
+                return future
             if self._began:
                 raise SystemDownError(f"{self._size} other ranks have met here, and have not left")
             if size != self._size:
@@ -66,7 +75,6 @@ class Roster:
             if name in names:
                 one, other = sorted((names[name], rank))
                 raise MisfitError(f"name {name!r} is not unique: ranks {one} and {other} have it")
-            future: Future[Listing] = Future()
             self._arrived[rank] = name, main, origin, future
             self._began = len(self._arrived) == self._size
             there = [self._arrived[each] for each in range(self._size)] if self._began else []
@@ -76,6 +84,11 @@ class Roster:
             for waiting in futures:
                 waiting.set_result(listing)
         return future
+
+    @property
+    def all_came(self) -> bool:
+        """Whether each rank has come, and so has its answer or waits for it. Lock-free."""
+        return len(self._came) >= self._size
 
     def missing(self) -> list[int]:
         """The ranks that have not arrived."""
@@ -89,8 +102,9 @@ class Roster:
             return {rank: name for rank, (name, *_) in there if rank not in self._lost}
 
     def refuse(self, error: Exception) -> None:
-        """Not all ranks will arrive: *error* is the answer of those that have."""
+        """Not all ranks will arrive: *error* is the answer of those that do."""
         with self._lock:
+            self._refused = error
             waiting = [future for *_, future in self._arrived.values() if not future.done()]
         for future in waiting:
             future.set_exception(error)

@@ -576,7 +576,7 @@ FIELDS: dict[str, Any] = {
 def filled(size: int, dtype: Any = "u1") -> Any:
     """An array of about *size* bytes."""
     kind = np.dtype(dtype)
-    size //= 20 if kind.hasobject else 1  # objects have no buffer
+    size //= 100 if kind.hasobject else 1  # objects have no buffer
     value = np.zeros(size // max(1, kind.itemsize), kind)
     if kind.hasobject:
         return value
