@@ -75,7 +75,8 @@ class Watching:
             while not self._came.empty():
                 came.append(self._came.get())
             for traced in came:
-                lines += traced.lines.splitlines()
+                # Not `splitlines`: a name may hold other line breaks.
+                lines += filter(None, traced.lines.split("\n"))
                 self._ask(traced.worker, traced.number)
         return lines
 

@@ -22,6 +22,9 @@ log = logger(__name__)
 AGAIN: Final = 0.05
 """Seconds between two attempts."""
 
+REMEDY = "raise the limit of the user (`ulimit -u`) or of the container (`pids.max`)"
+"""What to do if there can be no further thread."""
+
 
 class Threads:
     """The threads of one endpoint."""
@@ -54,9 +57,8 @@ class Threads:
                 if not self._told:
                     self._told = True
                     log.warning(
-                        "%s for %s: its work waits until one can be started; raise the limit of "
-                        "the user (`ulimit -u`) or of the container (`pids.max`)",
-                        *(error, self._late[0].name),
+                        "%s for %s: its work waits until one can be started; %s",
+                        *(error, self._late[0].name, REMEDY),
                     )
                 return
             self._late.popleft()

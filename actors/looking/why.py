@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...plurals import one
+from ...printable import printable
 from ...protocol.ids import RRefId, WorkerId
 from .holdings import Holding
 from .inspector import LEAK_AGE
@@ -56,7 +57,7 @@ class Reason(msgspec.Struct, frozen=True):
         return "\n".join(self._lines(""))
 
     def _lines(self, indent: str) -> Iterator[str]:
-        yield f"{indent}{self.text}{f'  ({self.where})' if self.where else ''}"
+        yield printable(f"{indent}{self.text}{f'  ({self.where})' if self.where else ''}")
         for child in self.children:
             yield from child._lines(indent + "  ")
 

@@ -2,10 +2,12 @@
 
 import inspect
 import signal
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+import typer.core
 
 from .actors.hosting.versions import FARREF
 from .commands.demo import demo
@@ -20,9 +22,36 @@ from .commands.rendezvous import rendezvous
 from .commands.run import run
 from .commands.trace import trace
 from .console import echo
+from .printable import printable
+
+UsageError: Any = typer.BadParameter.__base__
+"""The error of a wrong command line, which typer shows."""
+
+
+@contextmanager
+def _printable_errors() -> Iterator[None]:
+    try:
+        yield
+    except UsageError as error:
+        error.message = printable(error.message)
+        raise
+
+
+class _Commands(typer.core.TyperGroup):
+    """The commands. A message of typer's shows no argument raw."""
+
+    def make_context(self, *args: Any, **options: Any) -> Any:
+        with _printable_errors():
+            return super().make_context(*args, **options)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _printable_errors():
+            return super().invoke(ctx)
+
 
 app = typer.Typer(
     name="farref",
+    cls=_Commands,
     help="Remote references for Thespian actors.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,

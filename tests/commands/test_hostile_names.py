@@ -5,9 +5,15 @@ No character of them is shown that a terminal, a parser or a reader would obey.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import pty
+import select
+import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -17,6 +23,7 @@ import pytest
 
 import farref
 from farref import System
+from farref.testing import assert_nothing_held
 from farref.trace import TraceError, read
 
 if TYPE_CHECKING:
@@ -107,6 +114,91 @@ def test_a_command_shows_them_as_text(words: list[str], trace: tuple[System, Pat
     if words[-1] == "html":
         page = run.stdout.decode()
         assert page.count("</script>") == page.count("<script")
+
+
+RAW = [each for each in NAME if not each.isprintable() and each not in "\x1b\n\r"]
+"""What no terminal may get. The other three it gets for the picture itself."""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("words", "key"),
+    [(["refs", "SYSTEM", "--watch"], "\x03"), (["trace", "FOLDER", "--step"], "q")],
+)
+def test_a_picture_in_a_terminal_has_them_as_text(
+    words: list[str], key: str, trace: tuple[System, Path]
+) -> None:
+    known = {"SYSTEM": trace[0].name, "FOLDER": str(trace[1])}
+    pid, terminal = pty.fork()
+    if pid == 0:
+        command = [sys.executable, "-m", "farref", *(known.get(word, word) for word in words)]
+        os.execve(sys.executable, command, {**os.environ, "TERM": "xterm", "COLUMNS": "300"})
+    written = b""
+    with contextlib.suppress(OSError):  # Linux: the other end is closed
+        while select.select([terminal], [], [], 30)[0] and (chunk := os.read(terminal, 65536)):
+            if b"pwned" in chunk and b"pwned" not in written:
+                os.write(terminal, key.encode())
+            written += chunk
+    os.kill(pid, signal.SIGKILL)
+    os.close(terminal)
+    os.waitpid(pid, 0)
+    text = written.decode()
+    assert "pwned" in text
+    assert not [each for each in RAW if each in text], ascii(text)
+    assert "\x1b]0;" not in text
+
+
+@pytest.mark.processes
+def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
+    words = [sys.executable, "-m", "farref", "trace", trace[0].name, "--seconds", "2"]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watcher:
+        assert watcher.stderr is not None
+        assert b"watching" in watcher.stderr.readline()
+        while watcher.poll() is None:
+            farref.rpc_sync(NAME, named(f"f{NAME}"), (1,))
+            farref.remote(NAME, named(f"f{NAME}"), (1,)).to_here()
+            time.sleep(0.1)
+        shown, said = watcher.communicate(timeout=60)
+    assert watcher.returncode == 0, said
+    assert b"pwned" in shown
+    assert is_clean(shown), ascii(shown.decode())
+    assert b"\nforged" not in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["NAME"],
+        ["ps", "NAME"],
+        ["ps", "--NAME"],
+        ["refs", "NAME", "--watch"],
+        ["trace", "x", "--step", "NAME"],
+        ["trace", "x", "--export", "NAME"],
+        ["join", "NAME"],
+        ["join", "127.0.0.1", "--key", "NAME"],
+        ["down", "NAME"],
+        ["run", "--", "NAME"],
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_argument_is_shown_as_text(words: list[str]) -> None:
+    name = NAME.replace("\x00", "")  # an argument cannot hold it
+    run = farref_command(*(word.replace("NAME", name) for word in words))
+    assert run.returncode != 0
+    assert run.stderr
+    assert is_clean(run.stdout), ascii(run.stdout.decode())
+    assert is_clean(run.stderr), ascii(run.stderr.decode())
+    assert b"\nforged" not in run.stderr
+
+
+@pytest.mark.processes
+def test_the_report_of_the_plug_in_shows_them_as_text(trace: tuple[System, Path]) -> None:
+    with pytest.raises(AssertionError) as report:
+        assert_nothing_held(trace[0], 0.1)
+    text = str(report.value)
+    assert "pwned" in text
+    assert is_clean(text.encode()), ascii(text)
+    assert "\nforged" not in text
 
 
 def every_text(value: Any) -> list[str]:

@@ -100,6 +100,21 @@ def test_the_members_of_a_round_agree(run_of: Callable[..., MemoryRun]) -> None:
     assert [member.node.name for member in infos[0].members] == ["a", "b", "c"]
 
 
+def test_without_a_thread_there_is_a_named_error(
+    run_of: Callable[..., MemoryRun], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    node = run_of(1, 1).node("a")
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", start)
+        for ask in (node.next_rendezvous, node.is_closed, node.set_closed):
+            with pytest.raises(RendezvousConnectionError, match=r"new thread .*`pids.max`"):
+                ask()
+    assert node.next_rendezvous().rank == 0
+
+
 def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(2, 2)
     nodes = run.node("a"), run.node("b")

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
 from ..protocol.rendezvous import Attendant, Membership, State, decode, encode
+from .network import start_thread
 
 if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
@@ -89,10 +90,10 @@ class Attendance:
         Raises `RendezvousError`; then this node is not in the run.
         """
         with self._wake:
+            self._started()
             now = time.monotonic()
             self._outcome, self._failing, self._present = None, None, True
             self._wanted = (now, address)
-            self._started()
             try:
                 # The thread keeps the deadline, unless the backend keeps the thread.
                 outcome = self._awaited(now + self._timeouts.join + self._timeouts.heartbeat)
@@ -150,8 +151,8 @@ class Attendance:
         """Apply *change* to the stored state. Return the state that is then stored."""
         done: Future[State] = Future()
         with self._wake:
-            self._requests.append((change, done))
             self._started()
+            self._requests.append((change, done))
         try:
             return done.result(timeout)
         except TimeoutError:
@@ -183,10 +184,7 @@ class Attendance:
 
     def _started(self) -> None:
         if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(
-                target=self._run, name=f"farref-rendezvous-{self.node}", daemon=True
-            )
-            self._thread.start()
+            self._thread = start_thread(f"farref-rendezvous-{self.node}", self._run)
             # Not sooner: exit handlers run in reverse order, so the backend ends after this.
             atexit.register(self._leave_at_exit)
         self._wake.notify_all()

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..actors.core.threads import REMEDY
 from ..protocol.errors import RendezvousConnectionError
 
 if TYPE_CHECKING:
@@ -49,6 +50,16 @@ def _addresses(host: str, port: int) -> list[Any]:
         return []
 
 
+def start_thread(name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
+    """A thread that runs *run*. Raises `RendezvousConnectionError` if there can be none now."""
+    thread = threading.Thread(target=run, args=arguments, name=name, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise RendezvousConnectionError(f"{error} for {name}; {REMEDY}") from error
+    return thread
+
+
 def within(
     seconds: float, what: str, call: Callable[[], T], unless: Callable[[], bool] = lambda: False
 ) -> T:
@@ -65,8 +76,7 @@ def within(
         except BaseException as error:  # for the caller
             done.set_exception(error)
 
-    name = "farref-rendezvous-connect"
-    threading.Thread(target=run, args=(done,), name=name, daemon=True).start()
+    start_thread("farref-rendezvous-connect", run, done)
     end = time.monotonic() + seconds
     while not done.done():
         if time.monotonic() >= end:
