@@ -31,10 +31,10 @@ def test_one_rank_is_a_world() -> None:
     assert [code for code, _, _ in launch(RANKS, 1, "none")] == [0]
 
 
-def test_ranks_with_one_name() -> None:
-    for code, _, errors in launch(RANKS, 4, "same names"):  # also those that come last
+def test_two_ranks_with_one_name() -> None:
+    for code, _, errors in launch(RANKS, 2, "same names"):
         assert code == 1
-        assert "name 'same' is not unique: ranks " in errors, errors
+        assert "name 'same' is not unique: ranks 0 and 1 have it" in errors, errors
 
 
 def test_a_rank_that_does_not_come() -> None:

@@ -150,7 +150,7 @@ def _begin(
                 )
         return system, future.result()
     except BaseException as error:
-        patience = time.monotonic() + (FLUSH if isinstance(error, MisfitError) else 0)
+        patience = min(end, time.monotonic() + GRACE) if isinstance(error, MisfitError) else 0.0
         while not roster.all_came and time.monotonic() < patience:
             time.sleep(LOOK)  # the others may come just now
         wait_for_others(system, FLUSH)
