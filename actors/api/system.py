@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 from thespian.actors import Actor, ActorAddress
 
 from ...printable import logger
-from ...protocol.errors import FarrefError, SystemDownError
+from ...protocol.errors import FarrefError, OverloadedError, SystemDownError
 from ...protocol.sharing import DISCIPLINES
 from ...serialization.failures import pass_on
 from ..base import lives
+from ..base.descriptors import hint
 from ..calls.futures import Future
 from ..cluster import hosts
 from ..core.current import enter_program
@@ -522,9 +523,9 @@ class System:
         Raises:
             ValueError: a number is out of range.
         """
-        from ..looking.snapshot import look  # noqa: PLC0415 - few programs look
-
         self._stay.check_up()
+        with _modules():
+            from ..looking.snapshot import look  # noqa: PLC0415 - few programs look
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
 
@@ -541,17 +542,17 @@ class System:
         Raises:
             LookupError: there is no such reference, or several.
         """
-        from ..looking.why import why  # noqa: PLC0415 - as above
-
         self._stay.check_up()
+        with _modules():
+            from ..looking.why import why  # noqa: PLC0415 - few programs look
         seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
-        from ..looking.snapshot import count  # noqa: PLC0415 - as above
-
         self._stay.check_up()
+        with _modules():
+            from ..looking.snapshot import count  # noqa: PLC0415 - few programs look
         seconds = check_timeout(timeout, LOOK_PATIENCE)
         return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
 
@@ -737,6 +738,15 @@ class System:
         import asyncio  # noqa: PLC0415 - the running loop has loaded it
 
         await asyncio.to_thread(self.__exit__, *raised)
+
+
+@contextlib.contextmanager
+def _modules() -> Iterator[None]:
+    """Load modules at their first use: for that a process may have no descriptor left."""
+    try:
+        yield
+    except OSError as error:
+        raise OverloadedError(f"cannot load a module: {error}{hint(error)}") from error
 
 
 @contextlib.contextmanager

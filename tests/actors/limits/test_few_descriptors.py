@@ -29,6 +29,10 @@ PROGRAM = """
             "array": lambda: farref.remote("C", bytes, (1 << 21,)).to_here(),
             "workers": system.workers,
             "hosts": system.hosts,
+            "references": system.references,
+            "counters": system.counters,
+            "why": lambda: system.why("program/1"),
+            "collect": system.collect,
         }
         for name, ask in asks.items():
             try:
