@@ -392,7 +392,7 @@ class NewGlobals:
         self.extend([row])
 
 
-class _Unpickler(pickle.Unpickler):
+class DefinitionUnpickler(pickle.Unpickler):
     """Unpickles one definition."""
 
     def persistent_load(self, at: Any) -> Any:
@@ -407,7 +407,7 @@ def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
     All bindings that it needs are bound in one step, before anything else can see a function or a
     changed class that needs them. Unpickling runs the user's code, so it is done without the lock.
     """
-    unpickler = _Unpickler(io.BytesIO(data))
+    unpickler = DefinitionUnpickler(io.BytesIO(data))
     (made, reads), rows = unpickler.load(), []
     while (row := unpickler.load()) is not None:
         rows.append(row)

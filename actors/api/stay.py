@@ -73,6 +73,8 @@ LEFT_LOOK = 0.1
 """Seconds between two looks whether a deputy lives that is to tell that its host has left."""
 STOP_LOOK = 0.5
 """Seconds after which it is looked whether the processes of the system have ended."""
+FAREWELL = 4.5
+"""Seconds that processes have for their orderly end; as long as our base's keeper gives them."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -328,7 +330,7 @@ class Stay:
             try:
                 if leaving.graceful:
                     self._let_thespian_end()
-                    patience = 2.0
+                    patience = FAREWELL
             finally:
                 leaving.lines[:0] = processes.end(self.session, patience=patience)
         finally:

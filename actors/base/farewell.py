@@ -37,7 +37,7 @@ from typing import Any, Final
 from ...printable import printable
 
 THREADS: Final = 1.0  # seconds for threads that are no daemons
-LAST: Final = 1.5  # seconds for all else; the keeper kills what takes longer than both
+LAST: Final = 3.0  # seconds for all else; the keeper kills what takes longer than both
 AGAIN: Final = 0.1  # seconds that one more thing has when these are over
 STUCK: Final = 1.0
 FILE: Final[Any] = io.IOBase.__base__  # `io.IOBase` would ask each object for its `__class__`
@@ -90,7 +90,9 @@ def _do(seconds: float, *steps: Callable[[], object]) -> None:
         try:
             step()
         except Late as late:
-            _tell(_named(late.__traceback__) or repr(step))
+            found = _named(late.__traceback__)
+            if found or step is _atexit._run_exitfuncs:  # on a busy machine our steps are slow, too
+                _tell(found or "a handler of atexit")
         except Exception:
             traceback.print_exc()
 

@@ -23,7 +23,7 @@ from typing import Final, NoReturn
 from . import lives, places, titles
 from .settings import SystemSettings
 
-GRACE: Final = 3.0  # seconds between SIGTERM and SIGKILL; longer than a farewell takes
+GRACE: Final = 4.5  # seconds between SIGTERM and SIGKILL; longer than a farewell takes
 NATURAL: Final = 0.5  # seconds for what is left after an orderly shutdown to end by itself
 FINAL: Final = 3.0  # seconds to wait for killed processes to disappear
 STEP: Final = 0.02

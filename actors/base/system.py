@@ -43,7 +43,7 @@ from .transport import Transport
 
 Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
-CLEANUP_PATIENCE: Final = 8.0  # seconds; longer than a keeper takes
+CLEANUP_PATIENCE: Final = 10.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
