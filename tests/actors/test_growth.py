@@ -113,7 +113,12 @@ def known_peers(number: int) -> Step:
     peers = Peers()
     for each in others(number):
         peers.learn(each, at(each.incarnation))
-    return lambda: (peers.worker_at(at(100)), peers.forget(others(8)[7]))
+
+    def step() -> None:
+        peers.worker_at(at(100))
+        peers.forget(others(8)[7])
+
+    return step
 
 
 # ---- the rendezvous, and the store of a round
@@ -130,12 +135,14 @@ def run_of(number: int, room: int) -> tuple[RendezvousRun, RoundLimits]:
 def participants(number: int) -> Step:
     """One more joins a round that forms, beats, and leaves."""
     run, limits = run_of(number, 2)
-    return lambda: (
-        run.do(Join(node=ME, limits=limits), 0.0),
-        run.heard(ME, 0.0),
-        run.pause(),
-        run.do(Leave((ME,)), 0.0),
-    )
+
+    def step() -> None:
+        run.do(Join(node=ME, limits=limits), 0.0)
+        run.heard(ME, 0.0)
+        run.pause()
+        run.do(Leave((ME,)), 0.0)
+
+    return step
 
 
 def members_of_a_round(number: int) -> Step:
