@@ -70,6 +70,8 @@ DEFINABLE = (FunctionType, type, CachedFunction)
 FUTURES = ("torch.futures.Future", "_asyncio.Future", "_asyncio.Task")
 """The types of futures, not ours, that an error of pickling may name."""
 
+TOO_LITTLE = "this process has too little memory for it; pass it in parts, or pass an RRef to it"
+
 MAX_REFERENCES = columns.MOST
 """Objects that one message may refer to."""
 
@@ -450,6 +452,8 @@ def _why(error: BaseException) -> str:
             "it is nested deeper than Python's pickle can follow; cut it into parts that refer "
             "to each other by RRefs, or keep it where it is and pass an RRef to it"
         )
+    if isinstance(error, MemoryError):
+        return TOO_LITTLE
     text = text_of(error)
     way_out = "pass something picklable, or keep it where it is and pass an RRef to it"
     if any(future in text for future in FUTURES):
@@ -523,10 +527,13 @@ def unpickle(
 
 def cannot_unpickle(what: str, error: BaseException) -> SerializationError:
     """The error to raise when *what* cannot be unpickled because of *error*."""
-    return SerializationError(
-        f"cannot unpickle {what} here: {_shorten(error)}: {text_of(error)}; the modules that it "
-        "names must be importable in the receiving process"
-    )
+    why = TOO_LITTLE
+    if not isinstance(error, MemoryError):
+        why = (
+            f"{_shorten(error)}: {text_of(error)}; the modules that it names must be importable "
+            "in the receiving process"
+        )
+    return SerializationError(f"cannot unpickle {what} here: {why}")
 
 
 def _shorten(value: object) -> str:

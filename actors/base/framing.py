@@ -83,7 +83,11 @@ class Encoder:
             if size < DIRECT:
                 self._streamed.discard(type(message))
         else:
-            pickled = pickle.dumps(message, 5, buffer_callback=keep_in_band)
+            try:
+                pickled = pickle.dumps(message, 5, buffer_callback=keep_in_band)
+            except MemoryError:  # pickled piece by piece it needs no copy
+                self._streamed.add(type(message))
+                return self.encode(message, kind)
             size = len(pickled)
             if size >= DIRECT:
                 self._streamed.add(type(message))
