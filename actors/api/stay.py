@@ -339,8 +339,11 @@ class Stay:
     def _let_thespian_end(self) -> None:
         # With a time limit: if an actor is stuck, or a child starts, Thespian's may hang.
         ending = threading.Thread(target=self._end_thespian, daemon=True)
-        with contextlib.suppress(RuntimeError):  # the interpreter ends: no more threads
+        try:
             ending.start()
+        except RuntimeError:  # there can be no more threads
+            self._end_thespian()
+            return
         now = time.monotonic()
         look, end = now + STOP_LOOK, now + STOP_PATIENCE
         while ending.is_alive() and (now := time.monotonic()) < end:

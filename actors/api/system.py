@@ -7,14 +7,14 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
-from thespian.actors import Actor, ActorAddress
+from thespian.actors import Actor, ActorAddress, InvalidActorSpecification
 
 from ...printable import logger
 from ...protocol.errors import FarrefError, OverloadedError, SystemDownError
 from ...protocol.sharing import DISCIPLINES
 from ...serialization.failures import pass_on
 from ..base import lives
-from ..base.descriptors import hint
+from ..base.lacks import hint
 from ..calls.futures import Future
 from ..cluster import hosts
 from ..core.current import enter_program
@@ -53,7 +53,7 @@ IN_THE_CLEAR = (
     "encrypt=False: messages between the hosts of system %r are sent in the clear; anybody who "
     "sees the packets can read them, and anybody who can alter them can run code on every host"
 )
-LACKS = (OSError, MemoryError, RuntimeError)
+LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
@@ -759,4 +759,4 @@ def _errors(what: str, kinds: tuple[type[Exception], ...] = (Exception,)) -> Ite
         pass_on(error)
         if isinstance(error, FarrefError) and kinds is LACKS:
             raise
-        raise SystemDownError(f"{what}: {error}") from error
+        raise SystemDownError(f"{what}: {error}{hint(error)}") from error

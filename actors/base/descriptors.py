@@ -7,7 +7,6 @@ worker, and a program two for each that it calls.
 
 from __future__ import annotations
 
-import errno
 import resource
 from typing import Final
 
@@ -20,14 +19,3 @@ def raise_limit() -> None:
     wanted = ENOUGH if hard == resource.RLIM_INFINITY else min(ENOUGH, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def hint(error: BaseException) -> str:
-    """What to do about *error*, if it is about too many descriptors; else empty."""
-    if not isinstance(error, OSError) or error.errno not in {errno.EMFILE, errno.ENFILE}:
-        return ""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return (
-        f"; the limit of open descriptors is {soft}, and cannot be raised above {hard} from here:"
-        " raise that (`ulimit -n`, or `LimitNOFILE=` of systemd), or have fewer workers"
-    )

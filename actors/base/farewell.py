@@ -75,7 +75,8 @@ def _end() -> None:
     sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
     signal.signal(signal.SIGALRM, _ring)
     file = 2 if sys.__stderr__ is not None else os.open(os.devnull, os.O_WRONLY)
-    faulthandler.dump_traceback_later(THREADS + LAST + STUCK, exit=True, file=file)
+    with contextlib.suppress(RuntimeError):  # it is a thread, and there can be no more
+        faulthandler.dump_traceback_later(THREADS + LAST + STUCK, exit=True, file=file)
     with contextlib.suppress(Late):
         _do(THREADS, _end_threads)
         _do(LAST, _atexit._run_exitfuncs, _flush_files, *held, gc.collect, _end_globals, *FILES)

@@ -66,8 +66,11 @@ def start_admin(
 ) -> None:
     """Become the admin: a daemon in a session of its own, with a keeper."""
     os.setsid()  # all processes of the system share this session; see the keeper
-    if os.fork():
-        os._exit(0)
+    try:
+        if os.fork():
+            os._exit(0)
+    except OSError as error:
+        os._exit(error.errno or 1)  # the program tells the reason
     settings = endpoint.settings
     _begin()
     titles.name_process("admin")

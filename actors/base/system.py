@@ -150,6 +150,8 @@ class FarrefBase(Outside, MultiprocessCommon):
         if not isinstance(response, ReceiveEnvelope) or not isinstance(
             response.message, EndpointConnected
         ):
+            if failed and process.exitcode > 1:
+                raise OSError(process.exitcode, os.strerror(process.exitcode))
             raise InvalidActorAddress(adminAddr, "the admin did not start")
         self.started = True
 

@@ -9,7 +9,7 @@ from thespian.system.utilis import checkActorCapabilities
 from ...protocol.wellformed import prepare
 from ...serialization.failures import text_of
 from ...serialization.spaces import load
-from ..base import descriptors
+from ..base.lacks import hint
 from ..hosting import bases
 from ..hosting.children import EXITED, Children
 from ..hosting.classes import make_findable
@@ -69,7 +69,7 @@ class Maker:
         except UnmadeError:
             raise
         except BaseException as error:  # unpickled code may do anything
-            why = f"{type(error).__name__}: {text_of(error)}{descriptors.hint(error)}"
+            why = f"{type(error).__name__}: {text_of(error)}{hint(error)}"
             raise UnmadeError(why) from None
         self._children.made(address)
         return address

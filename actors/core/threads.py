@@ -13,6 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from ...printable import logger
+from ..base.lacks import hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,9 +22,6 @@ log = logger(__name__)
 
 AGAIN: Final = 0.05
 """Seconds between two attempts."""
-
-REMEDY = "raise the limit of the user (`ulimit -u`) or of the container (`pids.max`)"
-"""What to do if there can be no further thread."""
 
 
 class Threads:
@@ -57,8 +55,8 @@ class Threads:
                 if not self._told:
                     self._told = True
                     log.warning(
-                        "%s for %s: its work waits until one can be started; %s",
-                        *(error, self._late[0].name, REMEDY),
+                        "%s for %s: its work waits until one can be started%s",
+                        *(error, self._late[0].name, hint(error)),
                     )
                 return
             self._late.popleft()

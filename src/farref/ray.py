@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -34,6 +35,7 @@ from ray.util.scheduling_strategies import PlacementGroupSchedulingStrategy
 
 from .actors.api.system import System
 from .actors.base import addresses, keys
+from .actors.base.lacks import hint
 from .actors.hosting import launched
 from .launch.children import dying_with
 from .launch.joining import ErrorPipe, command, free_port
@@ -207,15 +209,20 @@ class RayHost:
         self._why = ""
         self._ended = threading.Event()
         how, self._report = {**how, "host": host, "port": free_port(host)}, ErrorPipe()
-        with self._report.given() as theirs:
-            self._process = subprocess.Popen(  # noqa: S603 - ourselves
-                command(how, theirs),
-                env={**os.environ, launched.KEY: key},
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs,),
-                preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - it calls into libc alone
-            )
-        threading.Thread(target=self._watch, daemon=True).start()
+        try:
+            with self._report.given() as theirs:
+                self._process = subprocess.Popen(  # noqa: S603 - ourselves
+                    command(how, theirs),
+                    env={**os.environ, launched.KEY: key},
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs,),
+                    preexec_fn=dying_with(os.getpid()),  # noqa: PLW1509 - it calls into libc alone
+                )
+            threading.Thread(target=self._watch, daemon=True).start()
+        except (OSError, RuntimeError) as error:  # maybe there is room the next time
+            self._why = f"{error}{hint(error)}"
+            self._ended.set()
+            signal.setitimer(signal.ITIMER_REAL, AGAIN)  # it kills us, as `_watch` does
 
     def report(self) -> str:
         """The reason of the end of the host's process; empty if the system has ended. Blocks."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..actors.core.threads import REMEDY
+from ..actors.base.lacks import hint
 from ..actors.looking import metrics as table
 from ..actors.looking.snapshot import count
 from ..console import echo, write, write_json
@@ -107,7 +107,7 @@ def _serve(system: System, address: str, port: int, timeout: float, names: Seque
         try:
             threading.Thread(target=server.serve_forever, daemon=True).start()
         except RuntimeError as error:
-            raise OSError(f"cannot serve: {error}; {REMEDY}") from error
+            raise OSError(f"cannot serve: {error}{hint(error)}") from error
         host, bound = server.server_address[:2]
         shown = f"[{host!s}]" if ":" in str(host) else str(host)
         echo(f"serving http://{shown}:{bound}/metrics", err=True)

@@ -11,6 +11,7 @@ import typer
 
 from ..actors.base import addresses, keys
 from ..actors.base.errors import BaseError
+from ..actors.base.lacks import hint
 from ..actors.base.system import shared_key
 from ..actors.cluster import gateway
 from ..actors.hosting import launched
@@ -122,6 +123,11 @@ def run(
     except (LaunchError, BaseError, FarrefError) as error:
         say(str(error))
         raise typer.Exit(getattr(error, "code", FAILED)) from error
+    except (OSError, RuntimeError) as error:
+        if not (advice := hint(error)):
+            raise
+        say(f"{error}{advice}")
+        raise typer.Exit(FAILED) from error
     raise typer.Exit(code)
 
 

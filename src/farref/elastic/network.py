@@ -8,7 +8,7 @@ import time
 from concurrent.futures import Future, wait
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..actors.core.threads import REMEDY
+from ..actors.base.lacks import hint
 from ..protocol.errors import RendezvousConnectionError
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def _addresses(host: str, port: int) -> list[Any]:
         return []
 
 
-def start_thread(name: str, run: Callable[..., None], *arguments: Any) -> threading.Thread:
+def start_thread(name: str, run: Callable[..., object], *arguments: Any) -> threading.Thread:
     """A thread that runs *run*. Raises `RendezvousConnectionError` if there can be none now."""
     thread = threading.Thread(target=run, args=arguments, name=name, daemon=True)
     try:
         thread.start()
     except RuntimeError as error:
-        raise RendezvousConnectionError(f"{error} for {name}; {REMEDY}") from error
+        raise RendezvousConnectionError(f"{error} for {name}{hint(error)}") from error
     return thread
 
 

@@ -16,6 +16,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
+from ..actors.base.lacks import hint
 from .errors import LaunchError
 
 if TYPE_CHECKING:
@@ -52,9 +53,11 @@ class Child:
                 preexec_fn=dying_with(os.getpid()),
                 process_group=0 if apart else None,
             )
-        except OSError as error:
+        except (OSError, RuntimeError) as error:  # it watches the process in a thread
             code = NOT_FOUND if isinstance(error, FileNotFoundError) else NOT_STARTED
-            raise LaunchError(f"cannot start {words[0]}: {error.strerror}", code) from error
+            raise LaunchError(
+                f"cannot start {words[0]}: {getattr(error, 'strerror', error)}{hint(error)}", code
+            ) from error
         return cls(process, apart=apart)
 
     async def wait(self) -> int:
