@@ -13,7 +13,7 @@ from time import monotonic, sleep
 from typing import Any, Final, Literal
 
 from ...features import knows_peers
-from . import addresses, descriptors, keys, places
+from . import addresses, keys, lacks, places
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -76,7 +76,7 @@ class FarrefBase(Outside, MultiprocessCommon):
         mode: Mode,
         shutdown_timeout: float,
     ) -> None:
-        descriptors.raise_limit()
+        lacks.raise_limit()
         self.settings = settings
         self._mode = mode
         self._shutdown_timeout = shutdown_timeout
