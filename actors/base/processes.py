@@ -66,15 +66,20 @@ def start_admin(
 ) -> None:
     """Become the admin: a daemon in a session of its own, with a keeper."""
     os.setsid()  # all processes of the system share this session; see the keeper
+    settings, (said, saying) = endpoint.settings, os.pipe()
     try:
         if os.fork():
-            os._exit(0)
+            os.close(saying)
+            os._exit(ord(os.read(said, 1) or b"\1"))  # the program tells this reason
+        _begin()
+        titles.name_process("admin")
+        keeper.start(settings, starter_pid)
+        os.write(saying, b"\0")
     except OSError as error:
-        os._exit(error.errno or 1)  # the program tells the reason
-    settings = endpoint.settings
-    _begin()
-    titles.name_process("admin")
-    keeper.start(settings, starter_pid)
+        os.write(saying, bytes([error.errno or 1]))
+        os._exit(error.errno or 1)
+    os.close(said)
+    os.close(saying)
     places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
     try:
