@@ -65,7 +65,7 @@ def test_a_missing_variable_is_named(variable: str, env: pytest.MonkeyPatch) -> 
         ("tcp://a:99999", 0, 1, "range"),
         ("file://", 0, 1, "names no file"),
         ("tcp://127.0.0.1:1", -1, 2, "rank"),
-        ("tcp://127.0.0.1:1", 0, None, "world_size"),
+        ("tcp://127.0.0.1:1", -3, None, "rank -3"),
         ("tcp://127.0.0.1:1?rank=x", -1, 2, "number"),
         ("tcp://127.0.0.1:1", 2, 2, "0 to world_size - 1"),
         ("tcp://127.0.0.1:1", 0, 0, "0 to world_size - 1"),

@@ -31,8 +31,17 @@ from .handles import give_rank_rrefs
 from .meeting import KEY, Meeting, meet
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
 from .roster import Listing, MisfitError, Origin, Roster
-from .rounds import GRACE, WATCH, dead, error_of, is_done, list_of_ranks, round_of
-from .world import Here, Ranks, current, enter, is_in_world
+from .rounds import GRACE, WATCH, error_of, is_done, round_of
+from .world import (
+    Here,
+    Ranks,
+    current,
+    dead,
+    enter,
+    is_in_world,
+    list_of_ranks,
+    names_of_ranks,
+)
 
 if TYPE_CHECKING:
     from ..actors.calls.futures import Future
@@ -59,7 +68,8 @@ def init_rpc(
         backend: a `BackendType`; farref has one transport, whatever it names.
         rank: of this process; -1: as *init_method* says, for ``env://`` in ``RANK``.
         world_size: the number of ranks; None: as *init_method* says, for ``env://`` in
-            ``WORLD_SIZE``.
+            ``WORLD_SIZE``. If it does not say either, ranks come and leave when they like, as long
+            as rank 0 is there; this waits only for rank 0.
         rpc_backend_options: `TensorPipeRpcBackendOptions`: *rpc_timeout* is the default of all
             waits, and limits this one; *init_method* is the meeting point.
 
@@ -101,6 +111,8 @@ def init_rpc(
     names, same_program, origins = listing
     world = Ranks(system, meeting, names, origins)
     enter(world, same_program=same_program)
+    if meeting.size == 0:
+        return
     try:
         round_of(world, 0, end)  # before it, a rank may not know its own name
     except BaseException:
@@ -169,14 +181,15 @@ def _is_taken(error: BaseException | None) -> bool:
 
 
 def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Future[Listing]:
-    """Runs at rank 0, for each rank. An error is the answer of all that have arrived."""
+    """Runs at rank 0, for each rank. An error is the answer of all that still wait."""
     roster = list_of_ranks()
+    if size == 0 and is_in_world():
+        names_of_ranks(current())
     try:
         return roster.arrive(rank, name, size, main, origin)
     except MisfitError as error:
-        roster.refuse(
-            MisfitError(f"the ranks do not fit together: {error}")
-        )  # nobody waits in vain
+        if roster.may_begin:  # nobody waits in vain
+            roster.refuse(MisfitError(f"the ranks do not fit together: {error}"))
         raise
 
 
@@ -186,7 +199,9 @@ def _wait_for_beginnings(world: Ranks) -> None:
     One that dies or leaves meanwhile is no error here.
     """
     asked = []
-    for name in world.names[1:]:
+    for rank, name in world.names.items():
+        if rank == 0:
+            continue
         with contextlib.suppress(WorkerDiedError, WorkerNotFoundError):
             asked.append(rpc.rpc_async(name, _has_begun, timeout=GRACE))
     world.own_calls += len(asked)

@@ -32,7 +32,8 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
     Args:
         graceful: first wait until every rank has called this, and no call of anybody is
             unanswered. Meanwhile this process serves the others. Otherwise leave at once; if rank
-            0 does that, the others' calls fail.
+            0 does that, the others' calls fail. Without a ``world_size`` this waits for the calls
+            of this process, and rank 0 until the others have left.
         timeout: seconds to wait; 0 is no limit.
 
     Raises:
@@ -87,6 +88,13 @@ def end_world(world: Ranks, *, graceful: bool, end: float = math.inf) -> None:
 def _part(world: Ranks, end: float) -> None:
     """Wait until nobody waits for anybody, round by round."""
     quiet = False
+    if world.meeting.size == 0:
+        _finish(world, end)
+        if world.meeting.rank == 0 and wait_for_others(world.system, end - time.monotonic()):
+            raise FetchTimeoutError(
+                "other ranks have not left in time; the system ends with rank 0"
+            )
+        return
     while not quiet:
         _finish(world, end)
         made = sum(count for kind, count in counters().user.items() if kind != "Reply")
@@ -110,9 +118,14 @@ def _wait_for_lost(world: Ranks) -> None:
             wait_for_one([pid], timeout=max(0.0, end - time.monotonic()))
 
 
-def wait_for_others(system: System, seconds: float) -> None:
-    """At rank 0: wait until all others have left *system*, for *seconds* at most."""
+def wait_for_others(system: System, seconds: float) -> int:
+    """At rank 0: wait until all others have left *system*, for *seconds* at most.
+
+    Returns how many have not.
+    """
+    left = 0
     with contextlib.suppress(FarrefError):
         end = time.monotonic() + seconds
-        while len(system.workers()) > 1 and time.monotonic() < end:
+        while (left := len(system.workers()) - 1) > 0 and time.monotonic() < end:
             time.sleep(0.005)
+    return left

@@ -24,12 +24,14 @@ from ..actors.base.errors import BaseError
 from ..actors.hosting import launched
 
 KEY = launched.KEY
-UNKNOWN = {"rank": "", "world_size": " (farref.rpc has no groups that others join later)"}
 
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """The point where *size* ranks meet; this process is one of them, *rank*."""
+    """The point where *size* ranks meet; this process is one of them, *rank*.
+
+    A size of 0: as many as there are at the moment. They come and leave each for itself.
+    """
 
     point: str
     """In words, for errors."""
@@ -89,7 +91,8 @@ def meet(init_method: str, rank: int, size: int | None) -> Meeting:
 
     Raises:
         ValueError: the method is malformed, or a variable of the environment or an argument is
-            missing or out of range. The text says which.
+            missing or out of range. The text says which. A size may be missing, except for
+            ``env://``.
     """
     url = urlsplit(init_method)
     if url.scheme == "env":
@@ -108,17 +111,21 @@ def meet(init_method: str, rank: int, size: int | None) -> Meeting:
 
     def number(name: str, given: int | None) -> int:
         value = asked[name] if given in {None, -1} else given
+        if value is None and name == "world_size" and url.scheme != "env":
+            return 0
         if value is None:
-            raise ValueError(
-                f"the {name} is missing{UNKNOWN[name]}: {where.format(known[name], name)}"
-            )
+            raise ValueError(f"the {name} is missing: {where.format(known[name], name)}")
         try:
             return int(value)
         except ValueError:
             raise ValueError(f"{known[name]} must be a number, not {value!r}") from None
 
+    given = size
     rank, size = number("rank", rank), number("world_size", size)
-    if size < 1 or not 0 <= rank < size:
+    if size == 0 and given in {None, -1} and asked["world_size"] is None:
+        if rank < 0:
+            raise ValueError(f"rank {rank}: a rank is 0 or more")
+    elif size < 1 or not 0 <= rank < size:
         raise ValueError(f"rank {rank} of {size} ranks: a rank is from 0 to world_size - 1")
     if url.scheme == "file":
         path = url2pathname(url.netloc + url.path)

@@ -23,10 +23,17 @@ from ..protocol.errors import FarrefError, SystemDownError
 
 Origin: TypeAlias = "tuple[str, int]"
 """The process of a rank: its host (`hosting.processes.host`), and its pid there."""
-Listing: TypeAlias = "tuple[tuple[str, ...], bool, tuple[Origin, ...]]"
-"""The names of the ranks, by rank; whether all run the same program; and their processes."""
+Listing: TypeAlias = "tuple[dict[int, str], bool, dict[int, Origin]]"
+"""The names of the ranks, by rank; whether all run the same program (if they come and leave:
+whether this one runs that of rank 0); and their processes."""
 Round: TypeAlias = "tuple[bool, tuple[int, ...]]"
 """Whether no rank has made calls since the round before; and the ranks that have died."""
+
+
+MIXED = (
+    "RPC group mixes statically and dynamically initialized members which is not supported. Give "
+    "each rank the same world_size, or none of them"
+)
 
 
 class MisfitError(FarrefError, ValueError):
@@ -34,7 +41,10 @@ class MisfitError(FarrefError, ValueError):
 
 
 class Roster:
-    """The ranks of one world, at its rank 0. Thread-safe."""
+    """The ranks of one world, at its rank 0. Thread-safe.
+
+    In a world of size 0 each rank that arrives has its answer at once, with those that are there.
+    """
 
     def __init__(self, size: int) -> None:
         self._lock = threading.Lock()
@@ -65,6 +75,10 @@ class Roster:
             if self._refused is not None:
                 future.set_exception(self._refused)
                 return future
+            if (size == 0) != (self._size == 0):
+                raise MisfitError(MIXED)
+            if size == 0 and rank > 0 and 0 not in self._arrived:
+                raise SystemDownError("rank 0 has not begun")
             if self._began:
                 raise SystemDownError(f"{self._size} other ranks have met here, and have not left")
             if size != self._size:
@@ -77,13 +91,28 @@ class Roster:
                 raise MisfitError(f"name {name!r} is not unique: ranks {one} and {other} have it")
             self._arrived[rank] = name, main, origin, future
             self._began = len(self._arrived) == self._size
-            there = [self._arrived[each] for each in range(self._size)] if self._began else []
-        if there:
-            all_names, all_mains, origins, futures = zip(*there, strict=True)
-            listing = all_names, len({*all_mains}) == 1 and "" not in all_mains, origins
-            for waiting in futures:
+            there = sorted(self._arrived.items()) if self._began or size == 0 else []
+        mains = {known for _, (_, known, *_) in there} if size > 0 else {main, there[0][1][1]}
+        listing = (
+            {each: name for each, (name, *_) in there},
+            len(mains) == 1 and "" not in mains,
+            {each: origin for each, (*_, origin, _) in there},
+        )
+        for _, (*_, waiting) in there:
+            if not waiting.done():
                 waiting.set_result(listing)
         return future
+
+    def forget(self, left: list[int]) -> None:
+        """These ranks have left a world of size 0, or died; others may take their numbers."""
+        with self._lock:
+            for rank in left:
+                self._arrived.pop(rank, None)
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether the ranks of a world of a fixed size still wait for each other."""
+        return self._size > 0 and not self._began
 
     @property
     def all_came(self) -> bool:

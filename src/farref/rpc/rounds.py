@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 from ..actors.api import rpc
 from ..actors.api.ending import named
 from ..protocol.errors import FetchTimeoutError, SystemDownError, WorkerDiedError
-from .world import Here
+from .world import dead, list_of_ranks
 
 if TYPE_CHECKING:
     from typing import Any
 
-    from ..actors.api.system import System
     from ..actors.calls.futures import Future
-    from .roster import Roster, Round
+    from .roster import Round
     from .world import Ranks
 
 WATCH = 0.5
@@ -69,13 +68,6 @@ def _lead(world: Ranks, calls: int, end: float) -> Round:
     return future.result()
 
 
-def list_of_ranks() -> Roster:
-    """At rank 0. Raises `SystemDownError` if rank 0 has left."""
-    if Here.roster is None:
-        raise SystemDownError("rank 0 has left")
-    return Here.roster
-
-
 def is_done(future: Future[Any], seconds: float) -> bool:
     """Whether *future* is done, after *seconds* at most. The error of its outcome is not raised."""
     try:
@@ -83,12 +75,6 @@ def is_done(future: Future[Any], seconds: float) -> bool:
     except FetchTimeoutError:
         return future.done()
     return True
-
-
-def dead(system: System, names: dict[int, str]) -> list[int]:
-    """Those of the ranks *names* that have died."""
-    there = {info.name for info in system.workers()}
-    return [rank for rank, name in names.items() if name not in there]
 
 
 def error_of(world: Ranks) -> WorkerDiedError:

@@ -7,6 +7,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..actors.api import rpc
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
 from ..protocol.errors import SystemDownError, WorkerNotFoundError
 from ..serialization.by_value import share_main
@@ -38,8 +39,8 @@ class Ranks:
         self,
         system: System,
         meeting: Meeting,
-        names: tuple[str, ...],
-        origins: tuple[Origin, ...],
+        names: dict[int, str],
+        origins: dict[int, Origin],
     ) -> None:
         self.system = system
         self.meeting = meeting
@@ -99,6 +100,36 @@ def current() -> Ranks:
     return Here.world
 
 
+def list_of_ranks() -> Roster:
+    """At rank 0. Raises `SystemDownError` if rank 0 has left."""
+    if Here.roster is None:
+        raise SystemDownError("rank 0 has left")
+    return Here.roster
+
+
+def dead(system: System, names: dict[int, str]) -> list[int]:
+    """Those of the ranks *names* that have died."""
+    there = {info.name for info in system.workers()}
+    return [rank for rank, name in names.items() if name not in there]
+
+
+def names_of_ranks(world: Ranks) -> dict[int, str]:
+    """The names of the ranks that are there, by rank. Asks rank 0 if they come and leave."""
+    if world.meeting.size > 0:
+        return world.names
+    if world.meeting.rank > 0:
+        there: dict[int, str] = rpc.rpc_sync(world.names[0], _names_here)
+        return there
+    roster = list_of_ranks()
+    roster.forget(dead(world.system, roster.names()))
+    return roster.names()
+
+
+def _names_here() -> dict[int, str]:
+    """Runs at rank 0, maybe before it is in its world itself."""
+    return names_of_ranks(current()) if is_in_world() else list_of_ranks().names()
+
+
 def endpoint_of(to: Any) -> str | WorkerInfo:
     """The name of *to* in `farref`.
 
@@ -111,9 +142,11 @@ def endpoint_of(to: Any) -> str | WorkerInfo:
     if isinstance(to, RankInfo):
         return to.name
     if isinstance(to, int) and not isinstance(to, bool):
-        names = current().names
-        if not 0 <= to < len(names):
-            raise WorkerNotFoundError(f"there is no rank {to}; ranks are 0 to {len(names) - 1}")
+        names = names_of_ranks(current())
+        if to not in names:
+            raise WorkerNotFoundError(
+                f"there is no rank {to}; ranks are {', '.join(map(str, names))}"
+            )
         return names[to]
     if to is None or isinstance(to, int | float):
         raise ValueError(f"`to` must be a name, a rank or a WorkerInfo, not {to!r}")
@@ -128,7 +161,9 @@ def get_rpc_timeout() -> float:
 
 
 def get_worker_info(worker_name: str | None = None) -> RankInfo:
-    """The name and the rank of *worker_name*, or of this process. Does not block.
+    """The name and the rank of *worker_name*, or of this process.
+
+    Does not block; without a *world_size* it asks rank 0.
 
     Raises:
         WorkerNotFoundError: a RuntimeError; no rank has that name.
@@ -137,8 +172,10 @@ def get_worker_info(worker_name: str | None = None) -> RankInfo:
     world = current()
     if worker_name is None:
         return RankInfo(world.names[world.meeting.rank], world.meeting.rank)
-    if worker_name not in world.names:
-        raise WorkerNotFoundError(
-            f"no rank is named {worker_name!r}; the ranks are {', '.join(world.names)}"
-        )
-    return RankInfo(worker_name, world.names.index(worker_name))
+    names = names_of_ranks(world)
+    for rank, name in names.items():
+        if name == worker_name:
+            return RankInfo(name, rank)
+    raise WorkerNotFoundError(
+        f"no rank is named {worker_name!r}; the ranks are {', '.join(names.values())}"
+    )
