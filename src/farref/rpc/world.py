@@ -144,9 +144,10 @@ def endpoint_of(to: Any) -> str | WorkerInfo:
     if isinstance(to, int) and not isinstance(to, bool):
         names = names_of_ranks(current())
         if to not in names:
-            raise WorkerNotFoundError(
-                f"there is no rank {to}; ranks are {', '.join(map(str, names))}"
-            )
+            there = ", ".join(map(str, names))
+            if current().meeting.size > 0:
+                there = f"0 to {len(names) - 1}"
+            raise WorkerNotFoundError(f"there is no rank {to}; ranks are {there}")
         return names[to]
     if to is None or isinstance(to, int | float):
         raise ValueError(f"`to` must be a name, a rank or a WorkerInfo, not {to!r}")
