@@ -218,13 +218,14 @@ class System:
                 how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
                 reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
-            directory.replace(settings.system, entry := {**entry, "door": door})
+            with _errors(failed, LACKS):
+                directory.replace(settings.system, entry := {**entry, "door": door})
             if not encrypt:
                 log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
             with _errors(failed, LACKS):
                 self._enter(Stay(asys, settings, program, threads, ends=ends), order)
-            directory.replace(settings.system, entry | {"session": self._stay.session})
+                directory.replace(settings.system, entry | {"session": self._stay.session})
             self._complete(nodes, telemetry)
         except BaseException:
             directory.remove(settings.system)

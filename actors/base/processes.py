@@ -74,13 +74,13 @@ def start_admin(
         _begin()
         titles.name_process("admin")
         keeper.start(settings, starter_pid)
+        places.declare_alive(settings.directory, settings.system_id, settings.name)
         os.write(saying, b"\0")
     except OSError as error:
         os.write(saying, bytes([error.errno or 1]))
         os._exit(error.errno or 1)
     os.close(said)
     os.close(saying)
-    places.declare_alive(settings.directory, settings.system_id, settings.name)
     transport = Transport(endpoint)
     try:
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)

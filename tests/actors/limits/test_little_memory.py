@@ -78,12 +78,13 @@ FULL = """
 
     here = os.environ["XDG_RUNTIME_DIR"]
 
-    def fill():
+    def fill(pages=0):
         with contextlib.suppress(OSError), open(f"{here}/fill", "wb", buffering=0) as file:
             while True:
                 file.write(bytes(4096))
+        os.truncate(f"{here}/fill", os.path.getsize(f"{here}/fill") - 4096 * pages)
         with contextlib.suppress(OSError):
-            for number in itertools.count():
+            for number in itertools.count() if not pages else ():
                 open(f"{here}/fill{number}", "x").close()
 
     def free():
@@ -96,6 +97,15 @@ FULL = """
             pass
 
     if __name__ == "__main__":
+        told = set()
+        for pages in range(4):
+            fill(pages)
+            try:
+                second()
+            except farref.SystemDownError as error:
+                told.add(str(error).split("; ")[-1])
+            free()
+        print("start", *told)
         with farref.System() as system:
             system.worker("B")
             asks = {
@@ -131,5 +141,10 @@ def test_a_full_disk_is_named(tmp_path: Path) -> None:
     if "unshare" in said or "mount:" in said:
         pytest.skip(said)
     what = "free some space there, or set `XDG_RUNTIME_DIR` to a folder on another disk"
-    names = "worker CreationError", "second system SystemDownError", "attach SystemDownError"
+    names = (
+        "start",
+        "worker CreationError",
+        "second system SystemDownError",
+        "attach SystemDownError",
+    )
     assert (out, program.returncode) == ("".join(f"{each} {what}\n" for each in names), 0), said
