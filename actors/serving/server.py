@@ -504,7 +504,10 @@ class Server:
             try:
                 cargo = pack.cargo(share)
             except BaseException as error:
-                cargo = Cargo(payload=self.failure(error, request).told())
+                failure = self.failure(error, request)
+                if failure.references or failure.inert:  # these would have to be shared, too
+                    failure = failure.told()
+                cargo = Cargo(payload=failure)
             del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))
 
