@@ -168,7 +168,7 @@ def _make_class(
     """The class with this id; if it is not there yet, a new one without attributes."""
     known = cp._DYNAMIC_CLASS_TRACKER_BY_ID.get(class_id)
     if known is not None:
-        return known  # type: ignore[no-any-return]
+        return known  # type: ignore[no-any-return]  # cloudpickle has no types
     name, bases = named
     if values is None:
         made = types.new_class(name, bases, {"metaclass": meta}, lambda names: names.update(extra))
@@ -178,7 +178,7 @@ def _make_class(
             names[member] = value
         made = meta.__new__(meta, name, bases, names)
         made.__module__, made.__qualname__ = extra["__module__"], extra["__qualname__"]
-    return cp._lookup_class_or_track(class_id, made)  # type: ignore[no-any-return]
+    return cp._lookup_class_or_track(class_id, made)  # type: ignore[no-any-return]  # as above
 
 
 def _set_class(kind: type, state: tuple[dict[str, tuple[int, Any]], Any, Any, object]) -> None:

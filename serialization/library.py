@@ -129,7 +129,8 @@ class Library:
             pass_on(error)
             return None  # the attempt to pickle it in the message will explain the error
         definition = None
-        if data is not None and len(data) <= LARGEST and (definer.used or definer.functions):
+        by_value = definer.used or definer.functions  # otherwise it goes by its name
+        if definer.is_possible and by_value and len(data) <= LARGEST:
             definition = Definition(self._me, next(self._numbers), data)
         known = _Known(thing, definition, definer)
         with self._lock:
@@ -156,7 +157,7 @@ class Library:
 
 def whole(thing: Any, me: WorkerId) -> bytes:
     """A definition of *thing*, even if it has addresses. Raises the errors of pickling."""
-    return bytes(_Definer(me, ()).pickled(thing) or b"")
+    return _Definer(me, ()).pickled(thing)
 
 
 class _NoDefinitionError(Exception):
@@ -185,10 +186,11 @@ class _Definer(ByValuePickler):
         self._depth = 0
         self._row: tuple[tuple[Space, str, int, Any], str] | None = None
         """The binding that is pickled now, and the function that uses it."""
-        self._is_possible = True
+        self.is_possible = True
+        """Whether there was no reference and no address in it so far."""
 
-    def pickled(self, thing: Any) -> bytes | None:
-        """The definition of *thing*; None if there can be none.
+    def pickled(self, thing: Any) -> bytes:
+        """The definition of *thing*, if it `is_possible`.
 
         Raises the errors of pickling; `SerializationError` with the name of a variable or global.
         """
@@ -198,13 +200,13 @@ class _Definer(ByValuePickler):
         for row in self._early:
             self._dump(row)
         self._dump(None)
-        return self._file.getvalue() if self._is_possible else None
+        return self._file.getvalue()
 
     def _dump(self, row: object) -> None:
         try:
             self.dump(row)
         except _NoDefinitionError:
-            self._is_possible = False
+            self.is_possible = False
         except CAUGHT as error:
             pass_on(error)
             if self._row is not None:
@@ -263,12 +265,13 @@ class _Definer(ByValuePickler):
             raise _NoDefinitionError
         if obj is self._inside:
             self._inside = None
-        elif id(obj) in self._shared:
-            module, name = self._shared[id(obj)]
-            self._use(module, name, name)
-            number, self._inside = module.number(name), obj
-            return module, name, number, obj
-        return None
+            return None
+        module, name = self._shared.get(id(obj), (None, ""))
+        if module is None or module.names.get(name) is not obj:  # it may be bound anew by now
+            return None
+        self._use(module, name, name)
+        number, self._inside = module.number(name), obj
+        return module, name, number, obj
 
     def reducer_override(self, obj: Any) -> Any:
         """A variable of a closure may refer to the function, so it is filled after it is made."""

@@ -48,6 +48,7 @@ from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
 from .plain import NAMED, is_by_name
 from .shared import Segment
+from .spaces import SPACES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -205,9 +206,10 @@ class Pickler(ByValuePickler):
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """An object that is one of its kind, if it is a global of a module by value."""
-        definition = self._library.define(obj) if self._library is not None else None
-        if definition is not None:
-            return _itself, (definition,)
+        if self._library is not None and SPACES.has(obj, name):
+            definition = self._library.define(obj)
+            if definition is not None:
+                return _itself, (definition,)
         return super().reduce_single(obj, name)
 
     def reducer_override(self, obj: Any) -> Any:

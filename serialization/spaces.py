@@ -344,6 +344,14 @@ class Spaces:
             if not isinstance(value, _WITHOUT_IDENTITY) and not name.startswith("__")
         }
 
+    def has(self, thing: object, name: str) -> bool:
+        """Whether *thing* is a global of a module by value, of this *name* unless it is empty."""
+        with self.lock:
+            spaces = [vars(sys.modules["__main__"]), *(each.names for each in self._all.values())]
+        if name:
+            return any(names.get(name) is thing for names in spaces)
+        return any(value is thing for names in spaces for value in list(names.values()))
+
     def forget(self, origins: Iterable[WorkerId]) -> list[Module]:
         """Let go of the modules of dead senders; the caller drops them, without any lock."""
         dead = {(each.name, each.incarnation) for each in origins}
@@ -383,9 +391,9 @@ class NewGlobals:
     def extend(self, rows: Iterable[tuple[Module, str, int, Any]]) -> None:
         """Pickle's way to put several things into it."""
         with SPACES.lock:
-            for module, *binding in rows:
-                if binding[0] not in module.names:
-                    module.bind([binding])  # type: ignore[list-item]  # a row without its module
+            for module, name, number, value in rows:
+                if name not in module.names:
+                    module.bind([(name, number, value)])
 
     def append(self, row: tuple[Module, str, int, Any]) -> None:
         """The same for one."""
@@ -412,8 +420,8 @@ def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
     while (row := unpickler.load()) is not None:
         rows.append(row)
     with SPACES.lock:
-        for space, *binding in rows:
-            space.bind([binding])
+        for space, name, number, value in rows:
+            space.bind([(name, number, value)])
     module = getattr(made, "__globals__", {}).get(MARK)
     if reads is None or module is None:
         return made, None
