@@ -22,6 +22,7 @@ from ...printable import logger
 from ...protocol.errors import FarrefError, SystemDownError, VersionError
 from ...protocol.ids import WorkerId, is_name
 from ...serialization.failures import details_of
+from ..base import farewell
 from ..base.interrupts import undisturbed
 from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import leave_program
@@ -73,8 +74,6 @@ LEFT_LOOK = 0.1
 """Seconds between two looks whether a deputy lives that is to tell that its host has left."""
 STOP_LOOK = 0.5
 """Seconds after which it is looked whether the processes of the system have ended."""
-FAREWELL = 4.5
-"""Seconds that processes have for their orderly end; as long as our base's keeper gives them."""
 STOP_PATIENCE = 12.0
 """Seconds; Thespian's own shutdown gives up after 10."""
 
@@ -330,7 +329,7 @@ class Stay:
             try:
                 if leaving.graceful:
                     self._let_thespian_end()
-                    patience = FAREWELL
+                    patience = farewell.PATIENCE
             finally:
                 leaving.lines[:0] = processes.end(self.session, patience=patience)
         finally:

@@ -37,9 +37,10 @@ from typing import Any, Final
 from ...printable import printable
 
 THREADS: Final = 1.0  # seconds for threads that are no daemons
-LAST: Final = 3.0  # seconds for all else; the keeper kills what takes longer than both
+LAST: Final = 3.0  # seconds for all else
 AGAIN: Final = 0.1  # seconds that one more thing has when these are over
 STUCK: Final = 1.0
+PATIENCE: Final = THREADS + LAST + 0.5  # seconds after which others kill a process that ends
 FILE: Final[Any] = io.IOBase.__base__  # `io.IOBase` would ask each object for its `__class__`
 OURS: Final = {"farref", "asyncio", "builtins", "socket", FILE.__module__}
 """The packages of objects with a finalizer that any process of ours has."""
@@ -162,7 +163,7 @@ def _files() -> list[Any]:
 
 
 def _in_c(file: object) -> bool:
-    return type(file).__module__ == io.IOBase.__base__.__module__
+    return bool(type(file).__module__ == FILE.__module__)
 
 
 def _flush_files() -> None:

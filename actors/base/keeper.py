@@ -20,10 +20,10 @@ import signal
 from time import monotonic, sleep
 from typing import Final, NoReturn
 
-from . import lives, places, titles
+from . import farewell, lives, places, titles
 from .settings import SystemSettings
 
-GRACE: Final = 4.5  # seconds between SIGTERM and SIGKILL; longer than a farewell takes
+GRACE: Final = farewell.PATIENCE  # seconds between SIGTERM and SIGKILL
 NATURAL: Final = 0.5  # seconds for what is left after an orderly shutdown to end by itself
 FINAL: Final = 3.0  # seconds to wait for killed processes to disappear
 STEP: Final = 0.02
