@@ -273,8 +273,8 @@ class Fetched:
         """The fetches without an answer."""
         self._news: deque[Future[Any]] = deque()
         """Errors, and answers that the value is elsewhere."""
-        self._told: Future[None] | None = None
-        """Done when there are news, or all answers."""
+        self._told: concurrent.futures.Future[None] | None = None
+        """Waited for; completed when there are news, or all answers."""
         self._last: Future[Any]
         """The latest fetch: none has more time."""
 
@@ -319,10 +319,9 @@ class Fetched:
         with self._lock:
             if self._news or not self._left:
                 return bool(self._news)
-            what = f"the values of {len(there)} references"
-            self._told = Future.of(front.core, front.calls.packer, front.waits, what)
+            self._told = told = new_future()
         with front.core.pool.waiting():
-            came = front.core.port.wait(self._told, max(1e-3, self._last.left()))
+            came = front.core.port.wait(told, max(1e-3, self._last.left()))
         for future in () if came else there:
             if not future.over:
                 future.expire()
@@ -335,8 +334,10 @@ class Fetched:
             if future.moved or future.failed:
                 self._news.append(future)
             told = self._told if self._news or not self._left else None
+            if told is not None:
+                self._told = None
         if told is not None:
-            told.finish()
+            told.set_result(None)
 
     add_exception = add_cancelled = add_result
 
