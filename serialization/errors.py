@@ -99,9 +99,9 @@ class Failure(msgspec.Struct, frozen=True):
         if self.size <= limit:
             return self
         text, message = (_shortened(each, limit // 16) for each in (self.text, self.message))
-        return replace(self.told(), text=text, message=message)
+        return replace(self.as_text(), text=text, message=message)
 
-    def told(self) -> Failure:
+    def as_text(self) -> Failure:
         """The same without the exception."""
         return replace(self, pickled=None, buffers=(), inert=(), references=())
 

@@ -506,7 +506,7 @@ class Server:
             except BaseException as error:
                 failure = self.failure(error, request)
                 if failure.references or failure.inert:  # these would have to be shared, too
-                    failure = failure.told()
+                    failure = failure.as_text()
                 cargo = Cargo(payload=failure)
             del pack  # its handles: a loan that is given back would look kept
             core.step(partial(answer, cargo))

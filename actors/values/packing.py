@@ -254,7 +254,7 @@ class Packer(Internal):
         try:
             payload, descriptors = share(pickled, _Hooks(self._core, fork), peers=self._introduce)
         except FarrefError:  # a reference of another endpoint, for example
-            return Cargo(payload=failure.told())
+            return Cargo(payload=failure.as_text())
         failure = replace(failure, references=(), peers=payload.peers)
         return Cargo(payload=failure, descriptors=descriptors)
 
