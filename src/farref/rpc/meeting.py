@@ -111,8 +111,6 @@ def meet(init_method: str, rank: int, size: int | None) -> Meeting:
 
     def number(name: str, given: int | None) -> int:
         value = asked[name] if given in {None, -1} else given
-        if value is None and name == "world_size" and url.scheme != "env":
-            return 0
         if value is None:
             raise ValueError(f"the {name} is missing: {where.format(known[name], name)}")
         try:
@@ -120,13 +118,15 @@ def meet(init_method: str, rank: int, size: int | None) -> Meeting:
         except ValueError:
             raise ValueError(f"{known[name]} must be a number, not {value!r}") from None
 
-    given = size
-    rank, size = number("rank", rank), number("world_size", size)
-    if size == 0 and given in {None, -1} and asked["world_size"] is None:
+    rank = number("rank", rank)
+    if size in {None, -1} and asked["world_size"] is None and url.scheme != "env":
+        size = 0
         if rank < 0:
             raise ValueError(f"rank {rank}: a rank is 0 or more")
-    elif size < 1 or not 0 <= rank < size:
-        raise ValueError(f"rank {rank} of {size} ranks: a rank is from 0 to world_size - 1")
+    else:
+        size = number("world_size", size)
+        if size < 1 or not 0 <= rank < size:
+            raise ValueError(f"rank {rank} of {size} ranks: a rank is from 0 to world_size - 1")
     if url.scheme == "file":
         path = url2pathname(url.netloc + url.path)
         if not path:

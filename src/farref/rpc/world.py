@@ -138,15 +138,14 @@ def endpoint_of(to: Any) -> str | WorkerInfo:
         WorkerNotFoundError: a RuntimeError; there is no such rank.
         ValueError: *to* is something else.
     """
-    current()
+    world = current()
     if isinstance(to, RankInfo):
         return to.name
     if isinstance(to, int) and not isinstance(to, bool):
-        names = names_of_ranks(current())
+        names = names_of_ranks(world)
         if to not in names:
-            there = ", ".join(map(str, names))
-            if current().meeting.size > 0:
-                there = f"0 to {len(names) - 1}"
+            fixed = world.meeting.size > 0
+            there = f"0 to {len(names) - 1}" if fixed else ", ".join(map(str, names))
             raise WorkerNotFoundError(f"there is no rank {to}; ranks are {there}")
         return names[to]
     if to is None or isinstance(to, int | float):
