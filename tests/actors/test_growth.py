@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import statistics
-import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +26,7 @@ from farref.protocol.messages import Tell
 from farref.protocol.rendezvous import Join, Leave, RendezvousRun, RoundLimits, State, Timeouts
 from farref.protocol.store import Op, Table
 
+from ..counting import functions
 from ..protocol.test_growth import FEW, MANY, NOTHING, instructions
 from .cluster.test_elected import Term
 
@@ -194,25 +193,9 @@ async def open_gate() -> None:
     GATE.set()
 
 
-def python_calls(work: Callable[[], object]) -> int:
-    """The Python functions that *work* calls: the usual number of some tries."""
-    tries = []
-    for _ in range(20):
-        calls = 0
-
-        def count(_frame: object, event: str, _arg: object) -> None:
-            nonlocal calls
-            calls += event == "call"
-
-        gc.disable()
-        sys.setprofile(count)
-        try:
-            work()
-        finally:
-            sys.setprofile(None)
-            gc.enable()
-        tries.append(calls)
-    return statistics.mode(tries)
+def usual(work: Callable[[], object]) -> int:
+    """The functions that *work* calls, mostly."""
+    return statistics.mode(functions(work) for _ in range(20))
 
 
 @pytest.mark.long
@@ -230,8 +213,8 @@ def test_a_call_beside_waiting_futures_and_objects(monkeypatch: pytest.MonkeyPat
                 refs.append(RRef(number))
             counts.append(
                 (
-                    python_calls(lambda: farref.rpc_sync("B", one)),
-                    python_calls(lambda: farref.remote("B", one).to_here()),
+                    usual(lambda: farref.rpc_sync("B", one)),
+                    usual(lambda: farref.remote("B", one).to_here()),
                 )
             )
         farref.rpc_sync("B", open_gate)

@@ -19,7 +19,7 @@ from farref.protocol.effects import Run, Send
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import Cargo, Fetch
 
-from .test_many_references import functions
+from ..counting import functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,6 +21,7 @@ from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Cargo, Tell
 from farref.protocol.packets import decode, encode
 
+from ..counting import functions
 from ..model.state import freeze
 
 if TYPE_CHECKING:
@@ -32,24 +33,6 @@ if TYPE_CHECKING:
 
 A, B, C = (WorkerId(name, number) for number, name in enumerate("ABC", 1))
 FEW, MANY = 100, 1_000
-
-
-def functions(work: Callable[[], object]) -> int:
-    """The Python functions that *work* calls, without those of the collector."""
-    count = 0
-
-    def called(_frame: object, event: str, _argument: object) -> None:
-        nonlocal count
-        count += event == "call"
-
-    gc.disable()
-    sys.setprofile(called)
-    try:
-        work()
-    finally:
-        sys.setprofile(None)
-        gc.enable()
-    return count
 
 
 class World:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-import sys
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,6 +13,7 @@ from farref.actors.core import brief
 from farref.actors.core.current import frame
 from farref.actors.wire import parcels, rows
 
+from ...counting import functions
 from .test_functions import main
 
 if TYPE_CHECKING:
@@ -36,23 +37,10 @@ def importable(x: int) -> int:
     return x
 
 
-def python_calls(function: Any) -> int:
-    """The Python functions that one call makes, at both ends: the usual number of some tries."""
-    tries = []
-    for _ in range(20):
-        calls = 0
-
-        def count(_frame: object, event: str, _arg: object) -> None:
-            nonlocal calls
-            calls += event == "call"
-
-        sys.setprofile(count)
-        try:
-            rpc_sync("B", function, (1,))
-        finally:
-            sys.setprofile(None)
-        tries.append(calls)
-    return statistics.mode(tries)
+def calls_at_both_ends(function: Any) -> int:
+    """The Python functions that one call makes: the usual number of some tries."""
+    call = partial(rpc_sync, "B", function, (1,))
+    return statistics.mode(functions(call) for _ in range(20))
 
 
 def test_python_calls_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,7 +55,7 @@ def test_python_calls_at_both_ends(monkeypatch: pytest.MonkeyPatch) -> None:
             for _ in range(WARM):
                 rpc_sync("B", each, (1,))
         # The function itself calls its helper.
-        ours, theirs = python_calls(function) - 1, python_calls(importable)
+        ours, theirs = calls_at_both_ends(function) - 1, calls_at_both_ends(importable)
         assert ours <= 1.15 * theirs, (ours, theirs)
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import tracemalloc
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -20,6 +21,8 @@ from farref.actors.calls import unasked
 from farref.actors.core import brief
 from farref.actors.core.brief import BRIEF
 from farref.testing import assert_nothing_held, until
+
+from ...counting import functions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,32 +63,20 @@ def system() -> Iterator[System]:
         yield system
 
 
-def functions(refs: list[RRef[Thing]]) -> int:
+def functions_of(refs: list[RRef[Thing]]) -> int:
     """The functions that this thread calls while it passes *refs* to C and waits."""
-    counts = []
-    for _ in range(10):
-        count = 0
-
-        def called(_frame: object, event: str, _argument: object) -> None:
-            nonlocal count
-            count += event == "call"
-
-        sys.setprofile(called)
-        try:
-            farref.rpc_sync("C", nothing, (refs,))
-        finally:
-            sys.setprofile(None)
-        counts.append(count)
-    return max(counts)  # of a lower one, another thread has received the reply
+    # Of a lower number than the highest, another thread has received the reply.
+    call = partial(farref.rpc_sync, "C", nothing, (refs,))
+    return max(functions(call) for _ in range(10))
 
 
 def test_functions_of_the_caller(system: System) -> None:
     few, many = farref.rpc_sync("B", make, (FEW,)), farref.rpc_sync("B", make, (MANY,))
     for refs in (few, many):
         farref.rpc_sync("C", nothing, (refs,))
-    first = functions(few)
+    first = functions_of(few)
     assert first > 50
-    assert (functions(many) - first) / (MANY - FEW) <= CALLER
+    assert (functions_of(many) - first) / (MANY - FEW) <= CALLER
     del refs, few, many
     assert_nothing_held(system)
 

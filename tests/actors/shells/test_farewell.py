@@ -169,31 +169,30 @@ def test_at_the_end_of_a_system(
         assert "for <built-in function sleep>: its time is over" in said
 
 
-class Leaver(farref.RefActor):
-    """Leaves things behind, in its handlers and itself."""
+class Leaves:
+    """Leaves things behind, in a handler and itself."""
 
-    def receiveMsg_PosixPath(self, message: Path, sender: Any) -> None:
-        self.noisy = Noisy(message.with_name("attribute"))
-        self.path = message.with_name("itself")
-        write(message)
-        self.send(sender, os.getpid())
+    def leave(self, path: Path) -> int:
+        self.noisy = Noisy(path.with_name("attribute"))
+        self.path = path.with_name("itself")
+        write(path)
+        return os.getpid()
 
     def __del__(self) -> None:
         self.path.write_text("said")
 
 
-class PlainLeaver(Actor):
+class Leaver(Leaves, farref.RefActor):
+    def receiveMsg_PosixPath(self, message: Path, sender: Any) -> None:
+        self.send(sender, self.leave(message))
+
+
+class PlainLeaver(Leaves, Actor):
     """The same, with no mailbox."""
 
     def receiveMessage(self, message: Any, sender: Any) -> None:
         if isinstance(message, Path):
-            self.noisy = Noisy(message.with_name("attribute"))
-            self.path = message.with_name("itself")
-            write(message)
-            self.send(sender, os.getpid())
-
-    def __del__(self) -> None:
-        self.path.write_text("said")
+            self.send(sender, self.leave(message))
 
 
 class Parent(farref.RefActor):
