@@ -26,8 +26,8 @@ from farref.protocol.messages import Tell
 from farref.protocol.rendezvous import Join, Leave, RendezvousRun, RoundLimits, State, Timeouts
 from farref.protocol.store import Op, Table
 
-from ..counting import functions
-from ..protocol.test_growth import FEW, MANY, NOTHING, instructions
+from ..counting import functions, instructions
+from ..protocol.test_growth import FEW, MANY, NOTHING
 from .cluster.test_elected import Term
 
 if TYPE_CHECKING:

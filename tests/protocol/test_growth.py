@@ -7,10 +7,8 @@ any machine. A loop within a function in C is not seen: such a one needs a reade
 
 from __future__ import annotations
 
-import gc
-import sys
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,11 +17,10 @@ from farref.protocol.effects import Run, Send
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import Cargo, Fetch
 
-from ..counting import functions
+from ..counting import functions, instructions
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import FrameType
 
     from farref.protocol.effects import Effect
     from farref.protocol.ids import CallId, RRefId
@@ -34,27 +31,6 @@ if TYPE_CHECKING:
 FEW, MANY = 1_000, 10_000
 A, B, C = (WorkerId(name, 2 * number) for number, name in enumerate("ABC", 1))
 NOTHING = Cargo()
-
-
-def instructions(step: Step) -> int:
-    """The instructions of Python that *step* executes."""
-    count = 0
-
-    def trace(frame: FrameType, event: str, _argument: object) -> Any:
-        nonlocal count
-        frame.f_trace_lines, frame.f_trace_opcodes = False, True
-        count += event == "opcode"
-        return trace
-
-    before = sys.gettrace()
-    gc.disable()
-    sys.settrace(trace)
-    try:
-        step()
-    finally:
-        sys.settrace(before)
-        gc.enable()
-    return count
 
 
 class Ends:
