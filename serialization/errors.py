@@ -22,6 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
+from .definitions import Definition, Placed  # also a check reads them, in an annotation
 from .failures import CAUGHT, details_of, name_of, pass_on, text_of, told
 from .pickling import Pickled, Pickler, pickle_value, unpickle
 from .shared import copied
@@ -29,6 +30,7 @@ from .shared import copied
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from .library import Library
     from .pickling import Reference
 
 
@@ -66,6 +68,8 @@ class Failure(msgspec.Struct, frozen=True):
     """The handles in it, at the endpoint that stores it; a reply has descriptors beside it."""
     peers: tuple[Any, ...] = ()
     """In a reply: the endpoints that it introduces."""
+    functions: tuple[Definition | Placed, ...] = ()
+    """As those of a `Payload`."""
 
     @classmethod
     def of(
@@ -75,35 +79,42 @@ class Failure(msgspec.Struct, frozen=True):
         where: str,
         about: str = "",
         inert: type | tuple[()] = (),
+        *,
+        library: Library | None = None,
     ) -> Failure:
         """Describe *error*, raised by *where* (a function, a method) on *worker*.
 
-        *inert* is the type of the addresses in it.
+        *inert* is the type of the addresses in it. *library*: see `Pickler`.
         """
         text, message = (_shortened(each, TEXT) for each in (details_of(error), text_of(error)))
         name = told(lambda: name_of(type(error)), "an exception")
-        made = _pickled(error, inert)
+        made = _pickled(error, inert, library)
         if made is None:
             return cls(name, message, text, None, worker, where, about)
-        rest: Any = made.buffers, made.inert, made.references
+        rest: Any = made.buffers, made.inert, made.references, (), made.functions
         return cls(name, message, text, made.data, worker, where, about, *rest)
 
     @property
     def size(self) -> int:
-        """Bytes, or a little more."""
+        """Bytes, or a little more; without definitions."""
         size = 4 * (len(self.message) + len(self.text)) + len(self.pickled or b"")
         return size + sum(map(len, self.buffers))
 
+    @property
+    def framed(self) -> int:
+        """Bytes, or a little more."""
+        return self.size + sum(len(each.data) for each in self.functions)
+
     def within(self, limit: int) -> Failure:
         """The same in *limit* bytes: with less text, and without the exception, if need be."""
-        if self.size <= limit:
+        if self.framed <= limit:
             return self
         text, message = (_shortened(each, limit // 16) for each in (self.text, self.message))
         return replace(self.as_text(), text=text, message=message)
 
     def as_text(self) -> Failure:
         """The same without the exception."""
-        return replace(self, pickled=None, buffers=(), inert=(), references=())
+        return replace(self, pickled=None, buffers=(), inert=(), references=(), functions=())
 
     def rebuild(self, references: Sequence[Any] | None = None) -> BaseException:
         """The exception again, with the remote traceback as its cause.
@@ -115,7 +126,7 @@ class Failure(msgspec.Struct, frozen=True):
         if self.pickled is not None:
             handles: Any = self.references if references is None else references
             try:
-                error = _unpickled(self.pickled, self.buffers, self.inert, handles)
+                error = _unpickled(self.pickled, self.buffers, self.inert, handles, self.functions)
                 # Not `SystemExit` or a cancellation: they would end the caller, not inform it.
                 if issubclass(type(error), Exception):
                     return _annotated(error, self.text, note)
@@ -126,11 +137,15 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def _unpickled(
-    data: bytes, buffers: Sequence[Any], inert: Sequence[object], handles: Sequence[Reference]
+    data: bytes,
+    buffers: Sequence[Any],
+    inert: Sequence[object],
+    handles: Sequence[Reference],
+    functions: Sequence[Any],
 ) -> Any:
     # Each exception has arrays of its own.
     own = [bytearray(each) if type(each) is bytearray else each for each in buffers]
-    return unpickle(data, own, inert, handles)
+    return unpickle(data, own, inert, handles, functions=functions)
 
 
 def _annotated(error: BaseException, text: str, note: str) -> BaseException:
@@ -145,21 +160,25 @@ def _annotated(error: BaseException, text: str, note: str) -> BaseException:
     return error
 
 
-def _pickled(error: BaseException, inert: Any) -> Pickled | None:
+def _pickled(error: BaseException, inert: Any, library: Library | None) -> Pickled | None:
     """*error*, pickled and tried: one that cannot be rebuilt is known here already."""
     try:
         # Many constructors want other arguments than `BaseException` was given, and so cannot be
         # called with those: then the object is made without its constructor.
-        return _tried(error, inert, Pickler) or _tried(error, inert, _Bare)
+        return _tried(error, inert, Pickler, library) or _tried(error, inert, _Bare, library)
     except BaseException:  # code of its class may raise anything
         return None
 
 
-def _tried(error: BaseException, inert: Any, kind: type[Pickler]) -> Pickled | None:
+def _tried(
+    error: BaseException, inert: Any, kind: type[Pickler], library: Library | None
+) -> Pickled | None:
     """*error*, pickled; None if that does not come back. Raises what its class raises."""
-    made = pickle_value(error, inert, lambda views: tuple(map(copied, views)), kind)
+    made = pickle_value(
+        error, inert, lambda views: tuple(map(copied, views)), kind, library=library
+    )
     try:
-        again = _unpickled(made.data, made.buffers, made.inert, made.references)
+        again = _unpickled(made.data, made.buffers, made.inert, made.references, made.functions)
         same = type(_annotated(again, "", "")) is type(error)  # as `rebuild` does
     except BaseException:
         return None
@@ -178,7 +197,7 @@ class _Bare(Pickler):
         """Pickle's hook. Exceptions inside *obj* come here too."""
         if isinstance(obj, BaseException):
             inner, self._within = self._within, True
-            if not inner or _tried(obj, self.addresses, Pickler) is None:
+            if not inner or _tried(obj, self.addresses, Pickler, self._library) is None:
                 return _bare, (type(obj), obj.args, vars(obj))
         return super().reducer_override(obj)
 

@@ -26,6 +26,7 @@ from .pickling import Pickled, Pickler, opened, pickle_value, unpickle
 from .shared import IN_SLOT, Segment
 
 if TYPE_CHECKING:
+    from .library import Library
     from .payload import Buffer, Payload
     from .pickling import Reference
 
@@ -50,14 +51,14 @@ class Frozen:
         """The buffers, from the first use on."""
 
     @classmethod
-    def of(cls, value: object, inert: type) -> Frozen:
-        """*value* as it is now.
+    def of(cls, value: object, inert: type, library: Library | None = None) -> Frozen:
+        """*value* as it is now. *library*: see `Pickler`.
 
         Raises:
             SerializationError: something in it cannot be pickled.
             SharedMemoryFullError: there is no memory for it.
         """
-        pickled = pickle_value(value, inert, _placed, _Freezer)
+        pickled = pickle_value(value, inert, _placed, _Freezer, library=library)
         return cls(pickled, type(value).__name__)
 
     @classmethod
@@ -68,7 +69,8 @@ class Frozen:
 
         The message keeps the same read-only memory: if this is interrupted, it can be done again.
         """
-        pickled = Pickled(payload.data, (), references, payload.inert)
+        functions: Any = payload.functions  # definitions, since it arrived
+        pickled = Pickled(payload.data, (), references, payload.inert, functions)
         return cls(pickled, "", opened(payload.buffers, copy=copy))
 
     @property
@@ -78,16 +80,18 @@ class Frozen:
 
     @property
     def light(self) -> bool:
-        """Whether a message with the value is small, and contains no references."""
+        """Whether a message with the value is small, and has nothing but its bytes."""
         pickled = self.pickled
-        return not pickled.references and not pickled.inert and pickled.size - self.shared <= LIGHT
+        more = pickled.references or pickled.inert or pickled.functions
+        return not more and pickled.size - self.shared <= LIGHT
 
     def thaw(self) -> Any:
         """Build the value anew. Raises `SerializationError`."""
         pickled = self.pickled
         if self._opened is None:
             self._opened = opened(pickled.buffers)
-        return unpickle(pickled.data, self._opened, pickled.inert, pickled.references)
+        references, functions = pickled.references, pickled.functions
+        return unpickle(pickled.data, self._opened, pickled.inert, references, functions=functions)
 
 
 class _Freezer(Pickler):

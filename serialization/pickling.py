@@ -48,7 +48,7 @@ from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
 from .plain import NAMED, is_by_name
 from .shared import Segment
-from .spaces import SPACES
+from .spaces import SPACES, function_in
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -253,8 +253,22 @@ class Pickler(ByValuePickler):
 
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
         named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
-        definition = None if named else library.define(obj)
+        if named or self._place_in_class(obj):
+            return None
+        definition = library.define(obj)
         return None if definition is None else self._id_of(definition)
+
+    def _place_in_class(self, obj: Any) -> tuple[type, str] | None:
+        """The class of a function, if it has a definition, and the function's name there."""
+        if self._library is None or type(obj) is not FunctionType:
+            return None
+        place = SPACES.place_in_class(obj)
+        return place if place and self._library.define(place[0]) is not None else None
+
+    def reduce_function(self, function: FunctionType) -> Any:
+        """A function of a class by value is the one that the class has at the receiver."""
+        place = self._place_in_class(function)
+        return (function_in, place) if place else super().reduce_function(function)
 
     def _id_of(self, definition: Definition) -> tuple[object, ...]:
         number = self._defined.setdefault(id(definition), len(self.functions))

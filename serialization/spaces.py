@@ -142,6 +142,12 @@ def content_of(cell: CellType) -> Any:
         return Missing
 
 
+def function_in(kind: type, name: str) -> Any:
+    """The function that the body of a class has under this name. A pickle calls it."""
+    found = vars(kind).get(name)
+    return getattr(found, "__func__", found)  # without `staticmethod` or `classmethod` around it
+
+
 class Space:
     """What the names in a module or class are bound to, and the number of each binding."""
 
@@ -331,6 +337,22 @@ class Spaces:
             if space is None:
                 space = self._classes[kind] = ClassSpace(kind, home=home)
             return space
+
+    def place_in_class(self, function: FunctionType) -> tuple[type, str] | None:
+        """The class whose body has *function*, and the name of it there."""
+        *place, name = function.__qualname__.split(".")
+        if not place or place[-1] == "<locals>":
+            return None
+        named: Any = function.__globals__.get(place[0])
+        for each in place[1:]:
+            named = vars(named).get(each) if isinstance(named, type) else None
+        with self.lock:  # one from elsewhere may be no global here
+            kinds = [*self._classes, named]
+        for kind in kinds:
+            is_it = isinstance(kind, type) and kind.__qualname__ == ".".join(place)
+            if is_it and function_in(kind, name) is function:
+                return kind, name
+        return None
 
     def shared(self, me: WorkerId) -> dict[int, tuple[Module, str]]:
         """By `id`: the globals of modules by value that have an identity, with their places."""

@@ -41,7 +41,6 @@ from ..base.interrupts import undisturbed
 from ..hosting import events
 from ..recording.recorded import Recorded
 from ..recording.tracing import EFFECTS, RARE, Tracer
-from ..wire.cargoes import payload_of
 from ..wire.messages import WorkerInfo
 from . import notices
 from .brief import Brief
@@ -285,18 +284,17 @@ class Core(Internal):
             if isinstance(message, Malformed):
                 raise ProtocolError(f"the message is malformed: {message.why}")  # noqa: TRY301 - handled below
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
-            if type(payload) is Payload:
+            if isinstance(payload, Payload | Failure):
                 if payload.functions and sender != self.me:  # first: a refused message counts, too
                     message = self.outlet.unshelve(sender, message)
-                    payload = payload_of(message)
+                    payload = message.cargo.payload  # type: ignore[union-attr]  # it had one
                 if payload.peers:
                     self.learn(*payload.peers)
+            if type(payload) is Payload:
                 if payload.buffers:
                     payload.take()  # it is opened already, or will be refused
                 if payload.buffers or len(payload.data) >= NOTED:
                     self.outlet.note(sender, message, payload)
-            elif type(payload) is Failure and payload.peers:
-                self.learn(*payload.peers)
             if self.sites.wanted and isinstance(message, Create):
                 self.note_site(message.rref, message.cargo)
             effects = self.context.take(sender, message)

@@ -142,11 +142,11 @@ class Delivery(Internal):
                 flow = "results"
             if type(payload) is Payload:
                 size = payload.size if payload.buffers else len(payload.data)
-                if payload.functions and flow is not None:
-                    message, more = self.shelves.place(to, flow, message)
-                    size += more
             elif payload is not None:
                 size = payload.size
+            if flow is not None and payload is not None and payload.functions:
+                message, more = self.shelves.place(to, flow, message)
+                size += more
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
         tally, many = self.tally, 1
         if isinstance(message, Bulk):

@@ -12,8 +12,6 @@ import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_origin
 
-from thespian.actors import ActorAddress
-
 from ...protocol.errors import OwnerDiedError, RefLostError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
@@ -97,7 +95,7 @@ class RRef(Reference, Generic[T]):
         if on_delete is not None:
             _check_on_delete(on_delete)
         front: Front = frame().core.front
-        kept = Frozen.of(value, ActorAddress) if frozen else value
+        kept = front.calls.packer.frozen(value) if frozen else value
         with undisturbed:
             rref = front.objects.own(kept, on_delete, serial=serial)
             self._front = front

@@ -24,7 +24,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from thespian.actors import ActorAddress
 
 from ...printable import logger
 from ...protocol.effects import Refusal, Refuse, Run, Stop
@@ -466,7 +465,7 @@ class Server:
         del made
         if frozen and not issubclass(type(value), RRef):  # a reference's object stays as it is
             try:
-                value = Frozen.of(value, ActorAddress)
+                value = self._packer.frozen(value)
             except BaseException as error:
                 value = self.failure(error, request)
         box.content = value
@@ -529,7 +528,7 @@ class Server:
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
-        return Failure.of(error, self._core.me.name, where, str(about or ""), ActorAddress)
+        return self._packer.failure(error, where, str(about or ""))
 
 
 def cargo_of(request: Request) -> Cargo:

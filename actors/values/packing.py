@@ -179,7 +179,8 @@ class Packer(Internal):
         Asks nobody, and raises nothing.
         """
         pickled = value.pickled
-        if pickled.references or pickled.inert or len(pickled.buffers) > FEW_BUFFERS:
+        more = pickled.references or pickled.inert or pickled.functions
+        if more or len(pickled.buffers) > FEW_BUFFERS:
             return None
         if value.shared and not self._core.peers.near(to):
             return None
@@ -222,6 +223,15 @@ class Packer(Internal):
         if definition is not None:
             return (None, args, kwargs), (definition,)
         return call, ()
+
+    def frozen(self, value: object) -> Frozen:
+        """*value* as it is now. Raises the errors of `Frozen.of`."""
+        return Frozen.of(value, ActorAddress, self._library)
+
+    def failure(self, error: BaseException, where: str, about: str = "") -> Failure:
+        """*error*, see `Failure.of`."""
+        me, library = self._core.me.name, self._library
+        return Failure.of(error, me, where, about, ActorAddress, library=library)
 
     def definition_of(self, function: Any) -> Definition | None:
         """The definition of a called function; None if it goes with its arguments."""

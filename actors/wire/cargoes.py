@@ -40,7 +40,7 @@ def bytes_of(cargo: Cargo) -> int:
             introduced = cast("tuple[WorkerInfo, ...]", payload.peers)
             size += sum(PER_PEER + 4 * len(each.name) for each in introduced)
     elif isinstance(payload, Failure):
-        size += payload.size
+        size += payload.framed
     return size
 
 

@@ -688,6 +688,60 @@ def call_on(to, function):
     return rpc_sync(to, function)
 
 
+class Methods:
+    made = 0
+
+    def plain(self):
+        return "plain"
+
+    @staticmethod
+    def static():
+        return "static"
+
+    @classmethod
+    def of_class(cls):
+        cls.made += 1
+        return cls.made
+
+
+def raises(value):
+    error = ValueError()
+    error.value = value
+    raise error
+
+
+def raised(call):
+    try:
+        call()
+    except ValueError as error:
+        return error.value
+
+
+@case
+def functions_and_methods_stay_themselves(on):
+    sent = [Methods.plain, Methods.static, Methods.of_class, Methods().plain.__func__, bump, Kid]
+    frozen = farref.RRef(sent, frozen=True)
+    yield rpc_sync(on, pass_back, (sent,)), sent
+    yield rpc_sync(on, rpc_sync, ("C", pass_back, (sent,))), sent
+    yield frozen.to_here(), sent
+    yield rpc_sync(on, fetched, (frozen,)), sent
+    yield raised(lambda: rpc_sync(on, raises, (sent,))), sent
+    yield raised(remote(on, raises, (sent,)).to_here), sent
+    yield rpc_sync(on, fetched_and_called, (frozen, 2)), 1
+    yield raised(lambda: rpc_sync(on, rpc_sync, ("C", raises, (sent,)))), sent
+    yield rpc_sync(on, fetched_and_called, (frozen, 2)), 2
+    start = rpc_sync(on, bump)
+    yield rpc_sync(on, fetched_and_called, (frozen, 4)), start + 1
+
+
+def fetched(ref):
+    return ref.to_here()
+
+
+def fetched_and_called(ref, number):
+    return ref.to_here()[number]()
+
+
 @case
 def many_threads(on):
     boxes, wrong = [remote(on, Counted, (i,)) for i in range(2)], []
