@@ -40,6 +40,8 @@ SUITE = "torch.testing._internal.distributed.rpc.rpc_test"
 CLASSES = ("RpcTest", "TensorPipeAgentRpcTest")
 LIST = Path(__file__).with_name("torch_rpc.json")
 PASSES = "passes"
+BY_LUCK = "test_dynamic_rpc_init_rpc"
+"""It passes if rank 0 is not the first to leave."""
 
 
 class PrivateName(RuntimeError):
@@ -223,7 +225,7 @@ def main() -> int:
     surprises = [
         f"{name}: {outcome}, and expected: {reasons.get(name, PASSES)}"
         for name, (outcome, _) in done.items()
-        if (outcome == PASSES) != (name not in reasons)
+        if (outcome == PASSES) != (name not in reasons) and name != BY_LUCK
     ]
     counts = ", ".join(
         f"{n} {outcome}" for outcome, n in Counter(o for o, _ in done.values()).items()

@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TOOL = ROOT / "tools" / "torch_rpc.py"
 SOME = ["test_add", "test_async_class_method", "test_my_parameter_server", "test_send_to_rank"]
-NOT = ["test_all_gather", "test_worker_id", "test_dynamic_rpc_init_rpc"]
+NOT = ["test_all_gather", "test_worker_id"]
 
 
 def run(*args: str) -> subprocess.CompletedProcess[str]:

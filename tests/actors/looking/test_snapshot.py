@@ -25,7 +25,7 @@ from farref.testing import Faults, cut, drop, heal, set_faults, severed
 from ...serialization.test_contains import untouchable
 from ...stopping import stop
 from ..conftest import FAILED, GRACE
-from ..helpers import PATIENCE, Box, assert_nothing_held, hold, make_box, until
+from ..helpers import Box, assert_nothing_held, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
     from farref import ReferenceInfo, WorkerInfo
 
+PATIENCE = 100.0
+"""Seconds for a search, which reads the heap of pytest, with all that it has collected, too."""
 KEPT: dict[str, Any] = {}
 """Objects that workers keep, in a module's variable made before they were forked."""
 
