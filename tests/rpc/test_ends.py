@@ -73,8 +73,8 @@ def test_control_c_ends_it(tmp_path: Path, rank: int, monkeypatch: pytest.Monkey
     program = f"""
 if rank != {rank}:
     time.sleep(100)
-print("ready", flush=True)
 try:
+    print("ready", flush=True)
     rpc.shutdown()
 except KeyboardInterrupt:
     print("interrupted", flush=True)
