@@ -136,6 +136,11 @@ class Pickled(msgspec.Struct, frozen=True, eq=False):
     """The definitions of the functions and classes in it that are pickled by value."""
 
     @property
+    def is_bare(self) -> bool:
+        """Whether it has nothing but its bytes and buffers."""
+        return not (self.references or self.inert or self.functions)
+
+    @property
     def size(self) -> int:
         """Bytes of the user's data."""
         return len(self.data) + sum(map(len, self.buffers))
@@ -181,6 +186,8 @@ class Pickler(ByValuePickler):
         """The same for lists and tuples of references, with the persistent id of each."""
         self.inert: list[object] = []
         self._tensors: Tensors | None = None
+        self._place: tuple[type, str] | None = None
+        """The class, which has a definition, and the name there of the function that is next."""
 
     def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
         """Its number, with its kind in front if it is no reference; None for all other objects."""
@@ -253,22 +260,21 @@ class Pickler(ByValuePickler):
 
     def _function_id(self, obj: Any, library: Library) -> tuple[object, ...] | None:
         named = is_by_name(obj) if type(obj) in NAMED else is_shared_main(obj)
-        if named or self._place_in_class(obj):
+        if named:
+            return None
+        place = SPACES.place_in_class(obj) if type(obj) is FunctionType else None
+        if place is not None and library.define(place[0]) is not None:
+            self._place = place
             return None
         definition = library.define(obj)
         return None if definition is None else self._id_of(definition)
 
-    def _place_in_class(self, obj: Any) -> tuple[type, str] | None:
-        """The class of a function, if it has a definition, and the function's name there."""
-        if self._library is None or type(obj) is not FunctionType:
-            return None
-        place = SPACES.place_in_class(obj)
-        return place if place and self._library.define(place[0]) is not None else None
-
     def reduce_function(self, function: FunctionType) -> Any:
         """A function of a class by value is the one that the class has at the receiver."""
-        place = self._place_in_class(function)
-        return (function_in, place) if place else super().reduce_function(function)
+        place = self._place  # of another one, if that is in the pickle already
+        if place is not None and function_in(*place) is function:
+            return function_in, place
+        return super().reduce_function(function)
 
     def _id_of(self, definition: Definition) -> tuple[object, ...]:
         number = self._defined.setdefault(id(definition), len(self.functions))

@@ -346,11 +346,13 @@ class Spaces:
         named: Any = function.__globals__.get(place[0])
         for each in place[1:]:
             named = vars(named).get(each) if isinstance(named, type) else None
+        if isinstance(named, type) and function_in(named, name) is function:
+            return named, name
+        qualname = ".".join(place)
         with self.lock:  # one from elsewhere may be no global here
-            kinds = [*self._classes, named]
+            kinds = list(self._classes)
         for kind in kinds:
-            is_it = isinstance(kind, type) and kind.__qualname__ == ".".join(place)
-            if is_it and function_in(kind, name) is function:
+            if kind.__qualname__ == qualname and function_in(kind, name) is function:
                 return kind, name
         return None
 

@@ -334,7 +334,7 @@ class Server:
         except (TypeError, ValueError) as error:
             with self._core.lock:
                 self.errors += 1
-            failure = Failure.of(error, self._core.me.name, f"{part.name}()", str(part.run))
+            failure = self._packer.failure(error, f"{part.name}()", str(part.run))
             if part.run == target:
                 self._objects.fail(target, failure)
             return failure
