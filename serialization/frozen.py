@@ -81,7 +81,9 @@ class Frozen:
     @property
     def light(self) -> bool:
         """Whether a message with the value is small, and has nothing but its bytes."""
-        return self.pickled.is_bare and self.pickled.size - self.shared <= LIGHT
+        pickled = self.pickled
+        more = pickled.references or pickled.inert or pickled.functions
+        return not more and pickled.size - self.shared <= LIGHT
 
     def thaw(self) -> Any:
         """Build the value anew. Raises `SerializationError`."""

@@ -136,11 +136,6 @@ class Pickled(msgspec.Struct, frozen=True, eq=False):
     """The definitions of the functions and classes in it that are pickled by value."""
 
     @property
-    def is_bare(self) -> bool:
-        """Whether it has nothing but its bytes and buffers."""
-        return not (self.references or self.inert or self.functions)
-
-    @property
     def size(self) -> int:
         """Bytes of the user's data."""
         return len(self.data) + sum(map(len, self.buffers))

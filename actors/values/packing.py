@@ -179,7 +179,8 @@ class Packer(Internal):
         Asks nobody, and raises nothing.
         """
         pickled = value.pickled
-        if not pickled.is_bare or len(pickled.buffers) > FEW_BUFFERS:
+        more = pickled.references or pickled.inert or pickled.functions
+        if more or len(pickled.buffers) > FEW_BUFFERS:
             return None
         if value.shared and not self._core.peers.near(to):
             return None
