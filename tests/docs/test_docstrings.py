@@ -14,7 +14,7 @@ import farref
 
 # Read with their module's prose.
 ELSEWHERE = ("farref.examples", "farref.tracetest", "farref.__main__")
-NEEDS_RAY = "farref.ray"
+NEEDS = {"farref.ray": "ray", "farref.serialization.tensors": "torch"}
 METHODS = (FunctionType, property, cached_property, classmethod, staticmethod)
 
 
@@ -23,7 +23,8 @@ def test_every_public_method_has_a_docstring() -> None:
     for module in pkgutil.walk_packages(farref.__path__, "farref."):
         if module.name.startswith(ELSEWHERE):
             continue
-        if module.name == NEEDS_RAY and importlib.util.find_spec("ray") is None:
+        needs = NEEDS.get(module.name)
+        if needs is not None and importlib.util.find_spec(needs) is None:
             continue
         for cls in vars(importlib.import_module(module.name)).values():
             if not isinstance(cls, type) or cls.__module__ != module.name or cls.__name__[0] == "_":
