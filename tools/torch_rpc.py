@@ -41,7 +41,7 @@ CLASSES = ("RpcTest", "TensorPipeAgentRpcTest")
 LIST = Path(__file__).with_name("torch_rpc.json")
 PASSES = "passes"
 BY_LUCK = "test_dynamic_rpc_init_rpc"
-"""It passes if rank 0 is not the first to leave."""
+"""It passes if the other ranks come before rank 0 leaves."""
 
 
 class PrivateName(RuntimeError):

@@ -430,11 +430,11 @@ class Core(Internal):
             path = self.context.names.path(rref)
         return " -> ".join(map(str, (rref, *path))) if path else ""
 
-    def is_confirmed(self, rref: RRefId) -> bool:
-        """Whether the owner counts this endpoint."""
+    def is_confirmed(self, rref: RRefId, *, lent: bool = False) -> bool:
+        """Whether the owner counts this endpoint; with *lent* also whether a lender of it does."""
         with self.lock:
             user = self.context.users.get(self.context.whereabouts(rref))
-            return user is None or user.confirmed
+            return user is None or user.confirmed or (lent and bool(user.loans))
 
     # ---- whether a user's thread may go on
 

@@ -122,6 +122,8 @@ class Server:
         """The number of requests taken up so far."""
         self.errors = 0
         """The number of them that ended with an exception."""
+        self.failed: Callable[[BaseException, Failure], None] | None = None
+        """Told of each such error."""
 
     def _start_it(self, effect: Run, later: Later) -> None:
         """Run a request soon: between two messages if it is brief, or else in a thread.
@@ -528,7 +530,10 @@ class Server:
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
-        return self._packer.failure(error, where, str(about or ""))
+        failure = self._packer.failure(error, where, str(about or ""))
+        if self.failed is not None:
+            self.failed(error, failure)
+        return failure
 
 
 def cargo_of(request: Request) -> Cargo:

@@ -71,8 +71,8 @@ def fail() -> None:
     raise KeyError("fails")
 
 
-def seen(rref: rpc.RRef[int]) -> tuple[rpc.WorkerInfo, bool, bool]:
-    return rref.owner(), rref.is_owner(), isinstance(rref, rpc.RRef)
+def seen(rref: rpc.RRef[int]) -> tuple[rpc.WorkerInfo, bool, bool, bool]:
+    return rref.owner(), rref.is_owner(), isinstance(rref, rpc.RRef), rref.confirmed_by_owner()
 
 
 def me() -> tuple[int, str]:
@@ -116,7 +116,9 @@ def references() -> None:
     assert made._get_type(blocking=False).wait() is Counter
     mine = rpc.RRef(5, int)
     assert (mine.owner(), mine.is_owner(), mine._get_type()) == (first, True, int)
-    assert rpc.rpc_sync(1, seen, args=(mine,)) == (first, False, True)
+    assert rpc.rpc_sync(1, seen, args=(mine,)) == (first, False, True, True)
+    assert rpc.rpc_sync(2, seen, args=(made,)) == (second, False, True, True)
+    assert rpc.rpc_sync(2, seen, args=(rpc.remote(1, Counter),)) == (second, False, True, True)
     again = made.remote(timeout=0).add(2)
     assert (again.owner(), again.to_here(timeout=-1)) == (second, 2)
     failed = rpc.remote(1, fail)

@@ -147,8 +147,13 @@ def test_names_and_options_that_make_no_sense() -> None:
         rpc.init_rpc("a", "TENSORPIPE", rank=0, world_size=1)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(TypeError, match="a number of seconds"):
         rpc.TensorPipeRpcBackendOptions(rpc_timeout=timedelta(1))  # type: ignore[arg-type]  # wrong on purpose
-    with pytest.raises(ValueError, match="non-empty"):
-        rpc.init_rpc("", rank=0, world_size=1)
+    for name, why in [("", "non-empty"), ("a b", "must match"), ("a" * 128, "shorter than 128")]:
+        with pytest.raises(RuntimeError, match=why):
+            rpc.init_rpc(name, rank=0, world_size=1)
+        with pytest.raises(ValueError, match=why):
+            rpc.WorkerInfo(name, 0)
+    with pytest.raises(TypeError, match="must be a text"):
+        rpc.init_rpc(1, rank=0, world_size=1)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(TypeError, match="TensorPipeRpcBackendOptions"):
         rpc.init_rpc("a", rank=0, world_size=1, rpc_backend_options=5)  # type: ignore[arg-type]  # wrong on purpose
     with pytest.raises(ValueError, match="rpc_timeout"):

@@ -25,15 +25,16 @@ from ..protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from ..protocol.ids import is_name
 from .ending import end_world, wait_for_others
-from .handles import give_rank_rrefs
+from .handles import as_in_torch
 from .meeting import KEY, Meeting, meet
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
-from .roster import Listing, MisfitError, Origin, Roster
+from .roster import Listing, Origin, Roster
 from .rounds import GRACE, WATCH, error_of, is_done, round_of
 from .world import (
     Here,
+    MisfitError,
+    RankInfo,
     Ranks,
     current,
     dead,
@@ -64,7 +65,7 @@ def init_rpc(
     """Make this process an endpoint, *name*, and wait until all *world_size* ranks are there.
 
     Args:
-        name: unique among the ranks.
+        name: unique among the ranks; of letters, digits, ``-``, ``_`` and ``:``, shorter than 128.
         backend: a `BackendType`; farref has one transport, whatever it names.
         rank: of this process; -1: as *init_method* says, for ``env://`` in ``RANK``.
         world_size: the number of ranks; None: as *init_method* says, for ``env://`` in
@@ -80,8 +81,7 @@ def init_rpc(
     """
     if is_in_world():
         raise RuntimeError("RPC is already initialized in this process; call shutdown() first")
-    if not is_name(name):
-        raise ValueError(f"the name of a rank must be a non-empty text in UTF-8, not {name!r}")
+    RankInfo(name, 0)  # raises the errors of names
     options = TensorPipeRpcBackendOptions() if rpc_backend_options is None else rpc_backend_options
     if backend is not None and not isinstance(backend, BackendType):
         raise TypeError(
@@ -107,7 +107,7 @@ def init_rpc(
         system, listing = _begin(meeting, name, chosen, end)
     else:
         system, listing = _find(meeting, name, chosen, end)
-    give_rank_rrefs(system)
+    as_in_torch(system)
     names, same_program, origins = listing
     world = Ranks(system, meeting, names, origins)
     enter(world, same_program=same_program)

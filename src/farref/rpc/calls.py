@@ -72,7 +72,7 @@ def remote(
     *timeout* is that of the creation. Methods of the result may run in several threads at once.
     """
     seconds = _seconds(timeout)
-    made: RRef[Any] = rpc.remote(endpoint_of(to), func, args, kwargs, seconds, serial=False)  # type: ignore[assignment]  # see `give_rank_rrefs`
+    made: RRef[Any] = rpc.remote(endpoint_of(to), func, args, kwargs, seconds, serial=False)  # type: ignore[assignment]  # see `as_in_torch`
     return made
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from concurrent.futures import CancelledError
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_origin
 
@@ -9,7 +11,8 @@ from ..actors.core import sites
 from ..actors.core.current import chain_in
 from ..actors.handles import rref as handle
 from ..actors.serving.operations import MADE, TYPE
-from ..protocol.errors import SystemDownError
+from ..protocol.errors import FarrefError, SystemDownError
+from ..serialization.errors import RemoteTraceback
 from .missing import GRADIENTS
 from .options import UNSET_RPC_TIMEOUT, refuse_devices
 from .world import current, get_worker_info
@@ -20,6 +23,7 @@ if TYPE_CHECKING:
     from ..actors.api.system import System
     from ..actors.calls.futures import Future
     from ..protocol.messages import Busy
+    from ..serialization.errors import Failure
     from .world import RankInfo
 
 T = TypeVar("T")
@@ -81,6 +85,13 @@ class RankRRef(handle.RRef[T]):
         """The name of the process that holds the value. Raises `OwnerDiedError` as `owner` does."""
         return super().owner().name
 
+    def confirmed_by_owner(self) -> bool:
+        """Whether the object stays while this reference is held; True for an argument of a call.
+
+        It is lent to the call, and its lender holds it meanwhile.
+        """
+        return self._front.core.is_confirmed(self._id, lent=True)
+
     def remote(self, timeout: float | None = None) -> Any:  # type: ignore[override]  # PyTorch's
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
@@ -113,10 +124,19 @@ class RankRRef(handle.RRef[T]):
         raise NotImplementedError(f"farref has no distributed autograd: {GRADIENTS}")
 
 
-def give_rank_rrefs(system: System) -> None:
-    """Every reference that this program gets in *system* is a `RankRRef`."""
+def as_in_torch(system: System) -> None:
+    """Every reference that this rank gets is a `RankRRef`; errors of its functions are printed."""
     core = system.endpoint.core
     core.handles = partial(RankRRef._of, core.front)
+    system.endpoint.server.failed = _print_failure
+
+
+def _print_failure(error: BaseException, failure: Failure) -> None:
+    """PyTorch's callee does so, too, though the caller gets the error. Elsewhere it was printed."""
+    elsewhere = isinstance(error.__cause__, RemoteTraceback)
+    ours = isinstance(error, FarrefError | CancelledError)
+    if sys.stderr is not None and not elsewhere and not ours:
+        sys.stderr.write(f"{failure.where} failed on {failure.worker}:\n{failure.text}")
 
 
 RRef = RankRRef

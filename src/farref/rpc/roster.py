@@ -19,7 +19,8 @@ import threading
 from typing import TypeAlias
 
 from ..actors.calls.futures import Future
-from ..protocol.errors import FarrefError, SystemDownError
+from ..protocol.errors import SystemDownError
+from .world import MisfitError
 
 Origin: TypeAlias = "tuple[str, int]"
 """The process of a rank: its host (`hosting.processes.host`), and its pid there."""
@@ -34,10 +35,6 @@ MIXED = (
     "RPC group mixes statically and dynamically initialized members which is not supported. Give "
     "each rank the same world_size, or none of them"
 )
-
-
-class MisfitError(FarrefError, ValueError):
-    """The ranks do not fit together. In PyTorch this is a `RuntimeError`."""
 
 
 class Roster:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
-from ..protocol.errors import SystemDownError, WorkerNotFoundError
+from ..protocol.errors import FarrefError, SystemDownError, WorkerNotFoundError
 from ..serialization.by_value import share_main
 from .missing import name_replacements
 
@@ -20,13 +21,38 @@ if TYPE_CHECKING:
     from .roster import Origin, Roster
 
 
+NAME = re.compile(r"[A-Za-z0-9_:-]+")
+LONGEST_NAME = 127
+"""The most characters of a rank's name. The limits of names are PyTorch's."""
+
+
+class MisfitError(FarrefError, ValueError):
+    """A rank does not fit to the others, or has no proper name. A `RuntimeError` in PyTorch."""
+
+
 @dataclass(frozen=True, slots=True)
 class RankInfo:
-    """A rank and its name, as PyTorch's `WorkerInfo`."""
+    """A rank and its name, as PyTorch's `WorkerInfo`. Raises `MisfitError` for a bad name."""
 
     name: str
     id: int
     """The rank."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"the name of a rank must be a text, not {self.name!r}")
+        if not self.name:
+            raise MisfitError("Worker name must be non-empty")
+        if not NAME.fullmatch(self.name):
+            raise MisfitError(
+                f"Worker name must match {NAME.pattern}, and {self.name!r} does not: it may have "
+                "the letters a to z, digits, and the characters `-`, `_` and `:`"
+            )
+        if len(self.name) > LONGEST_NAME:
+            raise MisfitError(
+                f"Worker name must be shorter than {LONGEST_NAME + 1} characters, and "
+                f"{self.name!r} has {len(self.name)}"
+            )
 
     def __repr__(self) -> str:
         return f"WorkerInfo(id={self.id}, name={self.name})"
