@@ -436,13 +436,15 @@ class DefinitionUnpickler(pickle.Unpickler):
 def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
     """Unpickle a definition: the thing itself, and the globals for `called`.
 
-    All bindings that it needs are bound in one step, before anything else can see a function or a
-    changed class that needs them. Unpickling runs the user's code, so it is done without the lock.
+    All bindings that it needs are bound in one step. Code that runs meanwhile takes no lock, so new
+    globals come first, then those that may use them, then classes, and names that are no more.
+    Unpickling runs the user's code, so it is done without the lock.
     """
     unpickler = DefinitionUnpickler(io.BytesIO(data))
     (made, reads), rows = unpickler.load(), []
     while (row := unpickler.load()) is not None:
         rows.append(row)
+    rows.sort(key=_when)
     with SPACES.lock:
         for space, name, number, value in rows:
             space.bind([(name, number, value)])
@@ -450,6 +452,12 @@ def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
     if reads is None or module is None:
         return made, None
     return made, (module, [row for space, *row in rows if space is module and row[0] in reads])
+
+
+def _when(row: tuple[Space, str, int, object]) -> tuple[bool, bool, bool]:
+    """The place of a binding among those that are bound in one step."""
+    space, name, _, value = row
+    return value is Missing, isinstance(space, ClassSpace), name in space.names
 
 
 def called(function: Any, module: Module, reads: list[tuple[str, int, Any]]) -> Any:

@@ -765,6 +765,44 @@ def many_threads(on):
     yield wrong, []
 
 
+def rewritten():
+    return 0
+
+
+def use_rewritten():
+    return rewritten()
+
+
+stopped, undefined = [], []
+
+
+def use_it_on():
+    sys.setswitchinterval(1e-5)
+    while not stopped:
+        try:
+            use_rewritten()
+        except NameError as error:
+            undefined.append(str(error))
+
+
+def stop_use():
+    stopped.append(True)
+    sys.setswitchinterval(0.005)
+    return undefined
+
+
+@case
+def changes_while_it_runs(on):
+    use = rpc_async(on, use_it_on)
+    for n in range(40):
+        names = [f"new_{n}_{i}" for i in range(100)]
+        globals().update(dict.fromkeys(names, n))
+        exec(f"def rewritten():\n    return {' + '.join(names)}", globals())
+        yield rpc_sync(on, use_rewritten), 100 * n
+    yield rpc_sync(on, stop_use), []
+    yield use.wait(), None
+
+
 def main(names):
     with farref.System(timeout=30) as system:
         for name in "BCD":
