@@ -28,6 +28,7 @@ def check(link: Link) -> None:
     assert set(link.reaches) <= result.seen
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("link", QUICK, ids=lambda link: link.name)
 def test_every_fault_of(link: Link) -> None:
     check(link)

@@ -40,8 +40,9 @@ LITTLE = """
             asks = {
                 "allocates": lambda: farref.rpc_sync("B", bytearray, (1 << 30,)),
                 "creates": lambda: farref.remote("B", bytearray, (1 << 30,)).to_here(),
-                "is sent": lambda: len(farref.rpc_sync("B", pieces, (55_000,))),
+                # First: what it has freed afterwards may be there for the next one, or not.
                 "is not pickled": lambda: len(farref.rpc_sync("B", pieces, (75_000,))),
+                "is sent": lambda: len(farref.rpc_sync("B", pieces, (55_000,))),
                 "is not mapped": lambda: farref.rpc_sync("B", len, (bytes(200 * MB),)),
                 "is not unpickled": lambda: farref.rpc_sync("B", type, (Grows(),)),
             }
@@ -61,8 +62,8 @@ LITTLE = """
 ENDS = f"""\
 allocates MemoryError
 creates MemoryError
-is sent 55000
 is not pickled {TOO_LITTLE}
+is sent 55000
 is not mapped MemoryError
 is not unpickled {TOO_LITTLE}
 """

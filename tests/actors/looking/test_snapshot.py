@@ -50,7 +50,9 @@ def patient_searches() -> Iterator[None]:
 @pytest.fixture
 def forking() -> Iterator[System]:
     """B, C and D, which fork references: those in undelivered messages stay visible."""
-    with System(sharing="fork", timeout=20, orphan_grace=GRACE, silence=None, sites=True) as system:
+    with System(
+        sharing="fork", timeout=PATIENCE, orphan_grace=GRACE, silence=None, sites=True
+    ) as system:
         for name in "BCD":
             system.worker(name)
         yield system
@@ -345,7 +347,7 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     busy = [farref.rpc_async("B", spin, args=(gate,)) for _ in range(16)]
     pid = farref.rpc_sync("C", os.getpid)
     farref.rpc_sync("D", keep, args=([ref],))
-    assert forking.references(timeout=20).silent == {}
+    assert forking.references(timeout=PATIENCE).silent == {}
     assert until(forking, stopped.confirmed_by_owner)
     asked: list[str] = []
     inspect = Inspector.inspect
@@ -380,7 +382,7 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     gate.touch()
     for each in busy:
         each.result()
-    assert forking.references(timeout=20).silent == {}
+    assert forking.references(timeout=PATIENCE).silent == {}
 
 
 def _line(text: str) -> int:
@@ -394,7 +396,7 @@ def _line(text: str) -> int:
 @pytest.fixture(scope="module")
 def shared() -> Iterator[System]:
     """A search looks at one process, whatever the base; it takes seconds in pytest's own."""
-    with System("farrefBase", timeout=20, orphan_grace=GRACE) as system:
+    with System("farrefBase", timeout=PATIENCE, orphan_grace=GRACE) as system:
         system.worker("B")
         yield system
 
