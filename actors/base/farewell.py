@@ -21,7 +21,7 @@ import faulthandler
 import gc
 import io
 import logging
-import multiprocessing
+import multiprocessing.util
 import os
 import signal
 import sys
@@ -51,6 +51,8 @@ _atexit: Any = atexit
 _finalize: Any = weakref.finalize
 _logging: Any = logging
 _threading: Any = threading
+_join_threads: Any = _threading._shutdown
+_util: Any = multiprocessing.util
 
 
 class Late(BaseException):
@@ -69,6 +71,17 @@ def begin() -> None:
         atexit.register(logging.shutdown)
     # After the last words of functions, and the end of child processes.
     Finalize(None, _end, exitpriority=-10)
+    # From Python 3.14 on a process first waits for its threads, however long, and runs the
+    # finalizers later.
+    _threading._shutdown = partial(_shutdown, os.getpid())
+
+
+def _shutdown(pid: int) -> None:
+    """Run the finalizers of `multiprocessing`, which run no second time: the last is `_end`."""
+    if os.getpid() == pid:
+        _util._exit_function()
+    else:  # in a child that a function has forked
+        _join_threads()
 
 
 def _end() -> None:
@@ -110,7 +123,11 @@ def _ring(_number: int, frame: FrameType | None) -> None:
 def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
     """In one line what was `Late`, and anything else as the hook from *before* does it."""
     if raised.exc_type is Late:
-        _tell(_named(raised.exc_traceback) or repr(raised.object or raised.err_msg))
+        # From Python 3.14 on the text has the handler, and a wait for threads is no error.
+        text = (raised.err_msg or "").rpartition("callback ")[2]
+        if "joining a thread" not in text:
+            what = text if raised.object is None else repr(raised.object)
+            _tell(_named(raised.exc_traceback) or what)
     else:
         before(raised)
 
@@ -132,11 +149,12 @@ def _tell(what: str) -> None:
 
 
 def _end_threads() -> None:
-    try:
-        _threading._shutdown()
-    except Late:
-        alive = {each.name for each in threading.enumerate() if not each.daemon}
-        _tell(f"the threads {', '.join(sorted(alive - {threading.main_thread().name}))}")
+    with contextlib.suppress(Late):
+        _join_threads()
+    main = threading.main_thread()
+    alive = [each.name for each in threading.enumerate() if not (each.daemon or each is main)]
+    if alive:
+        _tell(f"the threads {', '.join(sorted(alive))}")
 
 
 def _end_globals() -> None:

@@ -269,7 +269,8 @@ FIRST = """
         system.worker("B1", on=sys.argv[3])
         farref.rpc_async("B1", farref.rpc_sync, ("A1", time.sleep, (60,)))
         print("ready", flush=True)
-        time.sleep(600)
+        while True:  # in one long sleep Python 3.14 would not see an earlier signal
+            time.sleep(0.1)
 """
 
 

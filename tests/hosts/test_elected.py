@@ -57,7 +57,8 @@ FIRST = """
     with farref.System(**options, silence=1.0, orphan_grace=0.3, timeout=30) as system:
         system.worker("A1")
         print("ready", flush=True)
-        time.sleep(600)
+        while True:  # as in `test_deaths`
+            time.sleep(0.1)
 """
 
 

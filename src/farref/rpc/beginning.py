@@ -29,11 +29,10 @@ from .ending import end_world, wait_for_others
 from .handles import as_in_torch
 from .meeting import KEY, Meeting, meet
 from .options import BackendType, RpcBackendOptions, TensorPipeRpcBackendOptions
-from .roster import Listing, Origin, Roster
+from .roster import Listing, MisfitError, Origin, Roster
 from .rounds import GRACE, WATCH, error_of, is_done, round_of
 from .world import (
     Here,
-    MisfitError,
     RankInfo,
     Ranks,
     current,

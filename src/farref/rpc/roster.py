@@ -19,8 +19,7 @@ import threading
 from typing import TypeAlias
 
 from ..actors.calls.futures import Future
-from ..protocol.errors import SystemDownError
-from .world import MisfitError
+from ..protocol.errors import FarrefError, SystemDownError
 
 Origin: TypeAlias = "tuple[str, int]"
 """The process of a rank: its host (`hosting.processes.host`), and its pid there."""
@@ -35,6 +34,10 @@ MIXED = (
     "RPC group mixes statically and dynamically initialized members which is not supported. Give "
     "each rank the same world_size, or none of them"
 )
+
+
+class MisfitError(FarrefError, ValueError):
+    """A rank does not fit to the others, or has no proper name. A `RuntimeError` in PyTorch."""
 
 
 class Roster:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
-from ..protocol.errors import FarrefError, SystemDownError, WorkerNotFoundError
+from ..protocol.errors import SystemDownError, WorkerNotFoundError
 from ..serialization.by_value import share_main
 from .missing import name_replacements
+from .roster import MisfitError
 
 if TYPE_CHECKING:
     from ..actors.api.system import System
@@ -24,10 +25,6 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[A-Za-z0-9_:-]+")
 LONGEST_NAME = 127
 """The most characters of a rank's name. The limits of names are PyTorch's."""
-
-
-class MisfitError(FarrefError, ValueError):
-    """A rank does not fit to the others, or has no proper name. A `RuntimeError` in PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ SYSTEM = """
         with farref.System() as system:
             system.worker("B")
             mine, echo = farref.remote("B", list, ("abc",)), system.create(Echo)
+            assert system.ask(echo, "echo") == "echo"  # it has its threads now
             limit(0)
             told(lambda: system.worker("C"))
             told(lambda: system.create(Echo))

@@ -130,8 +130,10 @@ def test_it_has_the_users_own_handlers(system: System) -> None:
 
 
 SOCKETS = """
-    import os
+    import os, warnings
     import farref
+
+    warnings.simplefilter("ignore", DeprecationWarning)  # of a fork beside threads, from 3.12 on
 
     def sockets():
         found = set()

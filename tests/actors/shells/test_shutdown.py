@@ -320,6 +320,10 @@ BODY = """
 """
 
 
+# In one long sleep Python 3.14 would not see a signal that came a moment before.
+SLEEPS = "[time.sleep(0.1) for _ in range(600)]"
+
+
 def body(end: str) -> str:
     return BODY.replace("END", end)
 
@@ -327,7 +331,7 @@ def body(end: str) -> str:
 @pytest.mark.parametrize("base", PROCESSES)
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
 def test_after_a_signal(base: str, name: str, mark: str, tmp_path: Path) -> None:
-    with started(tmp_path, body("time.sleep(60)"), base) as process:
+    with started(tmp_path, body(SLEEPS), base) as process:
         assert process.stdout
         assert process.stdout.readline() == "ready\n"
         process.send_signal(getattr(signal, name))
@@ -386,7 +390,7 @@ def test_a_forked_child_is_inert(base: str, mark: str, tmp_path: Path) -> None:
 
 def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None:
     name = f"again-{mark[:8]}"
-    with started(tmp_path, body("time.sleep(60)"), "farrefBase", name) as process:
+    with started(tmp_path, body(SLEEPS), "farrefBase", name) as process:
         assert process.stdout
         process.stdout.readline()
         with pytest.raises(SystemDownError, match="runs already"):

@@ -27,7 +27,9 @@ def system() -> Iterator[System]:
 
 
 @pytest.mark.filterwarnings(
-    "ignore:the matrix subclass:PendingDeprecationWarning", "ignore::UserWarning"
+    "ignore:the matrix subclass:PendingDeprecationWarning",
+    "ignore:The chararray class:DeprecationWarning",
+    "ignore::UserWarning",
 )
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("of", ["python", "numpy", "pandas", "pyarrow", "torch"])

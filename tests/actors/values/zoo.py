@@ -28,6 +28,7 @@ import tempfile
 import types
 import typing
 import uuid
+import warnings
 import zlib
 import zoneinfo
 from collections.abc import Callable, Iterator
@@ -611,11 +612,17 @@ def laid_out(size: int) -> dict[str, Callable[[], Any]]:
         "recarray": lambda: cast(Any, np.rec).fromarrays(
             [np.arange(side * side), np.ones(side * side)], names="a,b"
         ),
-        "chararray": lambda: np.char.array(["ab"] * side),
+        "chararray": lambda: chararray(["ab"] * side),
         "user's": lambda: with_more(np.ones(side * side).view(ArrayToo)),
         "objects": lambda: np.array([[1], None, "x", np.ones(side)], object),
     }
     return made
+
+
+def chararray(texts: list[str]) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # from NumPy 2.5 on
+        return np.char.array(texts)
 
 
 def readonly(value: Any) -> Any:
