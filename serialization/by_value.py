@@ -23,7 +23,7 @@ import types
 from collections import ChainMap
 from enum import EnumType
 from functools import cached_property, singledispatchmethod
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import cloudpickle
@@ -74,11 +74,10 @@ def is_by_value(thing: Any) -> bool:
 
 
 def _reduce_cached(cached: Any) -> Any:
-    function = cached.__wrapped__
-    if type(function) is not FunctionType or not is_by_value(cached):
+    if not is_by_value(cached):
         return cached.__reduce__()
     attributes = {n: value for n, value in vars(cached).items() if n != "cache_parameters"}
-    return _cached, (function, cached.cache_parameters()), attributes
+    return _cached, (cached.__wrapped__, cached.cache_parameters()), attributes
 
 
 def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
@@ -92,9 +91,17 @@ def _dispatching(implementations: dict[type, Any]) -> Any:
     return made
 
 
+def _reduce_cell(cell: CellType) -> Any:
+    # Its variable may refer to the function, so it is set when both have been made.
+    content = cp._get_cell_contents(cell)
+    empty = content is cp._empty_cell_value
+    return CellType, (), None if empty else (None, {"cell_contents": content})
+
+
 _MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
 _OWN: dict[Any, Any] = {
     CachedFunction: _reduce_cached,
+    CellType: _reduce_cell,
     # The caches that these two may have, and their locks, stay where they are.
     cached_property: lambda it: (cached_property, (it.func,), {"attrname": it.attrname}),
     singledispatchmethod: lambda it: (type(it), (it.func,), {"dispatcher": it.dispatcher}),
@@ -147,15 +154,14 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         bases = kind.__bases__ if issubclass(kind, tuple) else cp._get_bases(kind)
         args = type(kind), kind.__name__, bases, start, cp._get_or_create_tracker_id(kind)
         space = SPACES.of_class(kind)
-        names = {**there, **dict.fromkeys(space.sent())}.keys() - _MADE - members.keys()
-        rows = self.rows(space, sorted(names))
+        given = _MADE | members.keys()
+        rows = self.rows(space, [n for n in {**there, **space.known} if n not in given])
         states = {name: vars(member) for name, member in members.items()}
         return _make_class, args, (rows, states, registered, self.whole), None, None, _set_class
 
     def rows(self, space: Space, names: list[str]) -> Any:
         """The attributes of a class: a list, in the pickle. They may be replaced by definitions."""
-        rows = map(space.row, names)
-        return [(space, name, number - 1, value) for _, name, number, value in rows]
+        return [(space, name, n - 1, value) for _, name, n, value in map(space.row, names)]
 
     def reduce_single(self, obj: Any, name: str) -> Any:  # noqa: ARG002 - see `library`
         """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
@@ -194,22 +200,18 @@ def _make_class(meta: Any, name: str, bases: Any, start: dict[str, Any], class_i
     return known  # type: ignore[no-any-return]  # cloudpickle has no types
 
 
-def _set_class(
-    kind: type, state: tuple[list[Row | None], dict[str, Any], list[type], bool]
-) -> None:
+def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], bool]) -> None:
     """Give *kind*, which was unpickled, its attributes. A pickle calls it."""
     rows, members, registered, whole = state
     space = SPACES.of_class(kind, home=False)
-    is_new = not space.home and not space.sent()
+    is_new = not space.home and not space.known
     for name, values in members.items() if is_new else ():
         vars(kind.__members__[name]).update(values)  # type: ignore[attr-defined]  # an enum
     for each in registered if not space.home else ():
         kind.register(each)  # type: ignore[attr-defined]  # an ABC
-    # Others use a class that is here already, and globals: those change at the end only.
-    bind(
-        [
-            row
-            for row in filter(None, rows)
-            if whole or (is_new if row[0] is space else row[1] not in row[0].names)
-        ]
-    )
+
+    def is_due(row: Row) -> bool:
+        # Others use a class that is here already, and globals: those change at the end only.
+        return whole or (is_new if row[0] is space else row[1] not in row[0].names)
+
+    bind(filter(is_due, rows))

@@ -22,16 +22,16 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from cloudpickle import cloudpickle as cp
 
 from ..protocol.errors import SerializationError
-from .by_value import ByValuePickler, is_by_value
+from .by_value import ByValuePickler, dumps, is_by_value
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .spaces import SPACES, bound_in, dispatches, is_same, seen
+from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -45,7 +45,6 @@ MOST_KNOWN = 1000
 """The most functions and classes that one endpoint remembers to have defined."""
 DEEPEST = 20
 """How deep classes may be in each other's pickles."""
-_EMPTY: Any = cp._empty_cell_value
 _LIVE = frozenset({"globals", "exec", "eval", "vars"})
 _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
@@ -54,46 +53,36 @@ class _Known:
     """A definition, None if there can be none, and what went into it, which it does not keep."""
 
     def __init__(self, thing: Any, definition: Definition | None, definer: _Definer) -> None:
-        self.thing = seen(thing)
-        self.definition = definition
-        self._spaces = [
-            (weakref.ref(space), {name: row[2] for name, row in used.items()})
-            for space, used in definer.used.items()
-        ]
-        self._classes = [(weakref.ref(kind), many) for kind, many in definer.classes.items()]
+        self.thing, self.definition = weakly(thing), definition
         self._functions = definer.functions
+        self._spaces: list[tuple[weakref.ref[Space], dict[str, int], int]] = []
+        for space, rows in definer.used.items():
+            bindings = {name: number for _, name, number, _ in rows.values()}
+            self._spaces.append((weakref.ref(space), bindings, definer.sizes.get(space, 0)))
 
     def is_right(self) -> bool:
         """Whether all that went into it is as it was. Asked at each call: loops, few functions."""
-        for ref, bindings in self._spaces:
+        for ref, bindings, size in self._spaces:
             space = ref()
-            if space is None or not space.has(bindings):
+            if space is None or not space.has(bindings, size):
                 return False
         for each in self._functions:
             function = each.ref()
             if function is not None and not each.is_as(function):
                 return False
-        for kind, many in self._classes:
-            there = kind()
-            if there is not None and len(vars(there)) != many:
-                return False
         return True
 
     def has_gone(self) -> bool:
         """Whether the thing is not in use any more."""
-        ref = getattr(self.thing, "ref", self.thing)
-        return type(ref) is weakref.ref and ref() is None
+        return type(self.thing) is weakref.ref and self.thing() is None
 
 
 def _itself(thing: Any) -> Any:
     """*thing*; for a function without any state of its own, like a lambda in a loop, its code."""
-    if (
-        type(thing) is FunctionType
-        and not (thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__ or thing.__dict__)
-        and thing.__qualname__ == thing.__code__.co_qualname
-    ):
-        return thing.__code__
-    return thing
+    if type(thing) is not FunctionType or thing.__qualname__ != thing.__code__.co_qualname:
+        return thing
+    own = thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__ or thing.__dict__
+    return thing if own else thing.__code__
 
 
 class Library:
@@ -169,13 +158,13 @@ class _Definer(ByValuePickler):
         """The bindings that went into it."""
         self.functions: list[Any] = []
         """The functions in it that are no globals, as `seen`."""
-        self.classes: dict[type, int] = {}
-        """The classes in it, each with the number of its attributes."""
+        self.sizes: dict[Space, int] = {}
+        """How many attributes each class in it has."""
         self._shared = SPACES.shared(me)
         self._inside: object = None
         """The global whose place has been pickled: it is next."""
         self._left: list[tuple[Row, str]] = []
-        """The bindings that are not pickled yet, each with the function that uses it."""
+        """The globals that are not pickled yet, each with the function that uses it."""
         self._depth = 0
         self._row: tuple[Row, str] | None = None
         """The global that is pickled now, and the function that uses it."""
@@ -188,7 +177,7 @@ class _Definer(ByValuePickler):
         Raises the errors of pickling; `SerializationError` with the name of a variable or global.
         """
         try:
-            self.dump((thing, self._reads(thing), _Left(self.left(0))))
+            self.dump((thing, self._reads(thing), self._left_from(0)))
             self.dump([row for used in self.used.values() for row in used.values()])
         except CAUGHT as error:
             pass_on(error)
@@ -199,26 +188,21 @@ class _Definer(ByValuePickler):
             raise
         return self._file.getvalue()
 
-    def left(
+    def _left_from(
         self, start: int, space: Space | None = None, names: Sequence[str] = ()
-    ) -> Iterator[Row | None]:
-        """The bindings that are left, from this one on, after those of the *names* in a class.
+    ) -> Iterator[Row]:
+        """The attributes of a class with these *names*, then the globals that are left.
 
-        A binding is left, and not pickled in the function that uses it, as helpers may be many.
+        A global is left, and not pickled in the function that uses it, as helpers may be many.
         """
-        outer, later = self._row, []
+        outer = self._row
         self._depth += 1
-        for name in reversed(names):
-            self._use(space, name)
-        while len(self._left) > start:
-            row, user = self._left.pop()
-            if user and self._depth > DEEPEST:
-                later.append((row, user))
-                continue
-            self._row = (row, user) if user else outer
-            yield row
-            yield None  # pickle asks for one more before it pickles the row, which may add others
-        self._left += later
+        for name in names:
+            yield from (self._use(space, name),) * 2
+        while self._depth <= DEEPEST and len(self._left) > start:
+            self._row = row, _ = self._left.pop()
+            # Twice: pickle asks for the next one before it pickles the first, which may leave more.
+            yield from (row, row)
         self._depth -= 1
         self._row = outer
 
@@ -241,7 +225,8 @@ class _Definer(ByValuePickler):
         used = self.used.setdefault(space, {})
         if name not in used:
             used[name] = space.row(name)
-            self._left.append((used[name], user))
+            if user:
+                self._left.append((used[name], user))
         return used[name]
 
     def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
@@ -262,10 +247,9 @@ class _Definer(ByValuePickler):
         return *place, obj
 
     def reducer_override(self, obj: Any) -> Any:
-        """A variable of a closure may refer to the function, so it is filled after it is made."""
-        if type(obj) is CellType and (content := cp._get_cell_contents(obj)) is not _EMPTY:
-            return CellType, (), (None, {"cell_contents": content})
-        return super().reducer_override(obj)
+        """Rows become a list. They are found as they are pickled."""
+        is_ours = type(obj) is GeneratorType and obj.gi_code is _Definer._left_from.__code__
+        return (list, (), None, obj) if is_ours else super().reducer_override(obj)
 
     def reduce_function(self, function: FunctionType) -> Any:
         """A function finds its globals in its module."""
@@ -284,18 +268,14 @@ class _Definer(ByValuePickler):
         args = function.__code__, module, function.__closure__, submodules
         return _make_function, args, (attributes, slots)
 
-    def reduce_class(self, kind: type) -> Any:
-        """A class goes with its attributes, and with the globals that these need.
+    def rows(self, space: Space, names: list[str]) -> Any:
+        """The attributes of a class, and the globals that they need.
 
         Code of the class may run before the rest is unpickled, for instance when a subclass is
         made. It finds the globals that are new there.
         """
-        self.classes[kind] = len(vars(kind))
-        return super().reduce_class(kind)
-
-    def rows(self, space: Space, names: list[str]) -> Any:
-        """The attributes, and the globals that they need."""
-        return _Left(self.left(len(self._left), space, names))
+        self.sizes[space] = len(space.names)
+        return self._left_from(len(self._left), space, names)
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """It is one at the receiver, too, if it is a global."""
@@ -309,27 +289,13 @@ class _Definer(ByValuePickler):
         Otherwise return.
         """
         for function in filter(None, [each.ref() for each in self.functions]):
-            for name, cell in zip(
-                function.__code__.co_freevars, function.__closure__ or (), strict=True
-            ):
-                content = cp._get_cell_contents(cell)
+            cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            for name, content in [(name, cp._get_cell_contents(cell)) for name, cell in cells]:
                 try:
-                    ByValuePickler(io.BytesIO(), protocol=5).dump(content)
+                    dumps(content)
                 except CAUGHT:
-                    what = f"{function.__qualname__}() uses `{name}`"
-                    what += ", a variable of the function around it"
-                    raise _unpicklable(what, content, error) from error
-
-
-class _Left:
-    """Bindings, in a pickle. They are found as they are pickled."""
-
-    def __init__(self, rows: Iterator[Row | None]) -> None:
-        self._rows = rows
-
-    def __reduce__(self) -> Any:
-        """A list of them."""
-        return list, (), None, self._rows
+                    what = f"{function.__qualname__}() uses `{name}`, a variable of the function"
+                    raise _unpicklable(f"{what} around it", content, error) from error
 
 
 def _make_function(code: Any, module: Space, closure: Any, _submodules: object) -> FunctionType:
@@ -338,12 +304,10 @@ def _make_function(code: Any, module: Space, closure: Any, _submodules: object) 
 
 
 def _unpicklable(what: str, value: object, error: BaseException) -> SerializationError:
+    name = name_of(type(value))
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
     return SerializationError(
-        f"{what}, {_a(name_of(type(value)))}, which cannot be pickled ({text_of(error)}); create "
+        f"{what}, {article} {name}, which cannot be pickled ({text_of(error)}); create "
         "it inside the function, pass something else as an argument, or define the function and it "
         "in a module that the other process can import"
     )
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

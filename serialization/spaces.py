@@ -29,7 +29,6 @@ from __future__ import annotations
 import dis
 import functools
 import io
-import itertools
 import os
 import pickle
 import sys
@@ -74,20 +73,16 @@ class _Function:
     """A function as it is now. It does not keep the function alive."""
 
     def __init__(self, function: FunctionType) -> None:
-        self.ref = weakref.ref(function)
-        self._code = function.__code__
-        self._defaults = function.__defaults__, function.__kwdefaults__
-        self._others = list(map(_weakly, _others(function)))
+        self.ref: Any = weakref.ref(function)
+        self._own = function.__code__, function.__defaults__, function.__kwdefaults__
+        self._others = list(map(weakly, _others(function)))
 
     def is_as(self, function: Any) -> bool:
         """Whether *function* is this one, unchanged."""
-        if (
-            function is not self.ref()
-            or function is None
-            or function.__code__ is not self._code
-            or function.__defaults__ is not self._defaults[0]
-            or function.__kwdefaults__ is not self._defaults[1]
-        ):
+        code, defaults, kwdefaults = self._own
+        if function is None or function is not self.ref() or function.__code__ is not code:
+            return False
+        if function.__defaults__ is not defaults or function.__kwdefaults__ is not kwdefaults:
             return False
         if not function.__closure__ and not function.__dict__:  # mostly
             return not self._others
@@ -95,12 +90,14 @@ class _Function:
         return len(others) == len(self._others) and all(map(is_same, others, self._others))
 
 
-def seen(value: Any) -> Any:
-    """*value*, to be compared with later; weakly, if possible.
+def weakly(value: Any) -> Any:
+    """A weak reference to *value*; itself if there is none, as for lists, dicts and tuples."""
+    return weakref.ref(value) if type(value).__weakrefoffset__ else value
 
-    Lists, dicts and tuples are kept alive, as Python has no weak references to them.
-    """
-    return _Function(value) if type(value) is FunctionType else _weakly(value)
+
+def seen(value: Any) -> Any:
+    """*value*, to be compared with later; weakly, if possible."""
+    return _Function(value) if type(value) is FunctionType else weakly(value)
 
 
 def is_same(now: Any, before: Any) -> bool:
@@ -114,15 +111,6 @@ def is_same(now: Any, before: Any) -> bool:
     if kind is weakref.ref:
         return before() is now
     return now is before or (kind in _ATOMS and type(now) is kind and bool(now == before))
-
-
-def _weakly(value: Any) -> Any:
-    if type(value) in _ATOMS:
-        return value
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return value
 
 
 def _others(function: Any) -> list[Any]:
@@ -162,12 +150,14 @@ class Space:
         """
         self.key, self.home = key, home
         self._owner: Any = owner if key else weakref.ref(owner)
-        self._known: dict[str, tuple[int, Any]] = {}
+        if key:
+            owner[MARK] = SPACES.modules[key] = self
+        self.known: dict[str, tuple[int, Any]] = {}
         """The number of each binding; at home with the value, as `seen` when it got the number."""
         self._coming: dict[str, tuple[int, Any]] = {}
         """Elsewhere: what `once` has returned, with its number, until it is bound."""
         self._bound: tuple[int, frozenset[str]] = 0, frozenset()
-        # Not those of the class itself: its metaclass may refuse to set anything.
+        # Not as the class itself does it: its metaclass may refuse.
         self._set: Any = dict.__setitem__ if key else type.__setattr__
         self._delete: Any = dict.__delitem__ if key else type.__delattr__
 
@@ -189,20 +179,21 @@ class Space:
     def bound(self) -> frozenset[str]:
         """The globals that functions and methods of the module bind."""
         if self._bound[0] != len(self.names):  # otherwise nothing new
-            found = [*self.names.values()]
+            found = list(self.names.values())
             found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
-            found = [getattr(each, "__func__", each) for each in found]
-            codes = [each.__code__ for each in found if type(each) is FunctionType]
+            functions = [getattr(each, "__func__", each) for each in found]
+            codes = [each.__code__ for each in functions if type(each) is FunctionType]
             self._bound = len(self.names), frozenset().union(*map(bound_in, codes))
         return self._bound[1]
 
-    def sent(self) -> Iterable[str]:
-        """The names that have a number."""
-        return self._known.keys()
+    def has(self, bindings: Mapping[str, int], size: int = 0) -> bool:
+        """Whether each of these names still has the binding with its number. Asked at each call.
 
-    def has(self, bindings: Mapping[str, int]) -> bool:
-        """Whether each of these names still has the binding with its number. Asked at each call."""
-        names, known, home = self.names, self._known, self.home
+        *size*: so many attributes a class has, then.
+        """
+        names, known, home = self.names, self.known, self.home
+        if size and len(names) != size:
+            return False
         for name, number in bindings.items():
             latest, before = known.get(name, _NEVER)
             if latest != number:
@@ -216,9 +207,9 @@ class Space:
     def number(self, name: str) -> int:
         """The number of the present binding of *name*; at home a new binding gets its number."""
         with SPACES.lock:
-            if not self.has({name: self._known.get(name, _NEVER)[0]}):
-                self._known[name] = SPACES.tick(), seen(self.names.get(name, Missing))
-            return self._known.get(name, _NEVER)[0]
+            if not self.has({name: self.known.get(name, _NEVER)[0]}):
+                self.known[name] = SPACES.tick(), seen(self.names.get(name, Missing))
+            return self.known.get(name, _NEVER)[0]
 
     def row(self, name: str) -> Row:
         """The present binding of *name*, which is about to be sent."""
@@ -232,8 +223,8 @@ class Space:
         number, as a function of the module has bound it elsewhere, and what is not there.
         """
         there = name in self.names
-        if number > self._known.get(name, (0 if there else -1,))[0]:
-            self._known[name] = number, Missing
+        if number > self.known.get(name, (0 if there else -1,))[0]:
+            self.known[name] = number, Missing
             if number >= self._coming.get(name, (0,))[0]:
                 self._coming.pop(name, None)
             owner = self._owner if self.key else self._owner()
@@ -255,10 +246,10 @@ class Space:
 
     def tidy(self) -> list[Any]:
         """Let go of values of the program that are not bound any more; they are returned."""
-        known = dict(self._known)
+        known = dict(self.known)
         for name in known:
             self.number(name)
-        return [before for name, before in known.items() if before is not self._known[name]]
+        return [before for name, before in known.items() if before is not self.known[name]]
 
 
 class Spaces:
@@ -267,8 +258,7 @@ class Spaces:
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a finalizer of the user's may call something meanwhile
         self._last = 0
-        self._keys = itertools.count(1)
-        self._all: weakref.WeakValueDictionary[Key, Space] = weakref.WeakValueDictionary()
+        self.modules: weakref.WeakValueDictionary[Key, Space] = weakref.WeakValueDictionary()
         self._latest: OrderedDict[Key, Space] = OrderedDict()
         """Those from elsewhere; the one used least recently first."""
         self._classes: weakref.WeakKeyDictionary[type, Space] = weakref.WeakKeyDictionary()
@@ -287,18 +277,14 @@ class Spaces:
         with self.lock:
             module: Space | None = names.get(MARK)
             if module is None or module.names is not names:  # they may be copied from another one's
-                key = me.name, me.incarnation, next(self._keys)
-                module = names[MARK] = Space(names, key, home=True)
-                self._all[key] = module
+                module = Space(names, (me.name, me.incarnation, self.tick()), home=True)
             return module
 
     def at(self, key: Key, base: dict[str, Any]) -> Space:
         """The module with this *key*."""
         with self.lock:
-            module = self._all.get(key)
-            if module is None:
-                names = {**base, "__builtins__": __builtins__}
-                module = self._all[key] = names[MARK] = Space(names, key, home=False)
+            names = {**base, "__builtins__": __builtins__}
+            module = self.modules.get(key) or Space(names, key, home=False)
             if not module.home:
                 self._latest[key] = module
                 self._latest.move_to_end(key)
@@ -309,10 +295,7 @@ class Spaces:
     def of_class(self, kind: type, *, home: bool = True) -> Space:
         """The attributes of *kind*; *home*: if it is a new one, then it comes from this process."""
         with self.lock:
-            space = self._classes.get(kind)
-            if space is None:
-                space = self._classes[kind] = Space(kind, home=home)
-            return space
+            return self._classes.get(kind) or self._classes.setdefault(kind, Space(kind, home=home))
 
     def place_in_class(self, function: FunctionType) -> tuple[type, str] | None:
         """The class whose body has *function*, and the name of it there."""
@@ -334,7 +317,7 @@ class Spaces:
         """By `id`: the globals of modules by value that have an identity, with their places."""
         self.of(vars(sys.modules["__main__"]), me)
         with self.lock:
-            modules = list(self._all.values())
+            modules = list(self.modules.values())
         return {
             id(value): (module, name)
             for module in modules
@@ -345,10 +328,13 @@ class Spaces:
     def has(self, thing: object, name: str) -> bool:
         """Whether *thing* is a global of a module by value, of this *name* unless it is empty."""
         with self.lock:
-            spaces = [vars(sys.modules["__main__"]), *(each.names for each in self._all.values())]
-        # Mostly it has a name. Then there is no need to look at all of them.
-        values = ([each.get(name)] if name else list(each.values()) for each in spaces)
-        return any(value is thing for some in values for value in some)
+            spaces = [
+                vars(sys.modules["__main__"]),
+                *(each.names for each in self.modules.values()),
+            ]
+        if name:
+            return any(names.get(name) is thing for names in spaces)
+        return any(value is thing for names in spaces for value in list(names.values()))
 
     def forget(self, origins: Iterable[WorkerId]) -> list[Space]:
         """Let go of the modules of dead senders; the caller drops them, without any lock."""
@@ -359,7 +345,7 @@ class Spaces:
     def tidy(self) -> list[Any]:
         """Let go of what the program does not use any more; the caller drops it, without lock."""
         with self.lock:
-            spaces = [*self._all.values(), *self._classes.values()]
+            spaces = [*self.modules.values(), *self._classes.values()]
             return [gone for space in spaces for gone in space.tidy()]
 
     def renew(self) -> None:
@@ -367,8 +353,8 @@ class Spaces:
         self.lock = threading.RLock()  # a thread of the parent may have held it
         for kind in [kind for kind, space in self._classes.items() if space.home]:
             del self._classes[kind]
-        for key, module in [each for each in self._all.items() if each[1].home]:
-            del self._all[key], module.names[MARK]
+        for key, module in [each for each in self.modules.items() if each[1].home]:
+            del self.modules[key], module.names[MARK]
 
 
 SPACES = Spaces()
@@ -385,8 +371,7 @@ class DefinitionUnpickler(pickle.Unpickler):
 
     def persistent_load(self, row: Any) -> Any:
         """A global, which is one object however often it comes."""
-        module, *binding = row
-        return module.once(*binding)
+        return row[0].once(*row[1:])
 
 
 def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
@@ -397,10 +382,10 @@ def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
     unpickler = DefinitionUnpickler(io.BytesIO(data))
     (made, reads, _), rows = unpickler.load(), unpickler.load()
     bind(rows)
-    if reads is None:
-        return made, None
-    module, names = reads
-    return made, (module, [row for space, *row in rows if space is module and row[0] in names])
+    if reads is not None:
+        module, names = reads
+        reads = module, [row for space, *row in rows if space is module and row[0] in names]
+    return made, reads
 
 
 def bind(rows: Iterable[Row]) -> None:
@@ -409,14 +394,14 @@ def bind(rows: Iterable[Row]) -> None:
     Code that runs meanwhile takes no lock, so new globals come first, then those that may use them,
     then classes, and names that are no more.
     """
+
+    def place(row: Row) -> tuple[bool, bool, bool]:
+        space, name, _, value = row
+        return value is Missing, space.key is None, name in space.names
+
     with SPACES.lock:
-        for space, *binding in sorted(rows, key=_when):
+        for space, *binding in sorted(rows, key=place):
             space.bind(*binding)
-
-
-def _when(row: Row) -> tuple[bool, bool, bool]:
-    space, name, _, value = row
-    return value is Missing, space.key is None, name in space.names
 
 
 def called(function: Any, module: Space, reads: list[tuple[str, int, Any]]) -> Any:
