@@ -119,11 +119,11 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
     """Whether all of a class that is in the pickle is bound with it."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """What all processes have in ``__main__`` goes by its name."""
+        """Pickle's hook. What all processes have in ``__main__`` goes by its name."""
         kind = type(obj)
         if kind is FunctionType:
             return self.reduce_function(obj) if is_by_value(obj) else NotImplemented
-        if isinstance(obj, type):
+        if isinstance(obj, type) and not is_shared_main(obj):
             return self.reduce_class(obj) if is_by_value(obj) else super().reducer_override(obj)
         if kind is object:
             found = self._sentinels.get(id(obj))

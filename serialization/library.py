@@ -117,9 +117,8 @@ class Library:
         by_value = definer.used or definer.functions  # otherwise it goes by its name
         if definer.is_possible and by_value and len(data) <= LARGEST:
             definition = Definition(self._me, next(self._numbers), data)
-        known = _Known(itself, definition, definer)
         with self._lock:
-            self._known[key] = known
+            self._known[key] = _Known(itself, definition, definer)
             self._known.move_to_end(key)
             while len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)

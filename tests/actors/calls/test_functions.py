@@ -138,6 +138,17 @@ def test_recursion_and_helpers_that_use_each_other(system: System) -> None:
     assert not call(it.odd, 10)
 
 
+def test_long_chains_of_helpers_and_of_classes(system: System) -> None:
+    """Longer than the stack of pickle."""
+    many = 1500
+    helpers = [f"def f{n}(down):\n    return down and f{n + 1}(0)\n" for n in range(many)]
+    classes = [f"class C{n}:\n    def next(self):\n        return C{n + 1}\n" for n in range(many)]
+    ends = f"def f{many}(down):\n    return 0\nclass C{many}:\n    pass\n"
+    it = main("\n".join([*helpers, *classes, ends, "def name():\n    return C0().next().__name__"]))
+    assert call(it.f0, 1) == 0
+    assert call(it.name) == "C1"
+
+
 def test_closures_defaults_and_attributes(system: System) -> None:
     it = main(
         """
