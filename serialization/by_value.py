@@ -6,7 +6,9 @@ would undo changes that were made to them there (``Model.instances += 1``). Here
 a number (see `spaces`), and only those are set that the sender has bound anew. The process that
 the class comes from sets nothing: no copy that comes back overwrites the program's own class.
 
-**Slots, enums and more kinds of objects** come back as they are.
+**Slots, enums and more kinds of objects** come back as they are. A function of `functools.cache`
+that has no name elsewhere becomes a new one, with a cache of its own. So do properties with a
+cache. A function of `functools.singledispatch` becomes a new one with the same implementations.
 
 **Functions belong to their modules**, if they go as a definition (`library`). In a message they go
 as cloudpickle pickles them, with globals of their own. The definition, if one comes, replaces the
@@ -22,18 +24,14 @@ import sys
 import types
 from collections import ChainMap
 from enum import EnumType
-from functools import cached_property, singledispatchmethod
 from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 from cloudpickle import cloudpickle as cp
 
 from .spaces import SPACES, bind, dispatches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .spaces import Row, Space
 
 CachedFunction: Any = type(functools.cache(len))
@@ -80,7 +78,7 @@ def _reduce_cached(cached: Any) -> Any:
     return _cached, (cached.__wrapped__, cached.cache_parameters()), attributes
 
 
-def _cached(function: Callable[..., Any], parameters: dict[str, Any]) -> Any:
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
     return functools.lru_cache(**parameters)(function)
 
 
@@ -98,25 +96,31 @@ def _reduce_cell(cell: CellType) -> Any:
     return CellType, (), None if empty else (None, {"cell_contents": content})
 
 
+def _reduce_descriptor(it: Any) -> Any:
+    # The cache that it may have, and its lock, stay where they are.
+    kept = {"attrname", "dispatcher"}
+    return type(it), (it.func,), {n: value for n, value in vars(it).items() if n in kept}
+
+
 _MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
 _OWN: dict[Any, Any] = {
     CachedFunction: _reduce_cached,
     CellType: _reduce_cell,
-    # The caches that these two may have, and their locks, stay where they are.
-    cached_property: lambda it: (cached_property, (it.func,), {"attrname": it.attrname}),
-    singledispatchmethod: lambda it: (type(it), (it.func,), {"dispatcher": it.dispatcher}),
+    functools.cached_property: _reduce_descriptor,
+    functools.singledispatchmethod: _reduce_descriptor,
     # The marks of `dataclasses` are compared by identity, so they go by their names.
     **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},
 }
-REDUCERS = ChainMap(_OWN, *cloudpickle.Pickler.dispatch_table.maps)
+REDUCERS = ChainMap(_OWN, *cp.Pickler.dispatch_table.maps)
+"""The dispatch table."""
 
 
-class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle with these differences."""
 
     dispatch_table = REDUCERS
-    whole = True
-    """Whether all of a class that is in the pickle is bound with it."""
+    entire = True
+    """Whether it pickles each class with all its bindings: no others come at the end."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Pickle's hook. What all processes have in ``__main__`` goes by its name."""
@@ -157,7 +161,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         given = _MADE | members.keys()
         rows = self.rows(space, [n for n in {**there, **space.known} if n not in given])
         states = {name: vars(member) for name, member in members.items()}
-        return _make_class, args, (rows, states, registered, self.whole), None, None, _set_class
+        return _make_class, args, (rows, states, registered, self.entire), None, None, _set_class
 
     def rows(self, space: Space, names: list[str]) -> Any:
         """The attributes of a class: a list, in the pickle. They may be replaced by definitions."""
@@ -167,7 +171,7 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
         """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
         return name or NotImplemented
 
-    @cached_property
+    @functools.cached_property
     def _sentinels(self) -> dict[int, tuple[ModuleType, str]]:
         """By `id`: the bare objects that are globals of modules that can be imported."""
         return {
@@ -202,7 +206,7 @@ def _make_class(meta: Any, name: str, bases: Any, start: dict[str, Any], class_i
 
 def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], bool]) -> None:
     """Give *kind*, which was unpickled, its attributes. A pickle calls it."""
-    rows, members, registered, whole = state
+    rows, members, registered, entire = state
     space = SPACES.of_class(kind, home=False)
     is_new = not space.home and not space.known
     for name, values in members.items() if is_new else ():
@@ -212,6 +216,6 @@ def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], b
 
     def is_due(row: Row) -> bool:
         # Others use a class that is here already, and globals: those change at the end only.
-        return whole or (is_new if row[0] is space else row[1] not in row[0].names)
+        return entire or (is_new if row[0] is space else row[1] not in row[0].names)
 
     bind(filter(is_due, rows))

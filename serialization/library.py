@@ -147,7 +147,7 @@ def whole(thing: Any, me: WorkerId) -> bytes:
 class _Definer(ByValuePickler):
     """Pickles one definition: the thing itself, and the bindings that it needs."""
 
-    whole = False
+    entire = False
 
     def __init__(self, me: WorkerId, special: tuple[type, ...]) -> None:
         self._file = io.BytesIO()
@@ -187,12 +187,11 @@ class _Definer(ByValuePickler):
             raise
         return self._file.getvalue()
 
-    def _left_from(
-        self, start: int, space: Space | None = None, names: Sequence[str] = ()
-    ) -> Iterator[Row]:
-        """The attributes of a class with these *names*, then the globals that are left.
+    def _left_from(self, start: int, space: Any = None, names: Sequence[str] = ()) -> Iterator[Row]:
+        """The attributes of a class with these *names*, then all globals left since *start*.
 
-        A global is left, and not pickled in the function that uses it, as helpers may be many.
+        A function leaves the globals that it uses, since a long chain of helpers would be too deep
+        for pickle.
         """
         outer = self._row
         self._depth += 1
@@ -246,7 +245,7 @@ class _Definer(ByValuePickler):
         return *place, obj
 
     def reducer_override(self, obj: Any) -> Any:
-        """Rows become a list. They are found as they are pickled."""
+        """The bindings that are left become a list. They are found while it is pickled."""
         is_ours = type(obj) is GeneratorType and obj.gi_code is _Definer._left_from.__code__
         return (list, (), None, obj) if is_ours else super().reducer_override(obj)
 

@@ -66,6 +66,7 @@ _ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
 _WITHOUT_IDENTITY = (*_ATOMS, tuple, frozenset, type, ModuleType)
 """The types of the globals that are the same at a receiver anyway, or need not be."""
 _NEVER: tuple[int, Any] = 0, Missing
+"""What is known of a name that has not been sent."""
 _DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # it is a function
 
 
@@ -189,7 +190,7 @@ class Space:
     def has(self, bindings: Mapping[str, int], size: int = 0) -> bool:
         """Whether each of these names still has the binding with its number. Asked at each call.
 
-        *size*: so many attributes a class has, then.
+        With *size*, a class must also have that many attributes: another one may be new.
         """
         names, known, home = self.names, self.known, self.home
         if size and len(names) != size:
@@ -219,8 +220,8 @@ class Space:
     def bind(self, name: str, number: int, value: object) -> None:
         """Bind *name* to *value*, unless it has this or a newer binding. Under the lock.
 
-        Names from this process have their newest numbers. So at home this binds only what has no
-        number, as a function of the module has bound it elsewhere, and what is not there.
+        The numbers of names from this process are never newer elsewhere. So at home this binds only
+        a name that is not there at all, because a function of the module has bound it elsewhere.
         """
         there = name in self.names
         if number > self.known.get(name, (0 if there else -1,))[0]:
@@ -243,13 +244,6 @@ class Space:
             if number > known[0] and not self.home:
                 known = self._coming[name] = number, value
             return known[1] if number == known[0] else value
-
-    def tidy(self) -> list[Any]:
-        """Let go of values of the program that are not bound any more; they are returned."""
-        known = dict(self.known)
-        for name in known:
-            self.number(name)
-        return [before for name, before in known.items() if before is not self.known[name]]
 
 
 class Spaces:
@@ -343,10 +337,14 @@ class Spaces:
             return [self._latest.pop(key) for key in list(self._latest) if key[:2] in dead]
 
     def tidy(self) -> list[Any]:
-        """Let go of what the program does not use any more; the caller drops it, without lock."""
+        """Let go of values that are not bound any more; the caller drops them, without any lock."""
         with self.lock:
             spaces = [*self.modules.values(), *self._classes.values()]
-            return [gone for space in spaces for gone in space.tidy()]
+            home = [each for each in spaces if each.home]
+            known = [(each, *item) for each in home for item in list(each.known.items())]
+            for space, name, _ in known:
+                space.number(name)  # a value that is bound instead takes the place of the old one
+            return [before for space, name, before in known if space.known[name] is not before]
 
     def renew(self) -> None:
         """This process is another one than its parent: it has sent nothing so far."""
@@ -362,7 +360,7 @@ os.register_at_fork(after_in_child=SPACES.renew)
 
 
 def _space_of(owner: Any, base: dict[str, Any] | None) -> Space:
-    """The module with a key, or the space of a class. A pickle calls it."""
+    """The module with this key, or the space of a class. A pickle calls it."""
     return SPACES.of_class(owner, home=False) if base is None else SPACES.at(owner, base)
 
 
