@@ -112,6 +112,14 @@ def test_a_global_that_comes_and_goes(system: System) -> None:
         call(it.f)
 
 
+def test_none_in_place_of_an_object_that_is_gone(system: System) -> None:
+    it = main("def f():\n    return thing is None, f.extra is None\n", thing=Thing())
+    it.f.extra = Thing()
+    assert call(it.f) == (False, False)
+    it.thing = it.f.extra = None
+    assert call(it.f) == (True, True)
+
+
 def test_a_redefined_function_and_a_redefined_helper_are_new(system: System) -> None:
     it = main("def helper():\n    return 1\ndef f():\n    return helper()\n")
     assert call(it.f) == 1
