@@ -245,6 +245,14 @@ class Space:
                 known = self._coming[name] = number, value
             return known[1] if number == known[0] else value
 
+    def tidy(self) -> list[Any]:
+        """Let go of values of the program that are not bound any more; they are returned."""
+        names, known = self.names, list(self.known.items()) if self.home else []
+        gone = [item for item in known if not is_same(names.get(item[0], Missing), item[1][1])]
+        for name, _ in gone:
+            self.number(name)  # the value that is bound now takes the place of the old one
+        return gone
+
 
 class Spaces:
     """The modules and classes that this process has sent or got. Thread-safe."""
@@ -337,14 +345,10 @@ class Spaces:
             return [self._latest.pop(key) for key in list(self._latest) if key[:2] in dead]
 
     def tidy(self) -> list[Any]:
-        """Let go of values that are not bound any more; the caller drops them, without any lock."""
+        """Let go of what the program does not use any more; the caller drops it, without lock."""
         with self.lock:
             spaces = [*self.modules.values(), *self._classes.values()]
-            home = [each for each in spaces if each.home]
-            known = [(each, *item) for each in home for item in list(each.known.items())]
-            for space, name, _ in known:
-                space.number(name)  # a value that is bound instead takes the place of the old one
-            return [before for space, name, before in known if space.known[name] is not before]
+            return [gone for space in spaces for gone in space.tidy()]
 
     def renew(self) -> None:
         """This process is another one than its parent: it has sent nothing so far."""
