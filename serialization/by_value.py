@@ -6,7 +6,9 @@ would undo changes that were made to them there (``Model.instances += 1``). Here
 a number (see `spaces`), and only those are set that the sender has bound anew. The process that
 the class comes from sets nothing: no copy that comes back overwrites the program's own class.
 
-**Slots, enums and more kinds of objects** come back as they are.
+**Slots, enums and more kinds of objects** come back as they are. A function of `functools.cache`
+that has no name elsewhere becomes a new one, with a cache of its own. So do properties with a
+cache. A function of `functools.singledispatch` becomes a new one with the same implementations.
 
 **Functions belong to their modules**, if they go as a definition (`library`). In a message they go
 as cloudpickle pickles them, with globals of their own. The definition, if one comes, replaces the
@@ -15,31 +17,32 @@ methods of a class that came so: its numbers are higher by one.
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import io
 import sys
 import types
-from enum import Enum
-from types import FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
-from typing import Any
+from collections import ChainMap
+from enum import EnumType
+from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from typing import TYPE_CHECKING, Any
 
-import cloudpickle
 from cloudpickle import cloudpickle as cp
 
-from .cached import REDUCERS, reduce_dispatching
-from .spaces import SPACES, Missing
+from .spaces import SPACES, bind, dispatches
 
+if TYPE_CHECKING:
+    from .spaces import Row, Space
+
+CachedFunction: Any = type(functools.cache(len))
 _DESCRIPTORS = frozenset({GetSetDescriptorType, MemberDescriptorType})
+_AT_START = frozenset({"__module__", "__dict__", "__slots__", "__orig_bases__"})
+"""The attributes that a class needs when it is made."""
 _MADE = frozenset(
     {"__dict__", "__weakref__", "__slotnames__", "__slots__", "_abc_impl"}
     | {"__firstlineno__", "__annotate_func__", "__annotate__", "__annotations_cache__"}
 )
-"""The attributes that Python itself makes, or that `_make_class` gets apart."""
-_MADE_FOR_ENUMS = frozenset(
-    {"_generate_next_value_", "_member_names_", "_member_map_", "_member_type_", "_new_member_"}
-    | {"_value2member_map_", "_unhashable_values_", "_unhashable_values_map_", "_use_args_"}
-    | {"_hashable_values_", "_value_repr_", "__new__", "__new_member__"}
-)
-_MADE_FOR_MEMBERS = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_"})
+"""The attributes that Python itself makes, or that are set in another way."""
 _reduce: Any = object.__reduce__
 _main_is_shared = False
 
@@ -64,25 +67,69 @@ def is_by_value(thing: Any) -> bool:
     """Whether *thing*, a function or a class, is pickled by value."""
     if getattr(thing, "__module__", None) == "builtins" or is_shared_main(thing):
         return False
-    return not cp._should_pickle_by_reference(thing)
+    found = cp._lookup_module_and_qualname(thing)
+    return found is None or bool(cp._is_registered_pickle_by_value(found[0]))
 
 
-class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
+def _reduce_cached(cached: Any) -> Any:
+    if not is_by_value(cached):
+        return cached.__reduce__()
+    attributes = {n: value for n, value in vars(cached).items() if n != "cache_parameters"}
+    return _cached, (cached.__wrapped__, cached.cache_parameters()), attributes
+
+
+def _cached(function: Any, parameters: dict[str, Any]) -> Any:
+    return functools.lru_cache(**parameters)(function)
+
+
+def _dispatching(implementations: dict[type, Any]) -> Any:
+    made: Any = functools.singledispatch(implementations[object])
+    for kind, function in implementations.items():
+        made.register(kind, function)
+    return made
+
+
+def _reduce_cell(cell: CellType) -> Any:
+    # Its variable may refer to the function, so it is set when both have been made.
+    content = cp._get_cell_contents(cell)
+    empty = content is cp._empty_cell_value
+    return CellType, (), None if empty else (None, {"cell_contents": content})
+
+
+def _reduce_descriptor(it: Any) -> Any:
+    # The cache that it may have, and its lock, stay where they are.
+    kept = {"attrname", "dispatcher"}
+    return type(it), (it.func,), {n: value for n, value in vars(it).items() if n in kept}
+
+
+_MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
+_OWN: dict[Any, Any] = {
+    CachedFunction: _reduce_cached,
+    CellType: _reduce_cell,
+    functools.cached_property: _reduce_descriptor,
+    functools.singledispatchmethod: _reduce_descriptor,
+    # The marks of `dataclasses` are compared by identity, so they go by their names.
+    **{type(getattr(dataclasses, name)): (lambda _, name=name: name) for name in _MARKS},
+}
+REDUCERS = ChainMap(_OWN, *cp.Pickler.dispatch_table.maps)
+"""The dispatch table."""
+
+
+class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no types
     """cloudpickle with these differences."""
 
     dispatch_table = REDUCERS
-    _sentinels: dict[int, tuple[ModuleType, str]] | None = None
+    entire = True
+    """Whether it pickles each class with all its bindings: no others come at the end."""
 
     def reducer_override(self, obj: Any) -> Any:
-        """What all processes have in ``__main__`` goes by its name."""
+        """Pickle's hook. What all processes have in ``__main__`` goes by its name."""
         kind = type(obj)
         if kind is FunctionType:
-            return NotImplemented if is_shared_main(obj) else self.reduce_function(obj)
-        if isinstance(obj, type):
+            return self.reduce_function(obj) if is_by_value(obj) else NotImplemented
+        if isinstance(obj, type) and not is_shared_main(obj):
             return self.reduce_class(obj) if is_by_value(obj) else super().reducer_override(obj)
         if kind is object:
-            if self._sentinels is None:
-                self._sentinels = sentinels()
             found = self._sentinels.get(id(obj))
             return self.reduce_single(obj, "") if found is None else (getattr, found)
         if kind.__reduce__ is not _reduce and kind not in REDUCERS and is_by_value(kind):
@@ -90,30 +137,50 @@ class ByValuePickler(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle 
             return self.reduce_single(obj, reduced) if type(reduced) is str else reduced
         return NotImplemented
 
-    def reduce_function(self, function: FunctionType) -> Any:
-        """How a function is pickled."""
-        return reduce_dispatching(function) or super().reducer_override(function)
+    def reduce_function(self, function: Any) -> Any:
+        """How a function is pickled by value."""
+        if not dispatches(function):
+            return super().reducer_override(function)
+        made = vars(functools.singledispatch(len))
+        attributes = {n: value for n, value in vars(function).items() if n not in made}
+        return _dispatching, (dict(function.registry),), attributes
 
     def reduce_class(self, kind: type) -> Any:
         """How a class is pickled by value."""
-        make, args, state, set_state = parts_of(kind)
-        attributes = {n: (number - 1, value) for n, (number, value) in state[0].items()}
-        return make, args, (attributes, *state[1:], None), None, None, set_state
+        there = {n: v for n, v in vars(kind).items() if type(v) not in _DESCRIPTORS}
+        start = {n: v for n, v in there.items() if n in _AT_START}
+        start["__qualname__"] = kind.__qualname__
+        members: Any = kind.__members__ if isinstance(kind, EnumType) else {}
+        start.update({name: member.value for name, member in members.items()})
+        known = cp.abc._get_dump(kind)[0] if "_abc_impl" in there else ()
+        registered = [each for ref in known if (each := ref()) is not None]
+        # `typing.NamedTuple` would make another class; generic classes need their original bases.
+        bases = kind.__bases__ if issubclass(kind, tuple) else cp._get_bases(kind)
+        args = type(kind), kind.__name__, bases, start, cp._get_or_create_tracker_id(kind)
+        space = SPACES.of_class(kind)
+        given = _MADE | members.keys()
+        rows = self.rows(space, [n for n in {**there, **space.known} if n not in given])
+        states = {name: vars(member) for name, member in members.items()}
+        return _make_class, args, (rows, states, registered, self.entire), None, None, _set_class
+
+    def rows(self, space: Space, names: list[str]) -> Any:
+        """The attributes of a class: a list, in the pickle. They may be replaced by definitions."""
+        return [(space, name, n - 1, value) for _, name, n, value in map(space.row, names)]
 
     def reduce_single(self, obj: Any, name: str) -> Any:  # noqa: ARG002 - see `library`
         """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
         return name or NotImplemented
 
-
-def sentinels() -> dict[int, tuple[ModuleType, str]]:
-    """By `id`: the bare objects that are globals of modules that can be imported."""
-    return {
-        id(value): (module, name)
-        for place, module in list(sys.modules.items())
-        if place != "__main__" and type(module) is ModuleType
-        for name, value in list(vars(module).items())
-        if type(value) is object
-    }
+    @functools.cached_property
+    def _sentinels(self) -> dict[int, tuple[ModuleType, str]]:
+        """By `id`: the bare objects that are globals of modules that can be imported."""
+        return {
+            id(value): (module, name)
+            for place, module in list(sys.modules.items())
+            if place != "__main__" and type(module) is ModuleType
+            for name, value in list(vars(module).items())
+            if type(value) is object
+        }
 
 
 def dumps(value: object) -> bytes:
@@ -123,76 +190,32 @@ def dumps(value: object) -> bytes:
     return file.getvalue()
 
 
-def attributes_of(kind: type) -> dict[str, Any]:
-    """The attributes of a class that are pickled."""
-    left_out = _MADE
-    if isinstance(kind, type(Enum)):
-        left_out = _MADE | _MADE_FOR_ENUMS | kind.__members__.keys()
-    return {
-        name: value
-        for name, value in vars(kind).items()
-        if type(value) not in _DESCRIPTORS and name not in left_out
-    }
+def _make_class(meta: Any, name: str, bases: Any, start: dict[str, Any], class_id: str) -> type:
+    """The class with this id; if it is not there yet, a new one without most attributes."""
 
+    def fill(names: Any) -> None:
+        for each, value in start.items():  # `update` would not do what an enum does for each
+            names[each] = value
 
-def parts_of(kind: type) -> tuple[Any, ...]:
-    """How *kind* is pickled: the function that makes it, its arguments, the state, its setter."""
-    extra: dict[str, Any] = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    if isinstance(vars(kind).get("__dict__"), property):
-        extra["__dict__"] = vars(kind)["__dict__"]
-    if "__slots__" in vars(kind):
-        extra["__slots__"] = vars(kind)["__slots__"]
-    values = members = registered = None
-    if isinstance(kind, type(Enum)):
-        values = {name: member.value for name, member in kind.__members__.items()}
-        members = {
-            name: {n: v for n, v in vars(member).items() if n not in _MADE_FOR_MEMBERS}
-            for name, member in kind.__members__.items()
-        }
-    if "_abc_impl" in vars(kind):
-        registered = [each for ref in cp.abc._get_dump(kind)[0] if (each := ref()) is not None]
-    # `typing.NamedTuple` would make another class; generic classes need their original bases.
-    real = values is not None or issubclass(kind, tuple)
-    bases = kind.__bases__ if real else cp._get_bases(kind)
-    class_id = cp._get_or_create_tracker_id(kind)
-    space = SPACES.of_class(kind)
-    attributes = {n: (space.number(n), value) for n, value in attributes_of(kind).items()}
-    attributes |= {n: (space.number(n), Missing) for n in space.sent() if n not in attributes}
-    args = type(kind), (kind.__name__, bases), extra, values, class_id
-    return _make_class, args, (attributes, registered, members), _set_class
-
-
-def _make_class(
-    meta: Any, named: tuple[str, Any], extra: dict[str, Any], values: Any, class_id: str
-) -> type:
-    """The class with this id; if it is not there yet, a new one without attributes."""
     known = cp._DYNAMIC_CLASS_TRACKER_BY_ID.get(class_id)
-    if known is not None:
-        return known  # type: ignore[no-any-return]  # cloudpickle has no types
-    name, bases = named
-    if values is None:
-        made = types.new_class(name, bases, {"metaclass": meta}, lambda names: names.update(extra))
-    else:
-        names = meta.__prepare__(name, bases)
-        for member, value in values.items():
-            names[member] = value
-        made = meta.__new__(meta, name, bases, names)
-        made.__module__, made.__qualname__ = extra["__module__"], extra["__qualname__"]
-    return cp._lookup_class_or_track(class_id, made)  # type: ignore[no-any-return]  # as above
+    if known is None:
+        made = types.new_class(name, bases, {"metaclass": meta}, fill)
+        known = cp._lookup_class_or_track(class_id, made)
+    return known  # type: ignore[no-any-return]  # cloudpickle has no types
 
 
-def _set_class(kind: type, state: tuple[dict[str, tuple[int, Any]], Any, Any, object]) -> None:
+def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], bool]) -> None:
     """Give *kind*, which was unpickled, its attributes. A pickle calls it."""
-    attributes, registered, members, early = state
+    rows, members, registered, entire = state
     space = SPACES.of_class(kind, home=False)
-    if space.home:
-        return
-    is_new = not space.sent()
-    if is_new:
-        for name, values in (members or {}).items():
-            vars(kind.__members__[name]).update(values)  # type: ignore[attr-defined]  # an enum
-    # Others use one that is here already: not before the globals of its methods are there.
-    if is_new or early is None:
-        space.bind([(name, *binding) for name, binding in attributes.items()])
-    for each in registered or ():
+    is_new = not space.home and not space.known
+    for name, values in members.items() if is_new else ():
+        vars(kind.__members__[name]).update(values)  # type: ignore[attr-defined]  # an enum
+    for each in registered if not space.home else ():
         kind.register(each)  # type: ignore[attr-defined]  # an ABC
+
+    def is_due(row: Row) -> bool:
+        # Others use a class that is here already, and globals: those change at the end only.
+        return entire or (is_new if row[0] is space else row[1] not in row[0].names)
+
+    bind(filter(is_due, rows))

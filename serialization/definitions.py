@@ -15,8 +15,6 @@ from . import spaces
 if TYPE_CHECKING:
     from collections.abc import Hashable
 
-_NOTHING: Any = object()
-
 
 class Placed(msgspec.Struct, frozen=True, array_like=True):
     """A definition in a message on the wire: its place on the shelf of the message's flow.
@@ -33,7 +31,7 @@ class Placed(msgspec.Struct, frozen=True, array_like=True):
 class Definition:
     """A function or class, pickled by the endpoint *origin* as its definition number *number*."""
 
-    __slots__ = ("__weakref__", "_made", "_reads", "data", "name", "number", "origin")
+    __slots__ = ("__weakref__", "_loaded", "data", "name", "number", "origin")
 
     def __init__(self, origin: WorkerId, number: int, data: bytes) -> None:
         self.origin = origin
@@ -41,20 +39,21 @@ class Definition:
         self.name: Hashable = (origin, number)
         """Distinguishes it from all other definitions."""
         self.data = data
-        self._made: Any = _NOTHING
-        self._reads: Any = None
+        self._loaded: tuple[Any, Any] | None = None
 
     def make(self) -> Any:
         """The function, class or other global, made at its first use.
 
         Raises the errors of unpickling.
         """
-        if self._made is _NOTHING:
-            made, self._reads = spaces.load(self.data)
-            self._made = made
-        return self._made
+        return self._load()[0]
 
     def called(self) -> Any:
         """The same for one call."""
-        made = self.make()
-        return made if self._reads is None else spaces.called(made, *self._reads)
+        made, reads = self._load()
+        return made if reads is None else spaces.called(made, *reads)
+
+    def _load(self) -> tuple[Any, Any]:
+        if self._loaded is None:
+            self._loaded = spaces.load(self.data)
+        return self._loaded

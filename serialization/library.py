@@ -22,21 +22,22 @@ import itertools
 import threading
 import weakref
 from collections import OrderedDict
-from types import CellType, CodeType, FunctionType
+from types import CodeType, FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from cloudpickle import cloudpickle as cp
 
 from ..protocol.errors import SerializationError
-from .by_value import ByValuePickler, is_by_value, parts_of
+from .by_value import ByValuePickler, dumps, is_by_value
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
-from .spaces import SPACES, Missing, Module, NewGlobals, Space, bound_in, content_of, is_same, seen
+from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
 
     from ..protocol.ids import WorkerId
+    from .spaces import Row, Space
 
 LARGEST = 8 << 20
 """The most bytes of a definition."""
@@ -44,7 +45,6 @@ MOST_KNOWN = 1000
 """The most functions and classes that one endpoint remembers to have defined."""
 DEEPEST = 20
 """How deep classes may be in each other's pickles."""
-_MADE_WITH_IT = frozenset({"__globals__", "__closure__"})
 _LIVE = frozenset({"globals", "exec", "eval", "vars"})
 _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
@@ -53,52 +53,36 @@ class _Known:
     """A definition, None if there can be none, and what went into it, which it does not keep."""
 
     def __init__(self, thing: Any, definition: Definition | None, definer: _Definer) -> None:
-        self.thing = seen(_itself(thing))
-        self.definition = definition
-        self._spaces = [(weakref.ref(space), used) for space, used in definer.used.items()]
-        self._classes = [(weakref.ref(kind), many) for kind, many in definer.classes.items()]
+        self.thing, self.definition = weakly(thing), definition
         self._functions = definer.functions
-
-    def holds(self, thing: Any) -> bool:
-        """Whether it is the definition of *thing*, and still right."""
-        return is_same(_itself(thing), self.thing) and self.is_right()
+        self._spaces: list[tuple[weakref.ref[Space], dict[str, int], int]] = []
+        for space, rows in definer.used.items():
+            bindings = {name: number for _, name, number, _ in rows.values()}
+            self._spaces.append((weakref.ref(space), bindings, definer.sizes.get(space, 0)))
 
     def is_right(self) -> bool:
         """Whether all that went into it is as it was. Asked at each call: loops, few functions."""
-        for ref, used in self._spaces:
+        for ref, bindings, size in self._spaces:
             space = ref()
-            if space is None:
+            if space is None or not space.has(bindings, size):
                 return False
-            values: Mapping[str, Any] = space.values
-            for name, before in used.items():
-                now = values.get(name, Missing)
-                if now is not before and not is_same(now, before):
-                    return False
         for each in self._functions:
             function = each.ref()
             if function is not None and not each.is_as(function):
-                return False
-        for kind, many in self._classes:
-            there = kind()
-            if there is not None and len(vars(there)) != many:
                 return False
         return True
 
     def has_gone(self) -> bool:
         """Whether the thing is not in use any more."""
-        ref = getattr(self.thing, "ref", self.thing)
-        return type(ref) is weakref.ref and ref() is None
+        return type(self.thing) is weakref.ref and self.thing() is None
 
 
 def _itself(thing: Any) -> Any:
     """*thing*; for a function without any state of its own, like a lambda in a loop, its code."""
-    if (
-        type(thing) is FunctionType
-        and not (thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__ or thing.__dict__)
-        and thing.__qualname__ == thing.__code__.co_qualname
-    ):
-        return thing.__code__
-    return thing
+    if type(thing) is not FunctionType or thing.__qualname__ != thing.__code__.co_qualname:
+        return thing
+    own = thing.__closure__ or thing.__defaults__ or thing.__kwdefaults__ or thing.__dict__
+    return thing if own else thing.__code__
 
 
 class Library:
@@ -116,9 +100,10 @@ class Library:
 
         Raises `SerializationError` if it uses a variable or a global that cannot be pickled.
         """
-        key = id(_itself(thing)), id(getattr(thing, "__globals__", None))
+        itself = _itself(thing)
+        key = id(itself), id(getattr(thing, "__globals__", None))
         known = self._known.get(key)
-        if known is not None and known.holds(thing):
+        if known is not None and is_same(itself, known.thing) and known.is_right():
             return known.definition
         definer = _Definer(self._me, self._special)
         try:
@@ -132,9 +117,8 @@ class Library:
         by_value = definer.used or definer.functions  # otherwise it goes by its name
         if definer.is_possible and by_value and len(data) <= LARGEST:
             definition = Definition(self._me, next(self._numbers), data)
-        known = _Known(thing, definition, definer)
         with self._lock:
-            self._known[key] = known
+            self._known[key] = _Known(itself, definition, definer)
             self._known.move_to_end(key)
             while len(self._known) > MOST_KNOWN:
                 self._known.popitem(last=False)
@@ -160,32 +144,29 @@ def whole(thing: Any, me: WorkerId) -> bytes:
     return _Definer(me, ()).pickled(thing)
 
 
-class _NoDefinitionError(Exception):
-    """The thing contains a reference or an address."""
-
-
 class _Definer(ByValuePickler):
-    """Pickles one definition: the thing itself, then the bindings that it needs, one by one."""
+    """Pickles one definition: the thing itself, and the bindings that it needs."""
+
+    entire = False
 
     def __init__(self, me: WorkerId, special: tuple[type, ...]) -> None:
         self._file = io.BytesIO()
         super().__init__(self._file, protocol=5)
         self._me, self._special = me, special
-        self.used: dict[Space, dict[str, Any]] = {}
-        """The bindings that went into it: what `Space.values` has for each, as `seen`."""
+        self.used: dict[Space, dict[str, Row]] = {}
+        """The bindings that went into it."""
         self.functions: list[Any] = []
         """The functions in it that are no globals, as `seen`."""
-        self.classes: dict[type, int] = {}
-        """The classes in it, each with the number of its attributes."""
+        self.sizes: dict[Space, int] = {}
+        """How many attributes each class in it has."""
         self._shared = SPACES.shared(me)
         self._inside: object = None
         """The global whose place has been pickled: it is next."""
-        self._left: list[tuple[Space, str, str]] = []
-        """The bindings that are not pickled yet, each with the function that uses it."""
-        self._early: list[tuple[Space, str, int, Any]] = []
+        self._left: list[tuple[Row, str]] = []
+        """The globals that are not pickled yet, each with the function that uses it."""
         self._depth = 0
-        self._row: tuple[tuple[Space, str, int, Any], str] | None = None
-        """The binding that is pickled now, and the function that uses it."""
+        self._row: tuple[Row, str] | None = None
+        """The global that is pickled now, and the function that uses it."""
         self.is_possible = True
         """Whether there was no reference and no address in it so far."""
 
@@ -194,19 +175,9 @@ class _Definer(ByValuePickler):
 
         Raises the errors of pickling; `SerializationError` with the name of a variable or global.
         """
-        self._dump((thing, self._reads(thing)))
-        while self._left:
-            self._dump(next(self._rows()))
-        for row in self._early:
-            self._dump(row)
-        self._dump(None)
-        return self._file.getvalue()
-
-    def _dump(self, row: object) -> None:
         try:
-            self.dump(row)
-        except _NoDefinitionError:
-            self.is_possible = False
+            self.dump((thing, self._reads(thing), self._left_from(0)))
+            self.dump([row for used in self.used.values() for row in used.values()])
         except CAUGHT as error:
             pass_on(error)
             if self._row is not None:
@@ -214,104 +185,95 @@ class _Definer(ByValuePickler):
                 raise _unpicklable(f"{user}() uses the global `{name}`", value, error) from error
             self._blame_variables(error)
             raise
+        return self._file.getvalue()
 
-    def _rows(self, start: int = 0) -> Iterator[tuple[Space, str, int, Any]]:
-        """The bindings that are left, from this one on."""
-        while len(self._left) > start:
-            space, name, user = self._left.pop()
-            number = space.number(name)  # first: another thread may bind it anew
-            row = space, name, number, space.names.get(name, Missing)
-            self._row = row, user
-            yield row
+    def _left_from(self, start: int, space: Any = None, names: Sequence[str] = ()) -> Iterator[Row]:
+        """The attributes of a class with these *names*, then all globals left since *start*.
 
-    def rows_of_class(self, start: int) -> Iterator[tuple[Space, str, int, Any]]:
-        """The globals that are left since a class was begun. They are pickled again at the end."""
-        outer, attributes = self._row, []
-        if self._depth < DEEPEST:
-            self._depth += 1
-            for row in self._rows(start):
-                if isinstance(row[0], Module):
-                    self._early.append(row)
-                    yield row
-                else:
-                    attributes.append((*row[:2], ""))
-            self._depth -= 1
-        self._left += attributes
+        A function leaves the globals that it uses, since a long chain of helpers would be too deep
+        for pickle.
+        """
+        outer = self._row
+        self._depth += 1
+        for name in names:
+            yield from (self._use(space, name),) * 2
+        while self._depth <= DEEPEST and len(self._left) > start:
+            self._row = row, _ = self._left.pop()
+            # Twice: pickle asks for the next one before it pickles the first, which may leave more.
+            yield from (row, row)
+        self._depth -= 1
         self._row = outer
 
-    def _reads(self, thing: Any) -> list[str] | None:
-        """The globals that *thing* names, if it is a function for `spaces.called`.
+    def _reads(self, thing: Any) -> tuple[Space, list[str]] | None:
+        """The module of *thing*, and the globals that it names, if it is for `spaces.called`.
 
-        It and its module bind none of them, and it leaves no function behind.
+        That is a function that leaves none behind. It and its module bind none of the globals.
         """
-        if type(thing) is not FunctionType or not is_by_value(thing):
+        if type(thing) is not FunctionType or dispatches(thing) or not is_by_value(thing):
             return None
         names = list(cp._extract_code_globals(thing.__code__))
         inside = {each.co_name for each in thing.__code__.co_consts if type(each) is CodeType}
-        bound = SPACES.of(thing.__globals__, self._me).bound() | bound_in(thing.__code__)
+        module = SPACES.of(thing.__globals__, self._me)
+        bound = module.bound() | bound_in(thing.__code__)
         possible = bound.isdisjoint(names) and _LIVE.isdisjoint(names) and inside <= _INSIDE
-        return names if possible else None
+        return (module, names) if possible else None
 
-    def _use(self, space: Space, name: str, function: str) -> None:
-        """The binding of *name* is needed, too."""
+    def _use(self, space: Any, name: str, user: str = "") -> Row:
+        """The binding of *name* is needed, too; *user*: the function that uses it, if a global."""
         used = self.used.setdefault(space, {})
         if name not in used:
-            used[name] = seen(space.values.get(name, Missing))
-            self._left.append((space, name, function))
+            used[name] = space.row(name)
+            if user:
+                self._left.append((used[name], user))
+        return used[name]
 
-    def persistent_id(self, obj: object) -> tuple[Module, str, int, object] | None:
+    def persistent_id(self, obj: object) -> tuple[Any, ...] | None:
         """A global of a module by value goes with its place; references and addresses do not."""
         if isinstance(obj, self._special):
-            raise _NoDefinitionError
+            self.is_possible = False
+            return ()
         if obj is self._inside:
             self._inside = None
             return None
         module, name = self._shared.get(id(obj), (None, ""))
         if module is None or module.names.get(name) is not obj:  # it may be bound anew by now
             return None
-        self._use(module, name, name)
-        number, self._inside = module.number(name), obj
-        return module, name, number, obj
+        *place, value = self._use(module, name, name)
+        if value is not obj:
+            return None
+        self._inside = obj
+        return *place, obj
 
     def reducer_override(self, obj: Any) -> Any:
-        """A variable of a closure may refer to the function, so it is filled after it is made."""
-        if type(obj) is CellType and (content := content_of(obj)) is not Missing:
-            return CellType, (), (content,), None, None, _fill
-        return super().reducer_override(obj)
+        """The bindings that are left become a list. They are found while it is pickled."""
+        is_ours = type(obj) is GeneratorType and obj.gi_code is _Definer._left_from.__code__
+        return (list, (), None, obj) if is_ours else super().reducer_override(obj)
 
     def reduce_function(self, function: FunctionType) -> Any:
         """A function finds its globals in its module."""
-        reduced = super().reduce_function(function)
-        if type(reduced) is not tuple:
-            return reduced
         if id(function) not in self._shared:
             self.functions.append(seen(function))
-        make, args, (attributes, slots), *_ = reduced
-        if make is not cp._make_function:  # it dispatches
-            return reduced
+        if dispatches(function):
+            return super().reduce_function(function)
         module = SPACES.of(function.__globals__, self._me)
-        for name in cp._extract_code_globals(args[0]):
+        for name in cp._extract_code_globals(function.__code__):
             self._use(module, name, function.__qualname__)
+        attributes, slots = cp._function_getstate(function)
         submodules = slots.pop("_cloudpickle_submodules")  # which are imported with it
-        slots = {name: value for name, value in slots.items() if name not in _MADE_WITH_IT}
-        args = args[0], module, function.__closure__, submodules
+        del slots["__globals__"], slots["__closure__"]
         # No function sets the state: pickle would name it once more, and it may be another one by
         # then, see `persistent_id`.
+        args = function.__code__, module, function.__closure__, submodules
         return _make_function, args, (attributes, slots)
 
-    def reduce_class(self, kind: type) -> Any:
-        """If the class is there already, its attributes are bound at the end.
+    def rows(self, space: Space, names: list[str]) -> Any:
+        """The attributes of a class, and the globals that they need.
 
-        If not, code of the class may run before that, for instance when a subclass is made. It
-        finds the globals that are new there.
+        Code of the class may run before the rest is unpickled, for instance when a subclass is
+        made. It finds the globals that are new there.
         """
-        early = _Early(self, len(self._left))
-        make, args, state, set_state = parts_of(kind)
-        self.classes[kind] = len(vars(kind))
-        space = SPACES.of_class(kind)
-        for name in state[0]:
-            self._use(space, name, kind.__qualname__)
-        return make, args, (*state, early), None, None, set_state
+        self.sizes[space] = len(space.names)
+        return self._left_from(len(self._left), space, names)
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """It is one at the receiver, too, if it is a global."""
@@ -325,44 +287,25 @@ class _Definer(ByValuePickler):
         Otherwise return.
         """
         for function in filter(None, [each.ref() for each in self.functions]):
-            for name, cell in zip(
-                function.__code__.co_freevars, function.__closure__ or (), strict=True
-            ):
+            cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+            for name, content in [(name, cp._get_cell_contents(cell)) for name, cell in cells]:
                 try:
-                    ByValuePickler(io.BytesIO(), protocol=5).dump(content_of(cell))
+                    dumps(content)
                 except CAUGHT:
-                    what = f"{function.__qualname__}() uses `{name}`"
-                    what += ", a variable of the function around it"
-                    raise _unpicklable(what, content_of(cell), error) from error
+                    what = f"{function.__qualname__}() uses `{name}`, a variable of the function"
+                    raise _unpicklable(f"{what} around it", content, error) from error
 
 
-class _Early:
-    """The globals that a class needs, in a pickle."""
-
-    def __init__(self, definer: _Definer, start: int) -> None:
-        self._definer, self._start = definer, start
-
-    def __reduce__(self) -> Any:
-        """A list, which binds what is put into it."""
-        return NewGlobals, (), None, self._definer.rows_of_class(self._start)
-
-
-def _make_function(code: Any, module: Module, closure: Any, _submodules: object) -> FunctionType:
+def _make_function(code: Any, module: Space, closure: Any, _submodules: object) -> FunctionType:
     """A function in its module. A pickle calls it."""
     return FunctionType(code, module.names, None, None, closure)
 
 
-def _fill(cell: CellType, content: tuple[Any]) -> None:
-    cell.cell_contents = content[0]
-
-
 def _unpicklable(what: str, value: object, error: BaseException) -> SerializationError:
+    name = name_of(type(value))
+    article = "an" if name[0] in "aeiouAEIOU" else "a"
     return SerializationError(
-        f"{what}, {_a(name_of(type(value)))}, which cannot be pickled ({text_of(error)}); create "
+        f"{what}, {article} {name}, which cannot be pickled ({text_of(error)}); create "
         "it inside the function, pass something else as an argument, or define the function and it "
         "in a module that the other process can import"
     )
-
-
-def _a(name: str) -> str:
-    return f"{'an' if name[0] in 'aeiouAEIOU' else 'a'} {name}"

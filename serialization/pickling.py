@@ -41,8 +41,7 @@ import msgspec
 from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
 from . import plain, shared
-from .by_value import ByValuePickler, is_shared_main
-from .cached import CachedFunction
+from .by_value import ByValuePickler, CachedFunction, is_shared_main
 from .definitions import Definition
 from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload

@@ -27,8 +27,8 @@ long as a function of it does.
 from __future__ import annotations
 
 import dis
+import functools
 import io
-import itertools
 import os
 import pickle
 import sys
@@ -39,63 +39,66 @@ from collections import OrderedDict
 from types import CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from .cached import state_of
+from cloudpickle import cloudpickle as cp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import CellType
 
     from ..protocol.ids import WorkerId
 
     Key = tuple[str, int, int]
     """A module: the name and incarnation of an endpoint of its process, and a number."""
-
-MOST_MODULES = 1000
-"""The most modules from elsewhere that a process keeps though nothing else does."""
-MARK = "__farref_module__"
-"""The name of the `Module` in its own globals."""
-_BASE = "__name__", "__package__", "__path__", "__file__"
-"""The globals that all functions of a module have: their code imports relatively to them."""
-_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
-_WITHOUT_IDENTITY = (*_ATOMS, tuple, frozenset, type, ModuleType)
-"""The types of the globals that are the same at a receiver anyway, or need not be."""
+    Row = tuple["Space", str, int, Any]
+    """A binding: the name in its module or class, its number, and the value."""
 
 
 class Missing:
     """Stands for the value of a global or an attribute that is not there (any more)."""
 
 
+MOST_MODULES = 1000
+"""The most modules from elsewhere that a process keeps though nothing else does."""
+MARK = "__farref_module__"
+"""The name of the `Space` of a module in its own globals."""
+_BASE = "__name__", "__package__", "__path__", "__file__"
+"""The globals that all functions of a module have: their code imports relatively to them."""
+_ATOMS = frozenset({type(None), bool, int, float, complex, str, bytes})
+_WITHOUT_IDENTITY = (*_ATOMS, tuple, frozenset, type, ModuleType)
+"""The types of the globals that are the same at a receiver anyway, or need not be."""
+_NEVER: tuple[int, Any] = 0, Missing
+"""What is known of a name that has not been sent."""
+_DISPATCHING = functools.singledispatch(len).__code__  # type: ignore[attr-defined]  # it is a function
+
+
 class _Function:
     """A function as it is now. It does not keep the function alive."""
 
     def __init__(self, function: FunctionType) -> None:
-        self.ref = weakref.ref(function)
-        self._code = function.__code__
-        self._defaults = function.__defaults__, function.__kwdefaults__
-        self._more = list(map(_weakly, _more_of(function)))
+        self.ref: Any = weakref.ref(function)
+        self._own = function.__code__, function.__defaults__, function.__kwdefaults__
+        self._others = list(map(weakly, _others(function)))
 
     def is_as(self, function: Any) -> bool:
         """Whether *function* is this one, unchanged."""
-        if (
-            function is not self.ref()
-            or function is None
-            or function.__code__ is not self._code
-            or function.__defaults__ is not self._defaults[0]
-            or function.__kwdefaults__ is not self._defaults[1]
-        ):
+        code, defaults, kwdefaults = self._own
+        if function is None or function is not self.ref() or function.__code__ is not code:
             return False
-        if not function.__closure__ and not function.__dict__:
-            return not self._more
-        more = _more_of(function)
-        return len(more) == len(self._more) and all(map(_is, more, self._more))
+        if function.__defaults__ is not defaults or function.__kwdefaults__ is not kwdefaults:
+            return False
+        if not function.__closure__ and not function.__dict__:  # mostly
+            return not self._others
+        others = _others(function)
+        return len(others) == len(self._others) and all(map(is_same, others, self._others))
+
+
+def weakly(value: Any) -> Any:
+    """A weak reference to *value*; itself if there is none, as for lists, dicts and tuples."""
+    return weakref.ref(value) if type(value).__weakrefoffset__ else value
 
 
 def seen(value: Any) -> Any:
-    """*value*, to be compared with later; weakly, if possible.
-
-    Lists, dicts and tuples are kept alive, as Python has no weak references to them.
-    """
-    return _Function(value) if type(value) is FunctionType else _weakly(value)
+    """*value*, to be compared with later; weakly, if possible."""
+    return _Function(value) if type(value) is FunctionType else weakly(value)
 
 
 def is_same(now: Any, before: Any) -> bool:
@@ -103,28 +106,23 @@ def is_same(now: Any, before: Any) -> bool:
 
     A function must not have been changed, either. Changes inside other objects do not count.
     """
-    return before.is_as(now) if type(before) is _Function else _is(now, before)
-
-
-def _weakly(value: Any) -> Any:
-    if type(value) in _ATOMS:
-        return value
-    try:
-        return weakref.ref(value)
-    except TypeError:
-        return value
-
-
-def _is(now: Any, before: Any) -> bool:
-    if type(before) is weakref.ref:
-        return before() is now
     kind = type(before)
+    if kind is _Function:
+        return before.is_as(now)  # type: ignore[no-any-return]  # it is one
+    if kind is weakref.ref:
+        return now is not None and before() is now  # None may also stand for one that has gone
     return now is before or (kind in _ATOMS and type(now) is kind and bool(now == before))
 
 
-def _more_of(function: Any) -> list[Any]:
+def _others(function: Any) -> list[Any]:
     """The variables of its closure, its attributes, and its implementations if it dispatches."""
-    return [*map(content_of, function.__closure__ or ()), *state_of(function).values()]
+    found = [*map(cp._get_cell_contents, function.__closure__ or ()), *vars(function).values()]
+    return [*found, *function.registry.values()] if dispatches(function) else found
+
+
+def dispatches(function: FunctionType) -> bool:
+    """Whether it is a function of `functools.singledispatch`."""
+    return function.__code__ is _DISPATCHING
 
 
 def bound_in(code: CodeType) -> set[str]:
@@ -134,14 +132,6 @@ def bound_in(code: CodeType) -> set[str]:
     return found.union(*(bound_in(each) for each in code.co_consts if type(each) is CodeType))
 
 
-def content_of(cell: CellType) -> Any:
-    """The variable of a closure; `Missing` if it has no value so far."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return Missing
-
-
 def function_in(kind: type, name: str) -> Any:
     """The function that the body of a class has under this name. A pickle calls it."""
     found = vars(kind).get(name)
@@ -149,141 +139,119 @@ def function_in(kind: type, name: str) -> Any:
 
 
 class Space:
-    """What the names in a module or class are bound to, and the number of each binding."""
+    """What the names in a module or a class are bound to, and the number of each binding.
 
-    names: Mapping[str, Any]
+    A module is in its own globals, so it goes when they do. A class is not kept alive.
+    """
 
-    def __init__(self, *, home: bool) -> None:
-        """*home*: it comes from this process."""
-        self.home = home
-        self._numbers: dict[str, int] = {}
-        self._sent: dict[str, Any] = {}
-        """At home: each value, as `seen` when it was sent."""
+    def __init__(self, owner: Any, key: Key | None = None, *, home: bool) -> None:
+        """*owner*: the globals of the module with this *key*, or a class.
+
+        *home*: it comes from this process.
+        """
+        self.key, self.home = key, home
+        self._owner: Any = owner if key else weakref.ref(owner)
+        if key:
+            owner[MARK] = SPACES.modules[key] = self
+        self.known: dict[str, tuple[int, Any]] = {}
+        """The number of each binding; at home with the value, as `seen` when it got the number."""
         self._coming: dict[str, tuple[int, Any]] = {}
         """Elsewhere: what `once` has returned, with its number, until it is bound."""
+        self._bound: tuple[int, frozenset[str]] = 0, frozenset()
+        # Not as the class itself does it: its metaclass may refuse.
+        self._set: Any = dict.__setitem__ if key else type.__setattr__
+        self._delete: Any = dict.__delitem__ if key else type.__delattr__
+
+    def __reduce__(self) -> Any:
+        """It is one in each process."""
+        return _space_of, (self.key, self.base) if self.key else (self._owner(), None)
 
     @property
-    def values(self) -> Mapping[str, Any]:
-        """What to compare, to see that no name has been bound anew by its home."""
-        return self.names if self.home else self._numbers
+    def names(self) -> Any:
+        """The globals, or the attributes; those of another class if the class has gone."""
+        return self._owner if self.key else vars(self._owner() or Missing)
 
-    def sent(self) -> Iterable[str]:
-        """The names that have a number."""
-        return self._numbers.keys()
+    @property
+    def base(self) -> dict[str, Any]:
+        """The globals that all functions of the module have."""
+        names = self.names
+        return {n: names[n] for n in _BASE if type(names.get(n)) in {str, list}}
+
+    def bound(self) -> frozenset[str]:
+        """The globals that functions and methods of the module bind."""
+        if self._bound[0] != len(self.names):  # otherwise nothing new
+            found = list(self.names.values())
+            found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
+            functions = [getattr(each, "__func__", each) for each in found]
+            codes = [each.__code__ for each in functions if type(each) is FunctionType]
+            self._bound = len(self.names), frozenset().union(*map(bound_in, codes))
+        return self._bound[1]
+
+    def has(self, bindings: Mapping[str, int], size: int = 0) -> bool:
+        """Whether each of these names still has the binding with its number. Asked at each call.
+
+        With *size*, a class must also have that many attributes: another one may be new.
+        """
+        names, known, home = self.names, self.known, self.home
+        if size and len(names) != size:
+            return False
+        for name, number in bindings.items():
+            latest, before = known.get(name, _NEVER)
+            if latest != number:
+                return False
+            if home:
+                now = names.get(name, Missing)
+                if now is not before and not is_same(now, before):
+                    return False
+        return True
 
     def number(self, name: str) -> int:
-        """The number of the present binding of *name*, which is about to be sent."""
+        """The number of the present binding of *name*; at home a new binding gets its number."""
         with SPACES.lock:
-            value = self.names.get(name, Missing)
-            if not self.home or (value is Missing and name not in self._numbers):
-                return self._numbers.get(name, 0)
-            if name not in self._sent or not is_same(value, self._sent[name]):
-                self._numbers[name], self._sent[name] = SPACES.tick(), seen(value)
-            return self._numbers[name]
+            if not self.has({name: self.known.get(name, _NEVER)[0]}):
+                self.known[name] = SPACES.tick(), seen(self.names.get(name, Missing))
+            return self.known.get(name, _NEVER)[0]
 
-    def bind(self, bindings: Iterable[tuple[str, int, object]]) -> None:
-        """Bind each name to its value, unless it has this or a newer binding, in one step."""
-        with SPACES.lock:
-            for name, number, value in bindings:
-                there = name in self.names
-                if self.home:  # only what a function of ours has bound elsewhere
-                    if number == 0 and value is not Missing and not there:
-                        self._set(name, value)
-                elif number > self._numbers.get(name, 0 if there else -1):
-                    self._numbers[name] = number
-                    if number >= self._coming.get(name, (0,))[0]:
-                        self._coming.pop(name, None)
-                    if there or value is not Missing:
-                        self._set(name, value)
+    def row(self, name: str) -> Row:
+        """The present binding of *name*, which is about to be sent."""
+        number = self.number(name)  # first: another thread may bind it anew
+        return self, name, number, self.names.get(name, Missing)
 
-    def _set(self, name: str, value: object) -> None:
-        raise NotImplementedError
+    def bind(self, name: str, number: int, value: object) -> None:
+        """Bind *name* to *value*, unless it has this or a newer binding. Under the lock.
 
-    def is_here(self, name: str, number: int) -> bool:
-        """Whether this very binding is here, and the newest."""
-        if self._numbers.get(name, number) != number:
-            return False
-        return not self.home or is_same(self.names.get(name, Missing), self._sent.get(name))
+        The numbers of names from this process are never newer elsewhere. So at home this binds only
+        a name that is not there at all, because a function of the module has bound it elsewhere.
+        """
+        there = name in self.names
+        if number > self.known.get(name, (0 if there else -1,))[0]:
+            self.known[name] = number, Missing
+            if number >= self._coming.get(name, (0,))[0]:
+                self._coming.pop(name, None)
+            owner = self._owner if self.key else self._owner()
+            if value is not Missing:
+                self._set(owner, name, value)
+            elif there:
+                self._delete(owner, name)
 
     def once(self, name: str, number: int, value: Any) -> Any:
         """The object of this very binding: the one that is here, or *value* if it is the first."""
         with SPACES.lock:
-            if self.home:
-                return self.names[name] if self.is_here(name, number) else value
-            if number == self._numbers.get(name, 0):
+            here = self.number(name)
+            if number == here:
                 return self.names.get(name, value)
-            known, coming = self._coming.get(name, (0, None))
-            if number > known:
-                known, coming = self._coming[name] = number, value
-            return coming if number == known else value
+            known = self._coming.get(name, (here, None))
+            if number > known[0] and not self.home:
+                known = self._coming[name] = number, value
+            return known[1] if number == known[0] else value
 
     def tidy(self) -> list[Any]:
         """Let go of values of the program that are not bound any more; they are returned."""
-        sent, names = list(self._sent.items()), self.names
-        over = [name for name, value in sent if not is_same(names.get(name, Missing), value)]
-        return [self._sent.pop(name) for name in over]
-
-
-class Module(Space):
-    """One module. It is in its own globals, so it goes when they do."""
-
-    names: dict[str, Any]
-
-    def __init__(self, key: Key, names: dict[str, Any], *, home: bool) -> None:
-        super().__init__(home=home)
-        self.key = key
-        self.names = names
-        names[MARK] = self
-        self._bound: tuple[int, frozenset[str]] = 0, frozenset()
-
-    def __reduce__(self) -> Any:
-        """It is one module in each process."""
-        return _module_at, (self.key, self.base)
-
-    @property
-    def base(self) -> dict[str, Any]:
-        """The globals that all its functions have."""
-        return {n: self.names[n] for n in _BASE if type(self.names.get(n)) in {str, list}}
-
-    def bound(self) -> frozenset[str]:
-        """The globals that its functions and methods bind."""
-        if self._bound[0] != len(self.names):  # otherwise nothing new
-            found = [*self.names.values()]
-            found += [each for kind in found if type(kind) is type for each in vars(kind).values()]
-            found = [getattr(each, "__func__", each) for each in found]
-            codes = [each.__code__ for each in found if type(each) is FunctionType]
-            self._bound = len(self.names), frozenset().union(*map(bound_in, codes))
-        return self._bound[1]
-
-    def _set(self, name: str, value: object) -> None:
-        if value is Missing:
-            del self.names[name]
-        else:
-            self.names[name] = value
-
-
-class ClassSpace(Space):
-    """The attributes of a class."""
-
-    def __init__(self, kind: type, *, home: bool) -> None:
-        super().__init__(home=home)
-        self._kind = weakref.ref(kind)
-
-    @property
-    def names(self) -> Mapping[str, Any]:  # type: ignore[override]  # nobody sets it
-        """The attributes; those of another class if it has gone."""
-        return vars(self._kind() or Missing)
-
-    def __reduce__(self) -> Any:
-        """It belongs to the class."""
-        return _space_of, (self._kind(),)
-
-    def _set(self, name: str, value: object) -> None:
-        kind: Any = self._kind()
-        if value is Missing:
-            type.__delattr__(kind, name)
-        else:
-            type.__setattr__(kind, name, value)
+        names, known = self.names, list(self.known.items()) if self.home else []
+        gone = [item for item in known if not is_same(names.get(item[0], Missing), item[1][1])]
+        for name, _ in gone:
+            self.number(name)  # the value that is bound now takes the place of the old one
+        return gone
 
 
 class Spaces:
@@ -292,11 +260,10 @@ class Spaces:
     def __init__(self) -> None:
         self.lock = threading.RLock()  # a finalizer of the user's may call something meanwhile
         self._last = 0
-        self._keys = itertools.count(1)
-        self._all: weakref.WeakValueDictionary[Key, Module] = weakref.WeakValueDictionary()
-        self._latest: OrderedDict[Key, Module] = OrderedDict()
+        self.modules: weakref.WeakValueDictionary[Key, Space] = weakref.WeakValueDictionary()
+        self._latest: OrderedDict[Key, Space] = OrderedDict()
         """Those from elsewhere; the one used least recently first."""
-        self._classes: weakref.WeakKeyDictionary[type, ClassSpace] = weakref.WeakKeyDictionary()
+        self._classes: weakref.WeakKeyDictionary[type, Space] = weakref.WeakKeyDictionary()
 
     def tick(self) -> int:
         """The number of a new binding. Under the lock.
@@ -307,22 +274,19 @@ class Spaces:
         self._last = max(self._last + 2, time.time_ns() & ~1)
         return self._last
 
-    def of(self, names: dict[str, Any], me: WorkerId) -> Module:
+    def of(self, names: dict[str, Any], me: WorkerId) -> Space:
         """The module with these globals; if it is a new one, then it comes from *me*."""
         with self.lock:
-            module: Module | None = names.get(MARK)
+            module: Space | None = names.get(MARK)
             if module is None or module.names is not names:  # they may be copied from another one's
-                module = Module((me.name, me.incarnation, next(self._keys)), names, home=True)
-                self._all[module.key] = module
+                module = Space(names, (me.name, me.incarnation, self.tick()), home=True)
             return module
 
-    def at(self, key: Key, base: dict[str, Any]) -> Module:
+    def at(self, key: Key, base: dict[str, Any]) -> Space:
         """The module with this *key*."""
         with self.lock:
-            module = self._all.get(key)
-            if module is None:
-                names = {**base, "__builtins__": __builtins__}
-                module = self._all[key] = Module(key, names, home=False)
+            names = {**base, "__builtins__": __builtins__}
+            module = self.modules.get(key) or Space(names, key, home=False)
             if not module.home:
                 self._latest[key] = module
                 self._latest.move_to_end(key)
@@ -330,37 +294,32 @@ class Spaces:
                     self._latest.popitem(last=False)
             return module
 
-    def of_class(self, kind: type, *, home: bool = True) -> ClassSpace:
+    def of_class(self, kind: type, *, home: bool = True) -> Space:
         """The attributes of *kind*; *home*: if it is a new one, then it comes from this process."""
         with self.lock:
-            space = self._classes.get(kind)
-            if space is None:
-                space = self._classes[kind] = ClassSpace(kind, home=home)
-            return space
+            return self._classes.get(kind) or self._classes.setdefault(kind, Space(kind, home=home))
 
     def place_in_class(self, function: FunctionType) -> tuple[type, str] | None:
         """The class whose body has *function*, and the name of it there."""
-        *place, name = function.__qualname__.split(".")
-        if not place or place[-1] == "<locals>":
+        *outer, name = function.__qualname__.split(".")
+        if not outer or outer[-1] == "<locals>":
             return None
-        named: Any = function.__globals__.get(place[0])
-        for each in place[1:]:
-            named = vars(named).get(each) if isinstance(named, type) else None
-        if isinstance(named, type) and function_in(named, name) is function:
-            return named, name
-        qualname = ".".join(place)
-        with self.lock:  # one from elsewhere may be no global here
-            kinds = list(self._classes)
-        for kind in kinds:
-            if kind.__qualname__ == qualname and function_in(kind, name) is function:
-                return kind, name
+        found: Any = function.__globals__.get(outer[0])
+        for each in outer[1:]:
+            found = vars(found).get(each) if isinstance(found, type) else None
+        for some in (found,), self._classes:  # one from elsewhere may be no global here
+            with self.lock:
+                kinds = [kind for kind in some if isinstance(kind, type)]
+            for kind in kinds:
+                if kind.__qualname__ == ".".join(outer) and function_in(kind, name) is function:
+                    return kind, name
         return None
 
-    def shared(self, me: WorkerId) -> dict[int, tuple[Module, str]]:
+    def shared(self, me: WorkerId) -> dict[int, tuple[Space, str]]:
         """By `id`: the globals of modules by value that have an identity, with their places."""
         self.of(vars(sys.modules["__main__"]), me)
         with self.lock:
-            modules = list(self._all.values())
+            modules = list(self.modules.values())
         return {
             id(value): (module, name)
             for module in modules
@@ -371,12 +330,15 @@ class Spaces:
     def has(self, thing: object, name: str) -> bool:
         """Whether *thing* is a global of a module by value, of this *name* unless it is empty."""
         with self.lock:
-            spaces = [vars(sys.modules["__main__"]), *(each.names for each in self._all.values())]
+            spaces = [
+                vars(sys.modules["__main__"]),
+                *(each.names for each in self.modules.values()),
+            ]
         if name:
             return any(names.get(name) is thing for names in spaces)
         return any(value is thing for names in spaces for value in list(names.values()))
 
-    def forget(self, origins: Iterable[WorkerId]) -> list[Module]:
+    def forget(self, origins: Iterable[WorkerId]) -> list[Space]:
         """Let go of the modules of dead senders; the caller drops them, without any lock."""
         dead = {(each.name, each.incarnation) for each in origins}
         with self.lock:
@@ -385,7 +347,7 @@ class Spaces:
     def tidy(self) -> list[Any]:
         """Let go of what the program does not use any more; the caller drops it, without lock."""
         with self.lock:
-            spaces = [*self._all.values(), *self._classes.values()]
+            spaces = [*self.modules.values(), *self._classes.values()]
             return [gone for space in spaces for gone in space.tidy()]
 
     def renew(self) -> None:
@@ -393,78 +355,62 @@ class Spaces:
         self.lock = threading.RLock()  # a thread of the parent may have held it
         for kind in [kind for kind, space in self._classes.items() if space.home]:
             del self._classes[kind]
-        for module in [module for module in self._all.values() if module.home]:
-            del self._all[module.key], module.names[MARK]
+        for key, module in [each for each in self.modules.items() if each[1].home]:
+            del self.modules[key], module.names[MARK]
 
 
 SPACES = Spaces()
 os.register_at_fork(after_in_child=SPACES.renew)
 
 
-def _module_at(key: Key, base: dict[str, Any]) -> Module:
-    return SPACES.at(key, base)
-
-
-def _space_of(kind: type) -> ClassSpace:
-    return SPACES.of_class(kind, home=False)
-
-
-class NewGlobals:
-    """Binds globals that the module does not have yet, at once."""
-
-    def extend(self, rows: Iterable[tuple[Module, str, int, Any]]) -> None:
-        """Pickle's way to put several things into it."""
-        with SPACES.lock:
-            for module, name, number, value in rows:
-                if name not in module.names:
-                    module.bind([(name, number, value)])
-
-    def append(self, row: tuple[Module, str, int, Any]) -> None:
-        """The same for one."""
-        self.extend([row])
+def _space_of(owner: Any, base: dict[str, Any] | None) -> Space:
+    """The module with this key, or the space of a class. A pickle calls it."""
+    return SPACES.of_class(owner, home=False) if base is None else SPACES.at(owner, base)
 
 
 class DefinitionUnpickler(pickle.Unpickler):
     """Unpickles one definition."""
 
-    def persistent_load(self, at: Any) -> Any:
+    def persistent_load(self, row: Any) -> Any:
         """A global, which is one object however often it comes."""
-        module, name, number, value = at
-        return module.once(name, number, value)
+        return row[0].once(*row[1:])
 
 
-def load(data: bytes) -> tuple[Any, tuple[Module, list[Any]] | None]:
+def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
     """Unpickle a definition: the thing itself, and the globals for `called`.
 
-    All bindings that it needs are bound in one step. Code that runs meanwhile takes no lock, so new
-    globals come first, then those that may use them, then classes, and names that are no more.
     Unpickling runs the user's code, so it is done without the lock.
     """
     unpickler = DefinitionUnpickler(io.BytesIO(data))
-    (made, reads), rows = unpickler.load(), []
-    while (row := unpickler.load()) is not None:
-        rows.append(row)
-    rows.sort(key=_when)
+    (made, reads, _), rows = unpickler.load(), unpickler.load()
+    bind(rows)
+    if reads is not None:
+        module, names = reads
+        reads = module, [row for space, *row in rows if space is module and row[0] in names]
+    return made, reads
+
+
+def bind(rows: Iterable[Row]) -> None:
+    """Bind all that is new, in one step.
+
+    Code that runs meanwhile takes no lock, so new globals come first, then those that may use them,
+    then classes, and names that are no more.
+    """
+
+    def place(row: Row) -> tuple[bool, bool, bool]:
+        space, name, _, value = row
+        return value is Missing, space.key is None, name in space.names
+
     with SPACES.lock:
-        for space, name, number, value in rows:
-            space.bind([(name, number, value)])
-    module = getattr(made, "__globals__", {}).get(MARK)
-    if reads is None or module is None:
-        return made, None
-    return made, (module, [row for space, *row in rows if space is module and row[0] in reads])
+        for space, *binding in sorted(rows, key=place):
+            space.bind(*binding)
 
 
-def _when(row: tuple[Space, str, int, object]) -> tuple[bool, bool, bool]:
-    """The place of a binding among those that are bound in one step."""
-    space, name, _, value = row
-    return value is Missing, isinstance(space, ClassSpace), name in space.names
-
-
-def called(function: Any, module: Module, reads: list[tuple[str, int, Any]]) -> Any:
+def called(function: Any, module: Space, reads: list[tuple[str, int, Any]]) -> Any:
     """*function* for one call, with the globals that it *reads* as they were when it was sent."""
-    names = {**module.base, MARK: module, "__builtins__": __builtins__}
+    names, there = {**module.base, MARK: module, "__builtins__": __builtins__}, module.names
     for name, number, value in reads:
-        now = module.names.get(name, Missing) if module.is_here(name, number) else value
+        now = there.get(name, Missing) if module.has({name: number}) else value
         if now is not Missing:
             names[name] = now
     made = FunctionType(function.__code__, names, None, function.__defaults__, function.__closure__)

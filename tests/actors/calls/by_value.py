@@ -598,6 +598,15 @@ class First(Registered):
     pass
 
 
+class Noting:
+    def __init_subclass__(cls):
+        cls.noted = note(cls)
+
+
+class Second(Noting):
+    pass
+
+
 class Key:
     def __init__(self, value):
         self.value = value
@@ -618,6 +627,7 @@ def make_first():
 
 @case
 def code_that_runs_while_it_is_unpickled(on):
+    yield rpc_sync("D", lambda: Second.noted), "Second!"
     yield type(rpc_sync(on, make_first)) is First, True
     yield "First!" in rpc_sync(on, lambda: Registered.names), True
     yield rpc_sync(on, lambda key: keyed[key], (Key(1),)), "one"

@@ -112,6 +112,14 @@ def test_a_global_that_comes_and_goes(system: System) -> None:
         call(it.f)
 
 
+def test_none_in_place_of_an_object_that_is_gone(system: System) -> None:
+    it = main("def f():\n    return thing is None, f.extra is None\n", thing=Thing())
+    it.f.extra = Thing()
+    assert call(it.f) == (False, False)
+    it.thing = it.f.extra = None
+    assert call(it.f) == (True, True)
+
+
 def test_a_redefined_function_and_a_redefined_helper_are_new(system: System) -> None:
     it = main("def helper():\n    return 1\ndef f():\n    return helper()\n")
     assert call(it.f) == 1
@@ -136,6 +144,17 @@ def test_recursion_and_helpers_that_use_each_other(system: System) -> None:
     )
     assert call(it.even, 10)
     assert not call(it.odd, 10)
+
+
+def test_long_chains_of_helpers_and_of_classes(system: System) -> None:
+    """Longer than the stack of pickle."""
+    many = 1500
+    helpers = [f"def f{n}(down):\n    return down and f{n + 1}(0)\n" for n in range(many)]
+    classes = [f"class C{n}:\n    def next(self):\n        return C{n + 1}\n" for n in range(many)]
+    ends = f"def f{many}(down):\n    return 0\nclass C{many}:\n    pass\n"
+    it = main("\n".join([*helpers, *classes, ends, "def name():\n    return C0().next().__name__"]))
+    assert call(it.f0, 1) == 0
+    assert call(it.name) == "C1"
 
 
 def test_closures_defaults_and_attributes(system: System) -> None:
