@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,8 @@ pytestmark = pytest.mark.processes
 TIMES, FEW = 200, 10
 MANY = 200
 """The most rounds of a count. Most counts need few."""
+ANEW = MANY // (TIMES // FEW)
+"""How often a count of fewer rounds may begin anew, to have as many."""
 BLOCK = Future._block.__code__
 FLYING = 50
 """The calls that are in flight together."""
@@ -297,21 +300,29 @@ def test_functions_of_the_owner_of_an_array(size: int) -> None:
     assert counted_there(OF_ARRAYS[size], 30, most) <= most
 
 
+def fetch_next(refs: Iterator[farref.RRef[Any]]) -> None:
+    next(refs).to_here()
+
+
 @pytest.mark.parametrize(
     ("size", "most"), [(1_000, (66, 54)), (10_000, (66, 54)), (100_000, (88, 58))]
 )
 def test_functions_of_a_first_fetch_of_a_frozen_array(
     system: System, size: int, most: tuple[int, int]
 ) -> None:
-    """It travels as a copy does, or its memory is named. The user keeps it."""
-    refs = [farref.remote("B", array, (size,), frozen=True) for _ in range(4 * TIMES)]
-    farref.rpc_sync("B", nothing)
-    following = iter(refs)
-    here, there = most
-    assert counted(lambda: next(following).to_here(), 0.8 * here, here) <= here
-    assert counted_there(lambda: next(following).to_here(), 0.8 * there, there) <= there
-    refs.clear()
-    following = iter(refs)
+    """It travels as a copy does, or its memory is named. The user keeps it.
+
+    There is not enough memory for as many of them as the other counts have rounds, so they are made
+    anew for some rounds at a time.
+    """
+    for count, bound in zip((counted, counted_there), most, strict=True):
+        found: list[float] = []
+        while len(found) < ANEW and not (found and min(found) <= bound):
+            refs = [farref.remote("B", array, (size,), frozen=True) for _ in range(2 * TIMES)]
+            farref.rpc_sync("B", nothing)
+            found.append(count(partial(fetch_next, iter(refs)), 0.8 * bound, bound))
+            refs.clear()
+        assert min(found) <= bound
     assert_nothing_held(system)
 
 
