@@ -10,7 +10,7 @@ from _thread import RLock
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from ..base.interrupts import new_future
+from ..base.interrupts import new_future, undisturbed
 from ..calls.futures import Future
 from ..calls.straight import NOT_PLAIN
 from ..core import sites
@@ -307,7 +307,7 @@ class Fetched:
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
             future.overlooked = True  # `get` raises the first error
-            with self._lock:
+            with undisturbed, self._lock:  # a signal handler may receive an answer in between
                 self._left, self._last = self._left + 1, future
             future.check_self_wait()
             future.watch(self)
@@ -316,7 +316,7 @@ class Fetched:
     def _wait(self, there: list[Future[Any]]) -> bool:
         """Wait for news. False if there are none, and all answers have come."""
         front = self._front
-        with self._lock:
+        with undisturbed, self._lock:
             if self._news or not self._left:
                 return bool(self._news)
             self._told = told = new_future()

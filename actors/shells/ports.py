@@ -6,10 +6,12 @@ import concurrent.futures
 import heapq
 import math
 import time
+from _thread import allocate_lock
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.delivery import ACK_DELAY
 from ...protocol.errors import WouldBlockError
+from ..base.interrupts import undisturbed
 from ..core.port import Port
 
 if TYPE_CHECKING:
@@ -46,14 +48,13 @@ class SelfRunning(Port):
         return True
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        # Not `concurrent.futures.wait`: it makes an event and a lock at each call.
-        try:
-            concurrent.futures.Future.exception(future, timeout)
-        except TimeoutError:
-            return future.done()
-        except concurrent.futures.CancelledError:
-            pass
-        return True
+        # A signal handler may interrupt the wait, and wait itself. So this holds nothing that the
+        # thread with the answers needs, as the future's own methods hold its condition.
+        done = allocate_lock()
+        done.acquire()
+        with undisturbed:
+            concurrent.futures.Future.add_done_callback(future, lambda _: done.release())
+        return done.acquire(timeout=max(0.0, timeout)) or future.done()
 
     def call_in(self) -> bool:
         return False
