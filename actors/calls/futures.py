@@ -24,7 +24,7 @@ from ...serialization.errors import Failure
 from ...serialization.failures import pass_on
 from ...serialization.shared import used
 from ..base import forks
-from ..base.interrupts import Condition
+from ..base.interrupts import Condition, undisturbed
 from ..core import notices, sites
 from ..core.current import found, frame
 from ..wire.settings import check_timeout
@@ -676,7 +676,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def watch(self, waiter: Any) -> None:
         """Tell *waiter*, as `concurrent.futures.wait` has it, once the outcome is there."""
-        with self._deciding:
+        with undisturbed, self._deciding:
             if not self.over:
                 self._waiters.append(waiter)
                 return
@@ -684,7 +684,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def watch_no_more(self, waiter: Any) -> None:
         """Undo one `watch`, if it has been made."""
-        with self._deciding:
+        with undisturbed, self._deciding:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 

@@ -50,11 +50,21 @@ class SelfRunning(Port):
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         # A signal handler may interrupt the wait, and wait itself. So this holds nothing that the
         # thread with the answers needs, as the future's own methods hold its condition.
-        done = allocate_lock()
-        done.acquire()
+        told = allocate_lock()
+        told.acquire()
+
+        def tell(_: object) -> None:
+            told.release()
+
         with undisturbed:
-            concurrent.futures.Future.add_done_callback(future, lambda _: done.release())
-        return done.acquire(timeout=max(0.0, timeout)) or future.done()
+            concurrent.futures.Future.add_done_callback(future, tell)
+        try:
+            return told.acquire(timeout=max(0.0, timeout)) or future.done()
+        finally:
+            if not future.done():  # or each wait of a program that polls would leave one
+                with undisturbed, future._condition:
+                    if not future.done():  # then its callbacks may be running
+                        future._done_callbacks.remove(tell)  # type: ignore[attr-defined]  # typeshed leaves it out
 
     def call_in(self) -> bool:
         return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import gc
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -59,6 +61,25 @@ def test_a_future_polls_with_0(system: System, gate: Path) -> None:
     gate.touch()
     assert future.wait() is None
     assert future.result(0) is None
+
+
+def polled(gate: Path, times: int) -> int:
+    """How many more objects there are after so many polls."""
+    future = farref.rpc_async("C", hold, (gate,))
+    gc.collect()
+    before = len(gc.get_objects())
+    for _ in range(times):
+        with contextlib.suppress(FetchTimeoutError):
+            future.result(1e-4)
+    gc.collect()
+    return len(gc.get_objects()) - before
+
+
+@pytest.mark.usefixtures("system")
+def test_polls_leave_nothing_behind(gate: Path) -> None:
+    assert farref.rpc_sync("B", polled, (gate, 500)) < 250
+    assert polled(gate, 500) < 250
+    gate.touch()
 
 
 def test_the_exception_of_a_call(system: System) -> None:
