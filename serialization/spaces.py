@@ -106,9 +106,9 @@ def is_same(now: Any, before: Any) -> bool:
 
     A function must not have been changed, either. Changes inside other objects do not count.
     """
+    if type(before) is _Function:
+        return before.is_as(now)
     kind = type(before)
-    if kind is _Function:
-        return before.is_as(now)  # type: ignore[no-any-return]  # it is one
     if kind is weakref.ref:
         return now is not None and before() is now  # None may also stand for one that has gone
     return now is before or (kind in _ATOMS and type(now) is kind and bool(now == before))

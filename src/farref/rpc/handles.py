@@ -132,8 +132,8 @@ def as_in_torch(system: System) -> None:
 
 
 def _print_failure(error: BaseException, failure: Failure) -> None:
-    """PyTorch's callee does so, too, though the caller gets the error. Elsewhere it was printed."""
-    elsewhere = isinstance(error.__cause__, RemoteTraceback)
+    """PyTorch's callee does so, too, though the caller gets the error."""
+    elsewhere = isinstance(error.__cause__, RemoteTraceback)  # it was printed there
     ours = isinstance(error, FarrefError | CancelledError)
     if sys.stderr is not None and not elsewhere and not ours:
         sys.stderr.write(f"{failure.where} failed on {failure.worker}:\n{failure.text}")
