@@ -166,7 +166,7 @@ class Aliases(msgspec.Struct):
         """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
         if owner.alias is None or owner.alias.shown is None or to in self.state.dead:
             return None
-        fork = self.references.fork((owner.alias.shown,), to)[0]
+        fork = self.references.share((owner.alias.shown,), to)[0]
         return Moved(fork=fork, path=owner.alias.path)
 
     def receive_alias_gone(self, sender: WorkerId, message: AliasGone) -> list[Effect]:

@@ -29,7 +29,7 @@ A shell calls the public methods of a context. It reads the tables (``state``; `
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from .aliases import Aliases
 from .borrowing import batched
@@ -41,10 +41,10 @@ from .errors import ProtocolError
 from .hosting import Hosting
 from .loans import Loans
 from .messages import (
+    OF_DELIVERY,
     Ack,
     AliasGone,
     AliasRef,
-    Bulk,
     Call,
     Cancel,
     Canonical,
@@ -62,8 +62,6 @@ from .messages import (
     RefRemoved,
     Reply,
     Returned,
-    RoomAsked,
-    RoomGiven,
     Tell,
     WhoHolds,
     check_message,
@@ -82,6 +80,10 @@ if TYPE_CHECKING:
     from .dead import Span
     from .ids import CallId, ForkId, RRefId, WorkerId
     from .messages import Busy, Cargo, Descriptor, Grip, InBulk
+
+
+def _ignore(_: WorkerId, __: Message) -> list[Effect]:
+    return []
 
 
 class Context:
@@ -106,11 +108,30 @@ class Context:
         self.rings = Rings(state, entries)
         self.cycles = Cycles(state)
         self.surveys = Surveys(state, entries, aliases)
+        self._batches = state.discipline.batches
         self._takers: dict[type, Callable[[WorkerId, Any], list[Effect]]] = {
+            Reply: self._reply,
+            Call: self._call,
+            Fetch: self._hosting.fetch,
+            Invoke: self._hosting.invoke,
+            Create: self._hosting.create,
+            Tell: self._tell,
+            Cancel: self._cancel,
             Ack: self._ack,
             Delete: loans.delete,
             ForkRequest: self._fork_request,
             ChildAck: self._child_ack,
+            Returned: loans.returned,
+            NotifyRefRemoved: loans.notified,
+            RefRemoved: loans.removed,
+            AliasRef: aliases.receive_alias_ref,
+            Canonical: aliases.receive_canonical,
+            AliasGone: aliases.receive_alias_gone,
+            Probe: self.rings.receive_probe,
+            WhoHolds: self.cycles.receive_who_holds,
+            Holders: self.cycles.receive_holders,
+            Cut: self.cycles.receive_cut,
+            **dict.fromkeys(OF_DELIVERY, _ignore),  # delivery has taken it
         }
 
     # ---- questions
@@ -158,7 +179,7 @@ class Context:
         self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
     ) -> tuple[Descriptor, ...]:
         """`fork` all of *rrefs*, or none if it raises an error."""
-        return self._references.fork(rrefs, to, lost=lost)
+        return self._references.share(rrefs, to, lost=lost)
 
     def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
         """Share for a call on *to*, as the discipline says; a creation has no reply."""
@@ -168,7 +189,7 @@ class Context:
         self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool = True
     ) -> tuple[Descriptor, ...]:
         """`lend` all of *rrefs*, or none if it raises an error."""
-        return self._references.lend(rrefs, to, replies=replies)
+        return self._references.share(rrefs, to, replies=replies)
 
     def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
         """Share *rrefs* in the reply to *call*: give its loans back, and fork the others."""
@@ -238,6 +259,8 @@ class Context:
 
     def reply(self, call: CallId, cargo: Cargo) -> list[Effect]:
         """Answer *call* (its id names the caller). Release the references that came with it."""
+        if not (call in self.state.serving or self.state.dead.firsts):  # exit: it brought nothing
+            return [Send(call.caller, Reply(call=call, cargo=cargo))]
         return self._finish(self._requests.reply(call, cargo))
 
     def refuse(self, call: CallId, cargo: Cargo) -> list[Effect]:
@@ -246,7 +269,17 @@ class Context:
 
     def resolve(self, rref: RRefId, *, serial: bool = True) -> list[Effect]:
         """The value of *rref*, or the error in its place, is there; see `Owner.serial`."""
-        owner = self.owners[rref]
+        owner, state = self.owners[rref], self.state
+        if (
+            (owner.handles or owner.forks)
+            and not (owner.queue or owner.asking or owner.resolved)
+            and state.making.get(rref) not in state.serving
+        ):  # exit: nobody has asked for it yet
+            state.making.pop(rref, None)
+            owner.created = owner.resolved = True
+            owner.serial = serial
+            owner.target = None
+            return []
         effects = self.loans.made(rref)
         effects += self.entries.after(owner, owner.resolve(serial=serial))
         return self._finish(effects + self.aliases.answer_asking(owner))
@@ -272,6 +305,11 @@ class Context:
     def done(self, rref: RRefId, call: CallId) -> list[Effect]:
         """Request *call*, which ran on *rref*, has ended."""
         owner = self.owners[rref]
+        if (
+            owner.running == call and not owner.queue and (owner.handles or owner.forks)
+        ):  # exit: no other request waits
+            owner.running = None
+            return []
         return self.entries.after(owner, owner.done(call))
 
     def suspect(self, rref: RRefId) -> list[Effect]:
@@ -315,70 +353,18 @@ class Context:
             check_message(message)
         return self.take(sender, message)
 
-    def take(self, sender: WorkerId, message: Message) -> list[Effect]:  # noqa: PLR0915 - a line for each kind of message
+    def take(self, sender: WorkerId, message: Message) -> list[Effect]:
         """Take one message of *sender*; messages of a dead worker are ignored (fencing).
 
         *message* is right in every field: it was decoded (see `packets`), or never left here.
         Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
-        if self.dead.firsts and sender in self.dead:
-            return []
-        effects: list[Effect]
         state = self.state
-        match message:  # the frequent ones first
-            case Reply():
-                waiting = self.waiting.get(message.call)
-                effects = self._requests.receive_reply(sender, message)
-                if waiting is not None and waiting.relay is not None:  # its loans are settled now
-                    effects += self.aliases.pass_back(waiting.relay, message.cargo)
-                    effects += self.entries.release(message.cargo.descriptors)
-            case Call(call=call, cargo=cargo):
-                self._check_caller(sender, message)
-                effects = [Run(sender, message)]
-                if cargo.descriptors:
-                    effects = [*self._references.accept_request(sender, call, cargo), *effects]
-            case Fetch():
-                self._check_caller(sender, message)
-                effects = self._hosting.fetch(sender, message)
-            case Invoke():
-                self._check_caller(sender, message)
-                effects = self._hosting.invoke(sender, message)
-            case Create():
-                effects = self._hosting.create(sender, message)
-            case Ack() | Delete() | ForkRequest() | ChildAck():
-                effects = self._takers[type(message)](sender, message)
-            case Tell(cargo=cargo):
-                effects = [*self._references.accept(sender, cargo), Hand(sender, message)]
-            case Cancel(call=call, rref=on):
-                effects = (
-                    [Stop(sender, call)] if on is None else self._hosting.cancel(sender, call, on)
-                )
-            case Returned(loans=loans):
-                effects = self.loans.ended(sender, loans, loans)
-            case NotifyRefRemoved(loans=notices):
-                effects = self.loans.notified(sender, notices)
-            case RefRemoved(removed=removed):
-                effects = self.loans.removed(sender, removed)
-            case AliasRef():
-                effects = self.aliases.receive_alias_ref(sender, message)
-            case Canonical():
-                effects = self.aliases.receive_canonical(sender, message)
-            case AliasGone():
-                effects = self.aliases.receive_alias_gone(sender, message)
-            case Probe():
-                effects = self.rings.receive_probe(sender, message)
-            case WhoHolds():
-                effects = self.cycles.receive_who_holds(sender, message)
-            case Holders():
-                effects = self.cycles.receive_holders(sender, message)
-            case Cut():
-                effects = self.cycles.receive_cut(message)
-            case RoomAsked() | RoomGiven() | Bulk():
-                effects = []  # delivery has handled it
-            case _:
-                assert_never(message)
-        if len(effects) < 2 and not (state.freed or state.dead.firsts):
-            return effects  # nearly always: there is nothing to add, to drop or to join
+        if state.dead.firsts and sender in state.dead:
+            return []
+        effects = self._takers[type(message)](sender, message)
+        if (len(effects) < 2 or not self._batches) and not (state.freed or state.dead.firsts):
+            return effects  # there is nothing to add, to drop or to join
         return self._finish(effects)
 
     def take_all(
@@ -400,11 +386,35 @@ class Context:
                 errors.append(error)
         return self._finish(effects), errors
 
+    def _reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
+        waiting = self.waiting.get(message.call)
+        effects = self._requests.receive_reply(sender, message)
+        if waiting is not None and waiting.relay is not None:  # its loans are settled now
+            effects += self.aliases.pass_back(waiting.relay, message.cargo)
+            effects += self.entries.release(message.cargo.descriptors)
+        return effects
+
+    def _call(self, sender: WorkerId, message: Call) -> list[Effect]:
+        call, cargo = message.call, message.cargo
+        if call.caller != sender:
+            raise ProtocolError(f"{sender} sent call {call}, an id that is not its own")
+        if not cargo.descriptors:
+            return [Run(sender, message)]
+        return [*self._references.accept_request(sender, call, cargo), Run(sender, message)]
+
+    def _tell(self, sender: WorkerId, message: Tell) -> list[Effect]:
+        return [*self._references.accept(sender, message.cargo), Hand(sender, message)]
+
+    def _cancel(self, sender: WorkerId, message: Cancel) -> list[Effect]:
+        if message.rref is None:
+            return [Stop(sender, message.call)]
+        return self._hosting.cancel(sender, message.call, message.rref)
+
     def _ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
-        rref = message.rref
+        rref, state = message.rref, self.state
         user = self.entries.user(rref)
         effects = user.ack(sender, message)
-        if rref.creator == self.me or self.state.passed_on:  # else nobody here asked for it
+        if rref.creator == self.me or state.passed_on:  # else nobody here asked for it
             effects += self._hosting.created(rref, sender)
         return effects if user.handles else self.entries.after(user, effects)
 
@@ -422,10 +432,6 @@ class Context:
         effects = user.child_ack(sender, message)
         return effects if user.handles else self.entries.after(user, effects)
 
-    def _check_caller(self, sender: WorkerId, message: Call | Fetch | Invoke) -> None:
-        if message.call.caller != sender:
-            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
-
     def _finish(self, effects: list[Effect]) -> list[Effect]:
         """All effects of a step, in as few messages as possible; held-back ones come last."""
         state = self.state
@@ -433,7 +439,7 @@ class Context:
             effects += self.names.send_held()
         if state.dead.firsts:
             effects = self.entries.sendable(effects)
-        return effects if len(effects) < 2 else batched(effects)
+        return batched(effects) if len(effects) > 1 and self._batches else effects
 
     # ---- death
 

@@ -148,7 +148,7 @@ class Cycles(msgspec.Struct):
         """*sender* asks how this endpoint holds some objects."""
         return [Scan(sender, message.look, message.rrefs, message.exact)]
 
-    def receive_cut(self, message: Cut) -> list[Effect]:
+    def receive_cut(self, _: WorkerId, message: Cut) -> list[Effect]:
         """A search has found that an object here is garbage."""
         owner = self.state.owners.get(message.rref)
         if owner is None or owner.stamp != message.stamp:
@@ -192,7 +192,7 @@ class Cycles(msgspec.Struct):
         effects: list[Effect] = []
         for worker, cut in quest.cutting[:SOME]:
             if worker == self.state.me:
-                effects += self.receive_cut(cut)
+                effects += self.receive_cut(self.state.me, cut)
             else:
                 effects.append(Send(worker, cut))
         found = tuple(quest.found[:SOME])

@@ -73,7 +73,6 @@ class Channel:
         "_next",
         "_pause",
         "_released",
-        "_retry_at",
         "_rooms",
         "_told",
         "acknowledge_at",
@@ -82,6 +81,7 @@ class Channel:
         "handed",
         "owed",
         "retransmissions",
+        "retry_at",
         "unsent",
     )
 
@@ -92,7 +92,8 @@ class Channel:
         """Messages that have left and are not acknowledged."""
         self._next = 0
         """The number that the first unsent message will get."""
-        self._retry_at: float | None = None
+        self.retry_at: float | None = None
+        """The time when messages in flight are sent again."""
         self._pause = FIRST_RETRY
         self.handed = 0
         """How many messages of the peer have been handed over: those with smaller numbers."""
@@ -155,7 +156,7 @@ class Channel:
     @property
     def deadline(self) -> float | None:
         """The time of the next duty of `tick`; None while there is none."""
-        retry, due = self._retry_at, self.acknowledge_at
+        retry, due = self.retry_at, self.acknowledge_at
         return due if retry is None or (due is not None and due < retry) else retry
 
     def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
@@ -179,28 +180,6 @@ class Channel:
             return number
         self.unsent.append(message)
         return self._next + len(self.unsent) - 1
-
-    def send_now(self, message: Message, flow: Flow | None, size: int, now: float) -> Packet | None:
-        """`send` and `packet` in one: the packet in which *message* leaves, alone.
-
-        None, with nothing changed, if other messages would leave with it, or it has to wait.
-        """
-        flight = self.flight
-        if self.unsent or len(flight) >= WINDOW:
-            return None
-        if flow is not None:
-            room = self._rooms[flow]
-            messages, full = room.messages + 1, room.bytes + size
-            if 2 * messages >= WINDOW or 2 * full >= room.most:  # `send` asks for more
-                return None
-            room.messages, room.bytes = messages, full
-        number, handed = self._next, self.handed
-        self._next = number + 1
-        flight.append(message)
-        if self._retry_at is None:
-            self._retry_at = now + self._pause
-        self._told, self.acknowledge_at = handed, None
-        return Packet(number, (message,), handed)
 
     def released(self) -> list[tuple[Message, int]]:
         """Messages that waited for room and leave with the next `packet`, with their numbers.
@@ -262,8 +241,8 @@ class Channel:
                 batch = tuple([unsent.popleft() for _ in range(min(room, len(unsent)))])
             self._next += len(batch)
             self.flight.extend(batch)
-            if self._retry_at is None:
-                self._retry_at = now + self._pause
+            if self.retry_at is None:
+                self.retry_at = now + self._pause
         self._told = self.handed
         self.acknowledge_at = None
         return Packet(self._next - len(batch), batch, self.handed)
@@ -290,7 +269,7 @@ class Channel:
             for _ in range(packet.expects - (self._next - len(self.flight))):
                 self.flight.popleft()
             self._pause = FIRST_RETRY
-            self._retry_at = now + self._pause if self.flight else None
+            self.retry_at = now + self._pause if self.flight else None
         if packet.first == self.handed and not self._ahead:  # nearly always
             handed = list(packet.messages)
             self.handed += len(handed)
@@ -306,34 +285,6 @@ class Channel:
         elif packet.messages and self.acknowledge_at is None:
             self.acknowledge_at = now + ACK_DELAY
         return handed
-
-    def receive_now(self, first: int, expects: int, now: float) -> bool:
-        """`receive` for a packet with one message, number *first*, that is not about room.
-
-        The message is to be handed over now. False, with nothing changed, if that is not so, or
-        another message, or a receipt, may have to leave at once.
-        """
-        handed, flight, due = self.handed, self.flight, self.acknowledge_at
-        oldest = self._next - len(flight)
-        if (
-            first != handed
-            or expects > self._next
-            or self._ahead
-            or self.unsent
-            or self.owed
-            or handed + 1 - self._told >= WINDOW // 4
-            or (due is not None and now >= due)
-        ):
-            return False
-        if expects > oldest:
-            for _ in range(expects - oldest):
-                flight.popleft()
-            self._pause = FIRST_RETRY
-            self._retry_at = now + FIRST_RETRY if flight else None
-        self.handed = handed + 1
-        if due is None:
-            self.acknowledge_at = now + ACK_DELAY
-        return True
 
     def _asked(self, flow: Flow, full: Full) -> None:
         if flow not in full():
@@ -364,9 +315,9 @@ class Channel:
 
     def tick(self, now: float) -> Packet | None:
         """The packet due at *now*: a retransmission, or an acknowledgement that found no ride."""
-        if self._retry_at is not None and now >= self._retry_at:
+        if self.retry_at is not None and now >= self.retry_at:
             self._pause = min(2 * self._pause, LAST_RETRY)
-            self._retry_at = now + self._pause
+            self.retry_at = now + self._pause
             self.retransmissions += len(self.flight)
             return self.packet(now, self.flight)
         if self.acknowledge_at is not None and now >= self.acknowledge_at:

@@ -37,24 +37,33 @@ class Hosting(msgspec.Struct):
 
     def create(self, sender: WorkerId, message: Create) -> list[Effect]:
         """*sender* has an object made here."""
-        state, entries = self.state, self.entries
+        state, entries, rref = self.state, self.entries, message.rref
         if message.rref.creator != sender or message.fork.parent != sender:
             raise ProtocolError(f"{sender} created {message.rref}, an id that is not its own")
         if message.call.caller != sender:
             raise ProtocolError(f"{sender} created by call {message.call}, an id not its own")
         if message.target is not None:
             entries.check_mine(message.target)
+        if (
+            message.target is None
+            and rref not in state.owners
+            and not message.cargo.descriptors
+            and sender != state.me
+        ):  # exit: no request has overtaken it
+            owner = state.owners[rref] = state.discipline.owner(rref, rref, state.now, True)
+            owner.forks = {message.fork: sender}
+            self._saw(sender, message)
+            return [Send(sender, Ack(rref=rref, fork=message.fork)), Run(sender, message)]
         self.references.check(sender, message.cargo, lendable=True)
-        owner, _ = entries.own_or_await(message.rref, created_here=True)
+        owner, _ = entries.own_or_await(rref, created_here=True)
         before = self._holder(message.target)
         effects = owner.create(sender, message, state.me, before)
         # Acknowledged now, when the creation is accepted, not when it has run.
-        ack = Ack(rref=message.rref, fork=message.fork)
+        ack = Ack(rref=rref, fork=message.fork)
         acks: list[Effect] = [] if sender == state.me else [Send(sender, ack)]
         if message.target is None or not self.aliases.passes_on(message.target):
             effects, acks = [*acks, *effects], []
-        state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)
-        state.making[message.rref] = message.call
+        self._saw(sender, message)
         effects += self.references.accept_request(sender, message.call, message.cargo)
         if message.target is None:
             effects.append(Run(sender, message))
@@ -62,8 +71,16 @@ class Hosting(msgspec.Struct):
             effects += entries.own_or_await(message.target)[1]
             effects += self._enqueue(message.target, sender, message, acks)
         if sender == state.me:
-            effects += self.created(message.rref, sender)
+            effects += self.created(rref, sender)
         return effects
+
+    def _saw(self, sender: WorkerId, message: Create) -> None:
+        """Remember that the creation came, and which request makes the object."""
+        seen = self.state.seen.get(sender)
+        if seen is None:
+            seen = self.state.seen[sender] = Seen()
+        seen.add(message.rref.number, message.settled)
+        self.state.making[message.rref] = message.call
 
     def created(self, rref: RRefId, owner: WorkerId) -> list[Effect]:
         """*owner* has accepted the creation of *rref*, which this endpoint asked for."""
@@ -71,15 +88,27 @@ class Hosting(msgspec.Struct):
 
     def invoke(self, sender: WorkerId, message: Invoke) -> list[Effect]:
         """*sender* calls a method of an object here."""
-        self.references.check(sender, message.cargo, lendable=True)
-        _, lost = self.entries.own_or_await(message.rref)
-        effects = self.references.accept_request(sender, message.call, message.cargo)
+        self._check_caller(sender, message)
+        lost: list[Effect] = []
+        effects: list[Effect] = []
+        if message.rref not in self.state.owners:
+            self.references.check(sender, message.cargo, lendable=True)
+            _, lost = self.entries.own_or_await(message.rref)
+        if message.cargo.descriptors:
+            effects = self.references.accept_request(sender, message.call, message.cargo)
         return [*lost, *effects, *self._enqueue(message.rref, sender, message)]
 
     def fetch(self, sender: WorkerId, message: Fetch) -> list[Effect]:
         """*sender* asks for the value of an object here."""
+        self._check_caller(sender, message)
+        if message.rref in self.state.owners:  # exit
+            return self._enqueue(message.rref, sender, message)
         _, lost = self.entries.own_or_await(message.rref)
         return [*lost, *self._enqueue(message.rref, sender, message)]
+
+    def _check_caller(self, sender: WorkerId, message: Fetch | Invoke) -> None:
+        if message.call.caller != sender:
+            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
 
     def _enqueue(
         self, rref: RRefId, sender: WorkerId, request: ObjectRequest, acks: Sequence[Effect] = ()
@@ -87,6 +116,16 @@ class Hosting(msgspec.Struct):
         owner = self.state.owners[rref]
         if not isinstance(request, Create) and request.cancelled:
             return self.entries.after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
+        if (
+            owner.resolved
+            and owner.serial
+            and owner.running is None
+            and owner.alias is None
+            and not owner.queue
+        ):  # exit: it has its turn at once, and cannot wait for itself
+            owner.stamp += 1
+            owner.running = request.call
+            return [Run(sender, request)]
         if owner.alias is not None and owner.alias.canonical is not None:
             return self.aliases.pass_on(owner.alias, sender, request, list(acks))
         before = self._holder(owner.target)

@@ -84,8 +84,6 @@ class LendingUser(User):
     made: bool = False
     """This endpoint created the object, so the owner counts it as soon as it knows of the
     object."""
-    lent: dict[ForkId, bool] = EMPTY
-    """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
 
     def create(self, fork: ForkId) -> None:
         super().create(fork)

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from . import plain_loan
 from .borrowing import BorrowingUser, removal
-from .columns import MANY
-from .effects import Send
+from .effects import Free, Send
+from .empty import EMPTY
 from .errors import ProtocolError
 from .messages import Passing, Report, Returned
 
@@ -27,16 +26,18 @@ if TYPE_CHECKING:
     from .effects import Effect
     from .entries import Entries
     from .ids import CallId, ForkId, RRefId, WorkerId
-    from .messages import Delete, Descriptor
+    from .messages import Delete, Descriptor, NotifyRefRemoved, RefRemoved
     from .owner import Owner
     from .state import Tables
     from .user import User
 
+_LOAN = Passing.LOAN
+"""An attribute of an `Enum` takes as long as a call, and there may be very many references."""
+
 
 def loans_among(descriptors: Iterable[Descriptor]) -> tuple[Descriptor, ...]:
     """The descriptors that are lent for a call."""
-    loan = Passing.LOAN
-    return tuple([each for each in descriptors if each.passing is loan])
+    return tuple([each for each in descriptors if each.passing is _LOAN])
 
 
 class Loans(msgspec.Struct):
@@ -70,26 +71,39 @@ class Loans(msgspec.Struct):
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
         """A request has been handled: release its references, and settle the loans in it."""
-        many = len(self.state.serving.get(call, ())) >= MANY
-        if many and replies and plain_loan.given_back(self.state, call):
-            return (), []
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
-        state, entries = self.state, self.entries
+        state, entries, users = self.state, self.entries, self.state.users
+        pins = replies and state.discipline.pins
         effects = entries.release(descriptors)
         reports: list[Report] = []
-        for loan in loans_among(descriptors):
-            user = state.users.get(loan.rref)
+        for each in descriptors:
+            rref, fork = each.rref, each.fork
+            user = users.get(rref)
+            loan = user.loans.get(fork) if user is not None else None
+            if (
+                pins
+                and user is not None
+                and loan is not None
+                and len(user.loans) == 1
+                and not (user.handles or user.messages or user.pending or user.children)
+                and user.requested is None
+                and (user.known == (fork,) if loan.lender == user.owner else not user.known)
+            ):  # exit: nothing needs it here any more
+                del users[rref]
+                continue
+            if each.passing is not _LOAN:
+                continue
+            report: Report | None = None
             if user is not None:
-                report, settled = user.end_loan(loan.fork, replies=replies)
+                report, settled = user.end_loan(fork, replies=replies)
                 if settled:
                     effects += entries.sendable(settled)
                 if not (user.handles or user.messages):
                     effects += entries.settle(user)
-            else:  # it came home, its owner died, or this endpoint does not need it any more
-                back = Report(rref=loan.rref, fork=loan.fork, owner=loan.owner, held=False)
-                report = None if replies else back
+            elif not replies:  # it came home, its owner died, or this endpoint needs it no more
+                report = Report(rref=rref, fork=fork, owner=each.owner, held=False)
             if report is not None:
                 reports.append(report)
         return tuple(reports), effects
@@ -104,21 +118,34 @@ class Loans(msgspec.Struct):
 
     # ---- at the lender
 
+    def returned(self, sender: WorkerId, message: Returned) -> list[Effect]:
+        """The creation for which these loans were made to *sender* has run."""
+        return self.ended(sender, message.loans, message.loans)
+
     def ended(
         self, sender: WorkerId, loans: Sequence[Descriptor | Report], reports: Sequence[Report]
     ) -> list[Effect]:
         """The call for which *loans* were made to *sender* has run, and *reports* some of them."""
-        state, entries = self.state, self.entries
-        if len(loans) >= MANY and not reports and plain_loan.regained(state, sender, loans):
-            return []
+        entries, users, owners = self.entries, self.state.users, self.state.owners
+        pins = self.state.discipline.pins and not reports
         told = {report.fork: report for report in reports}
         effects: list[Effect] = []
         for loan in loans:
             fork, rref = loan.fork, loan.rref
-            entry: Owner | User | None = state.users.get(rref) or state.owners.get(rref)
+            user = users.get(rref)
+            entry: Owner | User | None = user or owners.get(rref)
             if entry is None:
                 continue  # its owner died
-            report = told.get(fork) if told else None
+            if (
+                pins
+                and user is not None
+                and user.handles
+                and len(user.children) == 1
+                and user.children.get(fork) == sender
+            ):  # exit: its only child was this loan
+                user.children = user.lent = EMPTY
+                continue
+            report = told.get(fork)
             if report is not None and report.borrowers:
                 report = replace(report, borrowers=self.unburied(report.borrowers))
             more = entry.loan_ended(sender, fork, report)
@@ -130,17 +157,30 @@ class Loans(msgspec.Struct):
 
     def delete(self, sender: WorkerId, message: Delete) -> list[Effect]:
         """*sender* no longer uses an object here; if it returns, it is told of an alias anew."""
-        alias = self.state.aliases.get(message.rref)
+        state, rref, forks = self.state, message.rref, message.forks
+        owner = state.owners.get(rref)
+        if (
+            owner is not None
+            and len(forks) == 1 == len(owner.forks)
+            and owner.forks.get(forks[0]) == sender
+            and owner.alias is None
+            and not (owner.handles or message.borrowers)
+            and owner.at_rest
+        ):  # exit: the last holder lets go of it
+            del state.owners[rref]
+            return [Free(rref)]
+        alias = state.aliases.get(rref)
         if alias is not None:
             alias.told.discard(sender)
-        owner = self.entries.owner(message.rref)
+        owner = self.entries.owner(rref)
         if message.borrowers:
             message = replace(message, borrowers=self.unburied(message.borrowers))
         effects = owner.delete(sender, message)
         return self.entries.after(owner, effects) if effects or not owner.forks else []
 
-    def removed(self, sender: WorkerId, removed: tuple[Delete, ...]) -> list[Effect]:
+    def removed(self, sender: WorkerId, message: RefRemoved) -> list[Effect]:
         """*sender* has let go. All removals are checked before the first is carried out."""
+        removed = message.removed
         forks = [fork for each in removed for fork in each.forks]
         if len(set(forks)) < len(forks):
             raise ProtocolError(f"{sender} removed one fork twice")
@@ -148,11 +188,9 @@ class Loans(msgspec.Struct):
             self.entries.owner(each.rref).check_delete(sender, each)
         return [effect for each in removed for effect in self.delete(sender, each)]
 
-    def notified(
-        self, sender: WorkerId, notices: tuple[tuple[RRefId, ForkId], ...]
-    ) -> list[Effect]:
+    def notified(self, sender: WorkerId, message: NotifyRefRemoved) -> list[Effect]:
         """*sender*, the owner, counts these loans to this endpoint."""
-        users = self.state.users
+        users, notices = self.state.users, message.loans
         for rref, _ in notices:
             user = users.get(rref)
             if user is not None and user.owner != sender:

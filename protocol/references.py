@@ -15,13 +15,11 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
-from . import plain_loan
-from .columns import MANY
 from .errors import ProtocolError
 from .ids import ForkId
 from .messages import Cargo, Descriptor, Passing
 from .owner import Owner
-from .user import User
+from .user import Loan, User
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,31 +46,56 @@ class References(msgspec.Struct):
 
     # ---- how they leave
 
-    def fork(
-        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+    def share(
+        self,
+        rrefs: Sequence[RRefId],
+        to: WorkerId,
+        *,
+        replies: bool | None = None,
+        lost: bool = False,
     ) -> tuple[Descriptor, ...]:
         """Fork a child of each for *to*; the parent is pinned until it is confirmed (G2).
 
-        With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that child,
-        so it is not pinned. Without, such a one raises `OwnerDiedError`, and none is forked.
+        With *replies* each is shared for a call on *to*, as the discipline says; a creation has no
+        reply. With *lost* a reference with a dead owner is passed on, too. Nobody will confirm that
+        child, so it is not pinned. Without, such a one raises `OwnerDiedError`, and none is shared.
         """
-        return self._share(rrefs, to, self._shareable(rrefs, to, lost=lost), None)
-
-    def lend(
-        self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool
-    ) -> tuple[Descriptor, ...]:
-        """Share each for a call on *to*, as the discipline says; a creation has no reply.
-
-        Raises `OwnerDiedError` if one is lost. Then none is shared.
-        """
-        if replies and len(rrefs) >= MANY:
-            made = plain_loan.loans(self.state, to, rrefs)
-            if made is not None:
-                return made
-        return self._share(rrefs, to, self._shareable(rrefs, to), replies)
+        state, found = self.state, self._shareable(rrefs, to, lost=lost)
+        me, number, pins = state.me, state.forks, replies and state.discipline.pins
+        made: list[Descriptor] = []
+        for rref, entry in zip(rrefs, found, strict=True):  # there may be many
+            entry.stamp += 1
+            number += 1
+            fork = ForkId(me, number)
+            owner, passing, counted = me, _FORK, False
+            if isinstance(entry, User):
+                owner = entry.owner
+                if replies is not None:
+                    counted = bool(entry.known) or entry.counted
+            if pins and isinstance(entry, User) and not entry.children:  # exit
+                entry.children, entry.lent = {fork: to}, {fork: False}
+                passing = _LOAN
+            elif replies is not None:
+                passing = entry.lend(fork, to, replies=replies)
+            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child has no pin
+                entry.fork(fork, to)
+            name = None if entry.rref == rref else rref
+            made.append(
+                Descriptor(
+                    rref=entry.rref,
+                    fork=fork,
+                    owner=owner,
+                    parent=me,
+                    passing=passing,
+                    counted=counted,
+                    name=name,
+                )
+            )
+        state.forks = number
+        return tuple(made)
 
     def _shareable(
-        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
+        self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool
     ) -> list[Owner | User]:
         """The entry behind each of *rrefs*."""
         state = self.state
@@ -92,42 +115,6 @@ class References(msgspec.Struct):
             found.append(self.entries.used(where) if lost else self.entries.living(where))
         return found
 
-    def _share(
-        self, rrefs: Sequence[RRefId], to: WorkerId, found: list[Owner | User], replies: bool | None
-    ) -> tuple[Descriptor, ...]:
-        """Fork or lend each of *rrefs*, with the entry *found*, in one loop: there may be many.
-
-        With *replies* None they are forked.
-        """
-        me, number = self.state.me, self.state.forks
-        made: list[Descriptor] = []
-        for rref, entry in zip(rrefs, found, strict=True):
-            entry.stamp += 1
-            number += 1
-            fork = ForkId(me, number)
-            owner, passing, counted = me, _FORK, False
-            if isinstance(entry, User):
-                owner = entry.owner
-                if replies is not None:
-                    counted = bool(entry.known) or entry.counted
-            if replies is not None:
-                passing = entry.lend(fork, to, replies=replies)
-            elif isinstance(entry, Owner) or not entry.lost:  # a lost one's child has no pin
-                entry.fork(fork, to)
-            made.append(
-                Descriptor(
-                    rref=entry.rref,
-                    fork=fork,
-                    owner=owner,
-                    parent=me,
-                    passing=passing,
-                    counted=counted,
-                    name=None if entry.rref == rref else rref,
-                )
-            )
-        self.state.forks = number
-        return tuple(made)
-
     def give(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
         """The descriptors of *rrefs* in the reply to *call*.
 
@@ -142,7 +129,7 @@ class References(msgspec.Struct):
                 name = None if found == rref else rref
                 back[rref] = replace(loan, passing=_BACK, name=name)
         others = [each for each in rrefs if each not in back] if back else rrefs
-        forked = self.fork(others, call.caller, lost=True)
+        forked = self.share(others, call.caller, lost=True)
         if not back:
             return forked
         forks = iter(forked)
@@ -150,7 +137,7 @@ class References(msgspec.Struct):
 
     def lend_on(self, cargo: Cargo, to: WorkerId, *, replies: bool) -> Cargo:
         """Lend *to* all references in *cargo*, which came here with a call that is passed on."""
-        lent = self.lend([each.rref for each in cargo.descriptors], to, replies=replies)
+        lent = self.share([each.rref for each in cargo.descriptors], to, replies=replies)
         named = [
             replace(a, name=b.name or a.name) for a, b in zip(lent, cargo.descriptors, strict=True)
         ]
@@ -173,10 +160,6 @@ class References(msgspec.Struct):
         """Take over every reference in *cargo* and hold them until *call* has been handled."""
         if not cargo.descriptors:
             return []
-        if len(cargo.descriptors) >= MANY:
-            plainly = plain_loan.lent(self.state, sender, call, cargo.descriptors)
-            if plainly is not None:
-                return plainly
         effects = self.accept(sender, cargo, lendable=True)
         self.state.serving[call] = cargo.descriptors
         return effects
@@ -191,25 +174,38 @@ class References(msgspec.Struct):
     ) -> list[Effect]:
         """Take over every reference in *cargo*; the message holds each once from now on."""
         self.check(sender, cargo, lendable=lendable, lent=lent)
-        me, users = self.state.me, self.state.users
+        state = self.state
+        me, users, owners, make = state.me, state.users, state.owners, state.discipline.user
+        pins = lendable and state.discipline.pins and not state.dead.firsts
+        counted, uncounted = Loan(sender, counted=True), Loan(sender, counted=False)
         effects: list[Effect] = []
         for descriptor in cargo.descriptors:
-            if descriptor.owner == me:
-                home, lost = self.entries.own_or_await(descriptor.rref)
+            rref, owner, passing = descriptor.rref, descriptor.owner, descriptor.passing
+            if owner == me:
+                home = owners.get(rref)
+                if home is not None and passing is not _FORK:  # exit: its lender keeps the pin
+                    home.messages += 1
+                    home.stamp += 1
+                    continue
+                home, lost = self.entries.own_or_await(rref)
                 effects += home.arrive(descriptor, me)
                 effects += lost
                 continue
-            user = users.get(descriptor.rref)
+            user = users.get(rref)
             if user is None:
-                user = self.entries.use(descriptor.rref, descriptor.owner)
+                if pins and passing is _LOAN and owner != sender:  # exit: it is new here
+                    loan = {descriptor.fork: counted if descriptor.counted else uncounted}
+                    users[rref] = make(rref, owner, state.now, messages=1, loans=loan)
+                    continue
+                user = self.entries.use(rref, owner)
             user.messages += 1
-            if user.lost or descriptor.passing is _BACK:
+            if user.lost or passing is _BACK:
                 continue
-            if descriptor.passing is _LOAN:
+            if passing is _LOAN:
                 effects += user.borrow(descriptor)
             else:
                 effects += user.arrive(descriptor)
-        return self.entries.sendable(effects)
+        return self.entries.sendable(effects) if state.dead.firsts else effects
 
     def check(
         self,
@@ -246,7 +242,8 @@ class References(msgspec.Struct):
                 if rref in owners:
                     raise ProtocolError(f"{sender} names another owner of {rref}")
                 continue
-            self.entries.check_mine(rref)
             mine = owners.get(rref)
+            if mine is None:
+                self.entries.check_mine(rref)
             if sender == me and (mine is None or fork not in mine.forks):
                 raise ProtocolError(f"{sender} sent itself fork {fork} twice")

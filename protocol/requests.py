@@ -16,7 +16,9 @@ from msgspec.structs import replace
 
 from .creations import Asked
 from .effects import Fail, Send, Settle
+from .empty import EMPTY_SET
 from .errors import FarrefError, ProtocolError
+from .ids import CallId, ForkId, RRefId
 from .loans import loans_among
 from .messages import Busy, Call, Cancel, Cargo, Create, Fetch, Invoke, Reply, names
 from .state import Waiting
@@ -25,7 +27,7 @@ from .user import User
 if TYPE_CHECKING:
     from .effects import Effect
     from .entries import Entries
-    from .ids import CallId, RRefId, WorkerId
+    from .ids import WorkerId
     from .loans import Loans
     from .messages import Moved
     from .names import Names
@@ -55,19 +57,26 @@ class Requests(msgspec.Struct):
         self, to: WorkerId, cargo: Cargo, target: RRefId | None
     ) -> tuple[RRefId, list[Effect]]:
         """Create an object on *to* by running *cargo*, with one handle here."""
-        state, entries = self.state, self.entries
-        entries.check_alive(to)
+        state, me = self.state, self.state.me
+        if state.dead.firsts:
+            self.entries.check_alive(to)
         where = None if target is None else self._at(target, to)[0]
-        rref, fork = entries.mint_rref(), entries.mint_fork()
-        if to == state.me:
-            entries.begin(rref)
+        state.rrefs += 1
+        state.forks += 1
+        rref, fork = RRefId(me, state.rrefs), ForkId(me, state.forks)
+        if to == me:
+            self.entries.begin(rref).handles = 1
         else:
-            entries.use(rref, to).create(fork)
-        entries.hold(rref)
-        call = entries.mint_pin(where)
+            user = state.users[rref] = state.discipline.user(rref, to, state.now)
+            user.create(fork)
+            user.handles = 1
+        call = self.entries.mint_pin(where)
         if where is not None:
             state.creating[rref] = where, call
-        settled = state.asked.setdefault(to, Asked()).add(rref.number)
+        asked = state.asked.get(to)
+        if asked is None:
+            asked = state.asked[to] = Asked()
+        settled = asked.add(rref.number)
         send = Send(
             to, Create(call=call, rref=rref, fork=fork, cargo=cargo, target=where, settled=settled)
         )
@@ -77,18 +86,26 @@ class Requests(msgspec.Struct):
         self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...]
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*."""
-        if self.state.dead.firsts:
+        state = self.state
+        if state.dead.firsts:
             self.entries.check_alive(to)
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
-        call = self.entries.mint_pin(None, Waiting(to, None, loans))
+        state.calls += 1
+        call = CallId(state.me, state.calls)
+        state.waiting[call] = Waiting(to, None, loans)
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
         self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...], to: WorkerId | None
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object. Raises `ElsewhereError` if *to* is not its owner."""
-        where, owner = self._at(rref, to)
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
+        user = self._direct(rref)
+        if user is not None and (to is None or user.owner == to):  # exit
+            owner = user.owner
+            call = self.entries.mint_pin(rref, Waiting(owner, rref, loans))
+            return call, [Send(owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
+        where, owner = self._at(rref, to)
         call = self.entries.mint_pin(where, Waiting(owner, where, loans))
         if chain:
             chain = self._whole(chain, where)
@@ -99,6 +116,16 @@ class Requests(msgspec.Struct):
         self, rref: RRefId, chain: tuple[Busy, ...], *, copy: bool, direct: bool, follow: bool
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value, or only whether there is one."""
+        user = self._direct(rref)
+        if user is not None:  # exit
+            direct = direct and not user.canonical
+            call = self.entries.mint_pin(rref)
+            fetch = Fetch(call=call, rref=rref, copy=copy, direct=direct, chain=chain)
+            again = fetch if copy and direct and follow else None
+            self.state.waiting[call] = Waiting(user.owner, rref, fetch=again)
+            if direct:
+                self.state.fetching[rref] = call
+            return call, [Send(user.owner, fetch)]
         where, to = self._at(rref)
         direct = direct and self.names.canonical(rref) is None
         call = self.entries.mint_pin(where, Waiting(to, where))
@@ -108,6 +135,16 @@ class Requests(msgspec.Struct):
         if copy and direct and follow:
             self.state.waiting[call] = replace(self.state.waiting[call], fetch=fetch)
         return call, self.names.dispatch(rref, Send(to, fetch))
+
+    def _direct(self, rref: RRefId) -> User | None:
+        """The entry of *rref*, if no alias is known of, and a request on it leaves at once."""
+        state = self.state
+        user = state.users.get(rref)
+        if user is None or user.lost or rref in state.fetching:
+            return None
+        if state.held or (state.names and rref in state.names):
+            return None
+        return user
 
     def _whole(self, chain: tuple[Busy, ...], rref: RRefId) -> tuple[Busy, ...]:
         """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.
@@ -177,9 +214,21 @@ class Requests(msgspec.Struct):
 
         Raises `ProtocolError`, with nothing changed, if *sender* was not asked it.
         """
-        waiting = self.state.waiting.get(message.call)
+        state, call = self.state, message.call
+        waiting = state.waiting.get(call)
         if waiting is None or waiting.to != sender:
-            raise ProtocolError(f"{sender} replied to {message.call}, but got no such call")
+            raise ProtocolError(f"{sender} replied to {call}, but got no such call")
+        if (
+            waiting.relay is None
+            and message.moved is None
+            and not (message.loans or message.cargo.descriptors)
+            and not (message.relayed or message.refused)
+            and (waiting.rref is None or self._is_answered(waiting.rref, call))
+        ):  # exit: it is only to be settled
+            del state.waiting[call]
+            if waiting.loans:
+                return [Settle(sender, message), *self.loans.ended(sender, waiting.loans, ())]
+            return [Settle(sender, message)]
         brings = message.loans or message.cargo.descriptors
         lent = {loan.fork: loan.rref for loan in waiting.loans} if brings else {}
         for report in message.loans:
@@ -213,6 +262,21 @@ class Requests(msgspec.Struct):
         if waiting.loans:
             effects += self.loans.ended(sender, waiting.loans, message.loans)
         return effects
+
+    def _is_answered(self, rref: RRefId, call: CallId) -> bool:
+        """Whether *call* pins *rref* no more, which its owner answered, and handles keep it."""
+        state = self.state
+        user = state.users.get(rref)
+        if user is None or not user.handles or call not in user.pending:
+            return False
+        if state.held or (state.named and call in state.named):  # others may leave, a name may end
+            return False
+        if state.fetching.get(rref) == call:
+            del state.fetching[rref]
+        user.canonical = True
+        user.pending.discard(call)
+        user.pending = user.pending or EMPTY_SET
+        return True
 
     def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:
         """The value is elsewhere: ask there, in order with the other requests on the alias."""

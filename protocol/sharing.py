@@ -42,6 +42,10 @@ class Discipline(msgspec.Struct, frozen=True):
 
     owner: type[Owner]
     user: type[User]
+    pins: bool = False
+    """A loan is a pin at its lender, and no more: both ends may end it without a word."""
+    batches: bool = False
+    """It has messages that a step joins (`batched`)."""
 
     @property
     def lends(self) -> bool:
@@ -50,7 +54,7 @@ class Discipline(msgspec.Struct, frozen=True):
 
 
 DISCIPLINES: dict[Sharing, Discipline] = {
-    "lend": Discipline(LendingOwner, LendingUser),
+    "lend": Discipline(LendingOwner, LendingUser, pins=True),
     "fork": Discipline(Owner, User),
-    "borrow": Discipline(BorrowingOwner, BorrowingUser),
+    "borrow": Discipline(BorrowingOwner, BorrowingUser, batches=True),
 }

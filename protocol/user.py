@@ -90,6 +90,8 @@ class User(msgspec.Struct, gc=False, eq=False):
     """Requests on the object that the owner has not answered yet."""
     loans: dict[ForkId, Loan] = EMPTY
     """Loans that brought the reference here, for calls that still run; see `lending`."""
+    lent: dict[ForkId, bool] = EMPTY
+    """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
     canonical: bool = False
     """The owner has answered a request on the object itself: the object is no alias."""
     stamp: int = 0

@@ -55,6 +55,9 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     functions: tuple[Definition | Placed, ...] = ()
     """The `Definition`s of functions and classes in it; in a message on the wire, each as
     `Placed`."""
+    plain: bool = False
+    """There are no persistent ids in it: its references fill holes (see `holes`), and a function
+    that is called by value is not in the bytes."""
 
     def __reduce__(self) -> tuple[Callable[..., Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)

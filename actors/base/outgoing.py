@@ -306,16 +306,12 @@ class OutConnection:
         """Whether messages can be written."""
         return self.state is ConnectionState.OPEN
 
-    def write_now(self, data: bytes, before: bytes = b"") -> bool:
+    def write_now(self, data: bytes) -> bool:
         """Write a raw frame of *data*.  Any thread, without the outbox's lock.
-
-        If *before* is not empty, a frame of it comes first.
 
         False if messages wait before it, or nothing can be written: :meth:`Outbox.post` it.
         """
         frame = HEADER.pack(len(data), 0, RAW) + data
-        if before:
-            frame = HEADER.pack(len(before), 0, RAW) + before + frame
         with self._outbox.lock:
             if self.parts or self.state is not ConnectionState.OPEN:
                 return False

@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 class Answer(msgspec.Struct, eq=False):
     """The awaited answer. Filled under the endpoint's lock."""
 
-    call: CallId
-    """The request."""
     future_of: Callable[..., Future[Any]]
     lead: Leads
     """That of the waiting thread."""
@@ -35,10 +33,12 @@ class Answer(msgspec.Struct, eq=False):
     """The request that the thread runs, if it runs one."""
     awaited: What
     timeout: float
-    """This, the next three, `awaited` and `future_of` are for the future that it may become."""
-    end: float
+    """This, `awaited`, `rref`, `asker` and `end` are for the future that it may become."""
     rref: RRefId | None = None
     asker: weakref.ref[Any] | None = None
+    call: CallId | None = None
+    """The request, as soon as it is made."""
+    end: float = 0.0
     over: bool = False
     """Nothing more is to be waited for here."""
     payload: Payload | None = None

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ...printable import logger
-from ...protocol import plain
 from ...protocol.effects import Fail, Settle
 from ...protocol.errors import (
     OverloadedError,
@@ -29,13 +28,12 @@ from ...protocol.errors import (
     ReferenceLostError,
     WorkerDiedError,
 )
-from ...protocol.messages import Cargo, Reply, Tell
+from ...protocol.messages import Cargo, Tell
 from ...protocol.requests import ElsewhereError
 from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
-from ..core.intake import NOTED
 from ..core.notices import notice
 from ..wire.settings import check_timeout
 from .answers import Answer
@@ -428,9 +426,17 @@ class Calls(Internal):
 
     # ---- for the requests that went straight (`straight`)
 
+    def await_answer(self, call: CallId, answer: Answer) -> None:
+        """*answer* is that of *call*, which leaves now. Under the lock."""
+        answer.call, answer.end = call, self._state.now + answer.timeout
+        self.waiting[call] = answer
+
     def general(self, answer: Answer) -> Future[Any]:
         """The future for the rest of the wait for *answer*."""
         call = answer.call
+        if call is None:  # the endpoint had closed before it left
+            self._core.check_open()
+            raise AssertionError("a request has not left")
         with self._core.lock:
             future = answer.become()
             if self.waiting.get(call) is answer:
@@ -441,27 +447,6 @@ class Calls(Internal):
             future.finish(cargo=Cargo(payload=answer.payload))
         return future
 
-    def replied(self, sender: WorkerId, reply: Reply, later: Later) -> bool:
-        """Take a plain reply; false if it is another one, or is to be counted as it waits here."""
-        call, payload = reply.call, reply.cargo.payload
-        answer = self.waiting.get(call)
-        if answer is None or type(payload) is not Payload:
-            return False
-        if isinstance(answer, Answer):
-            if not plain.replied(self._state, sender, reply):
-                return False
-            answer.payload, answer.over = payload, True
-        elif (
-            payload.buffers
-            or len(payload.data) >= NOTED
-            or not plain.replied(self._state, sender, reply)
-        ):
-            return False
-        else:
-            later.append(partial(answer.finish, cargo=reply.cargo))
-        del self.waiting[call]
-        return True
-
     def _taken(self, call: CallId) -> Future[Any] | None:
         """The future of *call*, which is answered now."""
         future = self.waiting.pop(call, None)
@@ -471,10 +456,19 @@ class Calls(Internal):
 
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
+        answer, payload = self.waiting.get(reply.call), reply.cargo.payload
+        if (
+            type(answer) is Answer
+            and type(payload) is Payload
+            and not (reply.cargo.descriptors or payload.functions or payload.inert)
+        ):
+            answer.payload, answer.over = payload, True
+            del self.waiting[reply.call]
+            return
         future = self._taken(reply.call)
         if future is None:
             self._core.discards.message(reply.cargo.descriptors)
-        elif reply.moved is not None and reply.cargo.payload is None:
+        elif reply.moved is not None and payload is None:
             later.append(future.elsewhere)
         else:
             later.append(partial(future.finish, cargo=reply.cargo))

@@ -16,18 +16,15 @@ from __future__ import annotations
 import os
 import time
 from functools import partial
-from heapq import heappush
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec.structs import replace
 
-from ...protocol import plain, plain_loan
 from ...protocol.columns import MANY
-from ...protocol.effects import Confirmed
 from ...protocol.lending import LendingUser
-from ...protocol.messages import Ack, Call, Cargo, Reply
+from ...protocol.messages import Cargo
+from ...protocol.room import ROOM_BYTES
 from ...serialization.holes import holed
 from ...serialization.payload import Payload
 from ...serialization.plain import NAMED, SHORT, dumps_arguments, dumps_call, is_by_name
@@ -45,24 +42,17 @@ if TYPE_CHECKING:
     import weakref
     from collections.abc import Callable
 
-    from ...protocol.delivery import Packet
+    from ...protocol.effects import Effect
     from ...protocol.ids import RRefId, WorkerId
-    from ...protocol.messages import Create
-    from ...protocol.state import Tables
     from ...serialization.definitions import Definition
     from ...serialization.pickling import Reference
     from ..base.loop import RunLoop
-    from ..core.brief import Later
     from ..core.core import Core
     from ..core.current import Frame
-    from ..core.lines import Lines
-    from ..core.links import Outgoing
-    from ..core.port import Connection
+    from ..core.delivery import Delivery
     from .calls import Calls
     from .futures import Future
     from .waits import Waits
-
-    M = TypeVar("M", Call, Create)
 
 NOT_PLAIN: Final = object()
 """Returned in place of a value: nothing has happened, and the request has to go the general way."""
@@ -78,7 +68,7 @@ class Straight(Internal):
         self,
         core: Core,
         *,
-        lines: Lines,
+        delivery: Delivery,
         calls: Calls,
         waits: Waits,
         loop: RunLoop,
@@ -87,9 +77,8 @@ class Straight(Internal):
         """*guests*: threads that run no function may lead, as in a program."""
         self._core = core
         self._state = core.context.state
-        self._lines = lines
         self._calls = calls
-        self._channels = lines.channels
+        self._channels = delivery.channels
         self._waits = waits
         self._loop = loop
         self._poller = loop.poller
@@ -100,7 +89,6 @@ class Straight(Internal):
         self._introduced: dict[WorkerId, set[WorkerId]] = {}
         """For each peer: the owners of references that a straight message has introduced to it."""
         core.on_deaths.append(self._died)
-        lines.takers |= {Reply: calls.replied, Ack: self._acked}
 
     def call(
         self,
@@ -118,27 +106,24 @@ class Straight(Internal):
         begun = None if here.chain else self._begun(to, function, args, lends=self._lends)
         if begun is None:
             return NOT_PLAIN
-        info, line, payload, rrefs = begun
+        info, payload, rrefs = begun
         there, seconds = info.id, core.settings.timeout
         channel = self._channels.get(there)
         if channel is not None and len(channel.flight) >= CROWD and not calls.fits(there):
             return NOT_PLAIN  # it has to wait for room
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
+        what = "the reply of {} to {}()", info, payload.tag
+        answer = Answer(calls.future_of, self._lead, here.run, what, seconds)
+
+        def begin(cargo: Cargo) -> list[Effect]:
+            call, effects = core.context.call(there, cargo)
+            calls.await_answer(call, answer)  # noqa: F821 - it is deleted only afterwards
+            return effects
+
         undisturbed.hold(self._poller)
         try:
-            with core.lock:
-                made = self._made(plain.call, there, payload, rrefs)
-                if made is None:
-                    return NOT_PLAIN
-                message, sent, gone = made
-                what = "the reply of {} to {}()", info, payload.tag
-                end = self._state.now + seconds
-                answer = Answer(
-                    message.call, calls.future_of, self._lead, here.run, what, seconds, end
-                )
-                calls.waiting[message.call] = answer
-            self._lines.post(there, line, sent, gone)
+            self._send(begin, there, payload, rrefs)
             self._receive(answer)
         finally:
             undisturbed.release()
@@ -157,45 +142,51 @@ class Straight(Internal):
         timeout: float | None,
     ) -> Future[Any] | None:
         """The future of the result, as `rpc_async`; None if the call is not plain."""
-        calls, begun = self._calls, self._begun(to, function, args)
+        core, calls, begun = self._core, self._calls, self._begun(to, function, args)
         if begun is None or not calls.fits(begun[0].id):
             return None
-        info, line, payload, _ = begun
+        info, payload, _ = begun
         what = "the reply of {} to {}()", info, payload.tag
         future: Future[Any] = calls.future_of(what, timeout)
+
+        def move(cargo: Cargo) -> list[Effect]:
+            call, effects = core.context.call(info.id, cargo)
+            future.call = call
+            calls.waiting[call] = future
+            calls.bound(future, call)
+            return effects
+
         with undisturbed:
-            with self._core.lock:
-                made = self._made(plain.call, info.id, payload, ())
-                if made is None:
-                    return None
-                message, sent, gone = made
-                future.call = message.call
-                calls.waiting[message.call] = future
-                due: Any = future.deadline  # a call has one
-                deadlines = calls.deadlines  # as `Calls.bound`, without the call of a function
-                if due < calls.first or len(deadlines) > calls.most:
-                    calls.bound(future, message.call)
-                else:
-                    heappush(deadlines, (due, next(calls.numbers), message.call))
-            self._lines.post(info.id, line, sent, gone)
+            self._send(move, info.id, payload)
+        if core.closed and not future.over:  # meanwhile: nobody would complete it
+            core.check_open()
         return future
 
     def create(self, to: object, function: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """The reference of the result of ``function(*args)`` at *to*; None if it is not plain."""
         core = self._core
         begun = None if core.sites.wanted else self._begun(to, function, args)
-        if begun is None or not self._lines.idle(begun[0].id):
+        if begun is None or not self._idle(begun[0].id):
             return None
-        info, line, payload, _ = begun
+        info, payload, _ = begun
+        made: list[RRefId] = []
+
+        def move(cargo: Cargo) -> list[Effect]:
+            rref, effects = core.context.create(info.id, cargo)
+            made.append(rref)
+            return effects
+
         with undisturbed:
-            with core.lock:
-                made = self._made(plain.create, info.id, payload, ())
-            if made is None:
-                return None
-            message, sent, gone = made
-            self._lines.post(info.id, line, sent, gone)
+            self._send(move, info.id, payload)
             self._calls.owners[info.id] = info
-            return core.handles([message.rref])[0]
+            if core.closed:
+                core.check_open()
+            return core.handles(made)[0]
+
+    def _idle(self, to: WorkerId) -> bool:
+        """Whether *to* has taken nearly all that was sent to it."""
+        channel = self._channels.get(to)
+        return channel is not None and channel.lighter(CROWD, ROOM_BYTES)
 
     def fetch(self, rref: RRefId, timeout: float | None, asker: weakref.ref[Any]) -> Any:
         """A copy of the value of *rref*, or `NOT_PLAIN`. Blocks, as `RRef.to_here`."""
@@ -209,44 +200,27 @@ class Straight(Internal):
             return NOT_PLAIN
         if os.getpid() != core.pid:  # the lock of a forked child may never come back
             core.check_process()
-        there, line = user.owner, self._lines.to(user.owner)
+        there = user.owner
         channel = self._channels.get(there)
-        if line is None or channel is None:
+        if channel is None:
             return NOT_PLAIN
         if len(channel.flight) >= CROWD and not calls.fits(there):
             return NOT_PLAIN  # it has to wait for room
         seconds = core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        answer: Answer | None = None
+        what = "the value of {}", rref
+        answer = Answer(calls.future_of, self._lead, run, what, seconds, rref, asker)
+
+        def begin() -> list[Effect]:
+            call, effects = core.context.fetch(rref, direct=True)
+            calls.await_answer(call, answer)  # noqa: F821 - it is deleted only afterwards
+            return effects
+
         try:
             undisturbed.hold(self._poller)
             try:
-                with core.lock:
-                    if core.closed or core.discards.ended:
-                        return NOT_PLAIN
-                    self._state.now = time.monotonic()
-                    message = plain.fetch(self._state, there, rref)
-                    if message is None:
-                        return NOT_PLAIN
-                    what = "the value of {}", rref
-                    end = self._state.now + seconds
-                    answer = Answer(
-                        message.call,
-                        calls.future_of,
-                        self._lead,
-                        run,
-                        what,
-                        seconds,
-                        end,
-                        rref,
-                        asker,
-                    )
-                    calls.waiting[message.call] = answer
-                    if core.tracer is not None:
-                        core.tracer.asked(message, "fetch", rref, (), True, True, True)
-                    sent = self._lines.send(there, message, 0)
-                self._lines.post(there, line, sent)
+                core.step_within(begin)
                 self._receive(answer)
             finally:
                 undisturbed.release()
@@ -254,7 +228,7 @@ class Straight(Internal):
                 return opened(answer.payload)
             return calls.general(answer).result()
         finally:
-            if answer is not None and answer.payload is None:
+            if answer.payload is None and answer.call is not None:
                 future = calls.general(answer)
                 if not future.over:  # a program that polls must not fill the owner's queue
                     future.cancel()
@@ -268,30 +242,29 @@ class Straight(Internal):
         args: tuple[Any, ...],
         *,
         lends: bool = False,
-    ) -> tuple[WorkerInfo, Connection, Payload, tuple[RRefId, ...]] | None:
-        """The receiver of a request, the way there, its payload, and with *lends* its references.
+    ) -> tuple[WorkerInfo, Payload, tuple[RRefId, ...]] | None:
+        """The receiver of a request, its payload, and with *lends* its references.
 
         None if the request is not plain.
         """
         core = self._core
         info = core.peers.named.get(to) if type(to) is str else to
-        if type(info) is not WorkerInfo or self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
+        if type(info) is not WorkerInfo or info.id not in core.peers.resolved:
+            return None
+        if self._unfetched.bytes >= MAX_UNFETCHED_BYTES:
             return None
         if os.getpid() != core.pid:  # the lock of a forked child may never come back
             core.check_process()
-        line = self._lines.to(info.id)
-        if line is None:
-            return None
         rrefs: tuple[RRefId, ...] = ()
         data = dumps_call(function, args)
         if data is not None:
-            payload = Payload(data, tag=function.__name__)
+            payload = Payload(data, tag=function.__name__, plain=True)
         else:
             packed = self._packed(function, args, lends=lends)
             if packed is None:
                 return None
             payload, rrefs = packed
-        return (info, line, payload, rrefs) if len(payload.data) < SHORT else None
+        return (info, payload, rrefs) if len(payload.data) < SHORT else None
 
     def _receive(self, answer: Answer) -> None:
         """Receive until *answer* is over, if the calling thread may lead."""
@@ -351,7 +324,7 @@ class Straight(Internal):
                 return None
             definitions = (definition,)
         name = str(getattr(function, "__name__", function))
-        return Payload(data, tag=name, functions=definitions), rrefs
+        return Payload(data, tag=name, functions=definitions, plain=True), rrefs
 
     def _ids(self, references: list[Reference]) -> tuple[RRefId, ...]:
         """The ids of *references*; none if two are equal, or one belongs to another endpoint."""
@@ -359,48 +332,24 @@ class Straight(Internal):
         rrefs = tuple([each._id for each in references if getattr(each, "_front", 0) is front])
         return rrefs if len(set(rrefs)) == len(references) else ()
 
-    def _made(
+    def _send(
         self,
-        move: Callable[[Tables, WorkerId, Cargo], M | None],
+        move: Callable[[Cargo], list[Effect]],
         there: WorkerId,
         payload: Payload,
-        rrefs: tuple[RRefId, ...],
-    ) -> tuple[M, Packet | Outgoing, Packet | Outgoing | None] | None:
-        """Under the lock: the request by *move*, and the two things to `Lines.post`; or None."""
-        core, state, lines = self._core, self._state, self._lines
-        at = gone = None
-        if payload.functions:
-            definition: Any = payload.functions[0]
-            at = lines.shelves.known(there, "requests", definition)
-            if at is None:  # this request takes it there
-                return None
-            payload = replace(payload, functions=(at,))
-        state.now = time.monotonic()
-        if core.closed or core.discards.ended:
-            gone = self._gone(there) if not rrefs else None
-            if gone is None:
-                return None
-        message: Any
-        if rrefs:
-            message = plain_loan.lend(state, there, rrefs, payload)
-        else:
-            message = move(state, there, Cargo(payload=payload))
-        if message is None:  # so no handle has gone: that needs more
-            return None
-        tracer = core.tracer
-        if tracer is not None:
-            for rref in rrefs:
-                tracer.did("lend", rref, there, True)
-            if isinstance(message, Call):
-                tracer.asked(message, "call", there, message.cargo.descriptors, ())
-            else:
-                tracer.asked(message, "create", there, (), None)
-        if rrefs:
-            self._introduce(there, message.cargo)
-        if at is not None:
-            lines.shelves.use(there, "requests", at)
-        sent = lines.send(there, message, len(payload.data))
-        return message, sent, gone
+        rrefs: tuple[RRefId, ...] = (),
+    ) -> None:
+        """Make the request by *move*, which lends *rrefs*. Call it `undisturbed`."""
+        core = self._core
+
+        def begin() -> list[Effect]:
+            if not rrefs:
+                return move(Cargo(payload=payload))
+            cargo = Cargo(payload=payload, descriptors=core.context.lend_all(rrefs, there))
+            self._introduce(there, cargo)
+            return move(cargo)
+
+        core.step_within(begin)
 
     def _introduce(self, there: WorkerId, cargo: Cargo) -> None:
         """Under the lock: tell *there* once where to find each owner of a reference in *cargo*."""
@@ -419,28 +368,3 @@ class Straight(Internal):
     def _died(self, dead: tuple[WorkerId, ...]) -> None:
         for worker in dead:
             self._introduced.pop(worker, None)
-
-    def _gone(self, there: WorkerId) -> Packet | Outgoing | None:
-        """Under the lock: the end of a handle, if all that it needs is a message to *there*."""
-        core = self._core
-        if core.closed:
-            return None
-        rref = core.discards.only
-        user = core.context.users.get(rref) if rref is not None else None
-        if rref is None or user is None or user.owner != there:
-            return None
-        message = plain.dropped(core.context.state, rref)
-        if message is None:
-            return None
-        core.discards.settle_only()
-        if core.tracer is not None:
-            core.tracer.did("drop", (rref,))
-        return self._lines.send(there, message, 0)
-
-    def _acked(self, sender: WorkerId, message: Ack, _: Later) -> bool:
-        core = self._core
-        if not plain.acked(core.context.state, sender, message):
-            return False
-        if core.tracer is not None:
-            core.tracer.brought(Confirmed(message.rref))
-        return True

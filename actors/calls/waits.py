@@ -58,7 +58,8 @@ class Awaited(Protocol):
 class Straightly(Protocol):
     """The answer that a request waits for straight (see `straight`)."""
 
-    call: CallId
+    call: CallId | None
+    """None: it has not left yet."""
     run: CurrentRun | None
     """The request that waits for it."""
     over: bool
@@ -117,7 +118,7 @@ class Waits(Internal):
     def of(self, call: CallId) -> tuple[CallId | None, int, str]:
         """The request that *call*, which runs here, waits for: see `Context.waits`."""
         answer = self.straight.get(call)
-        if answer is not None and not answer.over:
+        if answer is not None and answer.call is not None and not answer.over:
             # No other wait of the run is for this request, so its number tells the waits apart.
             return answer.call, answer.call.number, self._in_words(answer.run, answer.what)
         wait = self._waits.get(call)

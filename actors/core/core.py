@@ -91,9 +91,6 @@ class Outlet(Protocol):
     def send(self, to: WorkerId, message: Message) -> int | None:
         """Take *message* for *to*. Under the lock. Returns its number, if it has one so far."""
 
-    def send_alone(self, to: WorkerId, message: Message, *, gather: bool) -> Outgoing:
-        """`send` and `packets` in one, for a step that sends nothing else. Under the lock."""
-
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now. Under the lock."""
 
@@ -199,24 +196,16 @@ class Core(Internal):
         if self.closed:
             return
         later: Later = []
-        packets: Outgoing | None = None
+        packets: Outgoing = []
         try:
             with self.lock:
                 self.context.state.now = time.monotonic()
                 try:
                     if self.discards.ended:
                         self.discards.sweep(self.context, self.carry_out, later)
-                    effects = move()
-                    if len(effects) == 1 and self.tracer is None:  # nearly always
-                        only = effects[0]
-                        if type(only) is Send and only.to != self.me:
-                            to, message = only.to, only.message
-                            packets = self.outlet.send_alone(to, message, gather=gather)
-                    if packets is None:
-                        self.carry_out(effects, later)
+                    self.carry_out(move(), later)
                 finally:
-                    if packets is None:
-                        packets = self.outlet.packets(gather=gather)
+                    packets = self.outlet.packets(gather=gather)
         finally:
             if packets:
                 self.outlet.post(packets)
@@ -280,47 +269,24 @@ class Core(Internal):
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None
     ) -> None:
         """Let *message*, number *number* of *sender*, take effect, or refuse it. Under the lock."""
+        kind = type(message)
         try:
-            if isinstance(message, Malformed):
-                raise ProtocolError(f"the message is malformed: {message.why}")  # noqa: TRY301 - handled below
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
-            if isinstance(payload, Payload | Failure):
+            if type(payload) is Payload or isinstance(payload, Failure):
                 if payload.functions and sender != self.me:  # first: a refused message counts, too
                     message = self.outlet.unshelve(sender, message)
                     payload = message.cargo.payload  # type: ignore[union-attr]  # it had one
                 if payload.peers:
                     self.learn(*payload.peers)
-            if type(payload) is Payload:
-                if payload.buffers:
-                    payload.take()  # it is opened already, or will be refused
-                if payload.buffers or len(payload.data) >= NOTED:
-                    self.outlet.note(sender, message, payload)
+                if type(payload) is Payload:
+                    if payload.buffers:
+                        payload.take()  # it is opened already, or will be refused
+                    if payload.buffers or len(payload.data) >= NOTED:
+                        self.outlet.note(sender, message, payload)
+            elif isinstance(message, Malformed):
+                raise ProtocolError(f"the message is malformed: {message.why}")  # noqa: TRY301 - handled below
             if self.sites.wanted and isinstance(message, Create):
                 self.note_site(message.rref, message.cargo)
-            effects = self.context.take(sender, message)
-            observer = self.observers.get(type(message))
-            if observer is not None:
-                observer(message)
-            if self.tracer:
-                self.tracer.received(sender, message, number, effects)
-        except Exception as error:  # malformed in any way: the next messages take effect
-            self.refuse(f"{type(message).__name__} of {sender}", error, sender)
-            return
-        try:
-            self.carry_out(effects, later, noted=True)
-        except Exception as error:  # for example no thread to be had: the next messages take effect
-            self._failed(f"{type(message).__name__} of {sender}", error)
-
-    def take_plain(self, sender: WorkerId, message: Message, later: Later, number: int) -> None:
-        """`receive` for a message without a payload, or with one of only bytes and a text.
-
-        It may have buffers in shared memory, which are open. Under the lock.
-        """
-        kind = type(message)
-        try:
-            payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
-            if payload is not None and (payload.buffers or len(payload.data) >= NOTED):
-                self.outlet.note(sender, message, payload)
             effects = self.context.take(sender, message)
             observer = self.observers.get(kind)
             if observer is not None:
@@ -330,11 +296,10 @@ class Core(Internal):
         except Exception as error:  # malformed in any way: the next messages take effect
             self.refuse(f"{kind.__name__} of {sender}", error, sender)
             return
-        if effects:
-            try:
-                self.carry_out(effects, later, noted=True)
-            except Exception as error:  # for example no thread to be had
-                self._failed(f"{kind.__name__} of {sender}", error)
+        try:
+            self.carry_out(effects, later, noted=True)
+        except Exception as error:  # for example no thread to be had: the next messages take effect
+            self._failed(f"{kind.__name__} of {sender}", error)
 
     def receive_all(self, sender: WorkerId, bulk: Bulk, later: Later, number: int) -> int:
         """`receive` the messages in *bulk*, in one go. Under the lock. Returns their number."""

@@ -20,8 +20,11 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from ...printable import logger
 from ...protocol import room
+from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
 from ...protocol.messages import (
@@ -55,21 +58,21 @@ from .registry import PATIENCE
 from .shelves import Shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from thespian.actors import ActorAddress
 
-    from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Cargo, Flow, Message
     from ..wire.faults import Counts
+    from ..wire.parcels import Data
     from .brief import Later
     from .core import Core
-    from .faulty import FaultyPort
+    from .faulty import Gate
     from .links import Outgoing
+    from .port import Connection
     from .registry import Registry
 
-    HandOver = Callable[[WorkerId, Sequence[Message], int, Later], None]
 
 log = logger(__name__)
 
@@ -79,6 +82,8 @@ GATHERED_REFERENCES = 200
 """A message with more references leaves at once too; they are not measured under the lock."""
 PACKET_BYTES = 16 << 20
 """The most that one packet of several messages carries: both ends have memory for that."""
+SAFE = 1024
+"""A shorter row is never too long for the transport."""
 MAX_WAITING_BYTES = 64 << 20
 """When all requests that wait for a thread or their turn have this many bytes, more senders
 wait."""
@@ -95,8 +100,10 @@ class Delivery(Internal):
         core.outlet = self
         core.takers |= {Envelope: self.take, Meddle: self.meddled}
         faults = core.settings.faults
-        self.faulty = self._made_faulty(faults) if faults is not None else None
-        """The port of a test with faults; packets leave by it instead."""
+        self.gate = self._made_gate(faults) if faults is not None else None
+        """Applies the faults of a test to the packets that leave."""
+        self._lines: dict[WorkerId, Connection] = {}
+        """Open connections to peers; they may have closed meanwhile."""
         self.links = Links()
         self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
@@ -114,24 +121,6 @@ class Delivery(Internal):
 
         Returns its number, if it has one so far: see `Links.send`.
         """
-        message, flow, size, large = self._counted(to, message)
-        return self.links.send(to, message, flow, size, prompt=large)
-
-    def send_alone(self, to: WorkerId, message: Message, *, gather: bool) -> Outgoing:
-        """`send` and `packets` in one, for a step that sends nothing else."""
-        links, state = self.links, self._core.context.state
-        message, flow, size, large = self._counted(to, message)
-        if not large:
-            packet = links.send_now(to, message, flow, size, state.now)
-            if packet is not None:  # nearly always
-                self.tally.packets_sent += 1
-                self._core.mints.mark((state.forks, state.calls), state.now)
-                return [(to, packet)]
-        links.send(to, message, flow, size, prompt=large)
-        return self.packets(gather=gather)
-
-    def _counted(self, to: WorkerId, message: Message) -> tuple[Message, Flow | None, int, bool]:
-        """Count *message*. Returns it with its functions' places, its flow, bytes, and if large."""
         kind = type(message)
         flow = FLOW_OF.get(kind)
         size, large = 0, False
@@ -153,7 +142,7 @@ class Delivery(Internal):
             kind, many = BY_NAME[message.kind], len(message.numbers)
         tally.kinds_sent[kind] += many
         tally.payload_bytes += size
-        return message, flow, size, large
+        return self.links.send(to, message, flow, size, prompt=large)
 
     @property
     def left(self) -> bool:
@@ -176,62 +165,82 @@ class Delivery(Internal):
         state = core.context.state
         packets, news = links.packets(state.now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
-        core.mints.mark((state.forks, state.calls), state.now)
+        minted = state.forks, state.calls
+        if minted != core.mints.latest:
+            core.mints.mark(minted, state.now)
         if news:
             core.wake()  # the mailbox thread keeps the time
         return packets
 
-    def post(self, packets: Outgoing) -> None:
-        """Hand *packets* to the port, without the lock."""
-        core, send_raw = self._core, self._port.send_raw
+    def post(self, packets: Outgoing, *, through: bool = False) -> None:
+        """Hand *packets* to the port, without the lock; each as a row, if it may be one.
+
+        With *through* they have passed the gate.
+        """
+        if self.gate is not None and not through:
+            for each in packets:
+                self.gate.post(*each)
+            return
+        me, lines, encode_row = self._core.me, self._lines, rows.encode
         for worker, packet in packets:
-            address = core.peers.addresses.get(worker)
-            if address is None or core.address is None:
-                if worker not in core.context.dead and not core.closed:
-                    log.error("%s has no address of %s, and cannot send to it", core.me, worker)
-                continue
             try:
-                if len(packet.messages) > 1 and self._post_row(address, worker, packet):
-                    continue
                 if shared.unread or shared.early:  # a relayed payload may be in shared memory
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
+                line = lines.get(worker) or self._line_to(worker)
+                if line is not None and packet.first:  # the first one tells the peer who we are
+                    row = encode_row(me, worker, packet)
+                    if row is not None and (len(row) < SAFE or len(row) <= self._port.largest()):
+                        if not line.write_now(row):  # it is closed, or others wait before this one
+                            lines.pop(worker, None)
+                            self._post_raw(worker, row)
+                        continue
                 one = len(packet.messages) < 2  # nearly always
                 most = 0 if one else min(PACKET_BYTES, self._port.largest())
                 for piece in (packet,) if one else pieces(packet, most):
-                    introduced: tuple[WorkerInfo, ...] = ()
-                    for message in piece.messages:
-                        kind = type(message)
-                        if kind in NAMING and (
-                            kind is not Reply or message.loans or message.moved  # type: ignore[union-attr] # it is one
-                        ):
-                            introduced = self._introduce(piece)
-                            break
-                    parcel = None
-                    if send_raw is not None and self.faulty is None:
-                        parcel = parcels.pack(core.me, worker, piece, introduced)
-                    if parcel is None or send_raw is None:
-                        me = WorkerInfo(core.me, core.address)
-                        envelope = Envelope(me, worker, *encode(piece), introduced)
-                        (self.faulty or self._port).post(address, envelope)
-                    elif not send_raw(address, parcel):
-                        self._port.post(address, Raw(parcel))
+                    self._post_piece(worker, piece)
             except Exception as error:  # it counts as lost, and is sent again
-                if not core.closed:
-                    log.warning("%s could not send to %s: %s", core.me, worker, text_of(error))
+                if not self._core.closed:
+                    log.warning("%s could not send to %s: %s", me, worker, text_of(error))
 
-    def _post_row(self, address: ActorAddress, to: WorkerId, packet: Packet) -> bool:
-        """Send *packet*, with several messages, as one row, if all of them are plain."""
-        core, send_raw = self._core, self._port.send_raw
-        if send_raw is None or self.faulty is not None or not packet.first:
-            return False  # the first packet tells the peer who we are
-        row = rows.encode_all(core.me, to, packet)
-        if row is None or len(row) > self._port.largest():
-            return False
-        if not send_raw(address, row):
-            self._port.post(address, Raw(row))
-        return True
+    def _line_to(self, worker: WorkerId) -> Connection | None:
+        """The open connection to *worker*; None if there is none. In any thread."""
+        core = self._core
+        connect, address = self._port.connection_to, core.peers.addresses.get(worker)
+        if connect is None or address is None or core.address is None or core.closed:
+            return None
+        line = connect(address)
+        if line is not None:
+            self._lines[worker] = line
+        return line
+
+    def _post_piece(self, worker: WorkerId, packet: Packet) -> None:
+        core, address = self._core, self._core.peers.addresses.get(worker)
+        if address is None or core.address is None:
+            if worker not in core.context.dead and not core.closed:
+                log.error("%s has no address of %s, and cannot send to it", core.me, worker)
+            return
+        introduced: tuple[WorkerInfo, ...] = ()
+        for message in packet.messages:
+            if type(message) in NAMING and (
+                not isinstance(message, Reply) or message.loans or message.moved
+            ):
+                introduced = self._introduce(packet)
+                break
+        parcel = None
+        if self._port.send_raw is not None:
+            parcel = parcels.pack(core.me, worker, packet, introduced)
+        if parcel is not None:
+            self._post_raw(worker, parcel)
+        else:
+            me = WorkerInfo(core.me, core.address)
+            self._port.post(address, Envelope(me, worker, *encode(packet), introduced))
+
+    def _post_raw(self, worker: WorkerId, data: bytes) -> None:
+        address, send_raw = self._core.peers.addresses.get(worker), self._port.send_raw
+        if address is not None and send_raw is not None and not send_raw(address, data):
+            self._port.post(address, Raw(data))
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""
@@ -288,6 +297,7 @@ class Delivery(Internal):
         Returns the messages that it may not have.
         """
         left = self.links.forget(worker)
+        self._lines.pop(worker, None)
         self.shelves.forget(worker)
         self.room.notify_all()
         return left
@@ -320,30 +330,49 @@ class Delivery(Internal):
         known = ((worker, self._core.address_of(worker)) for worker in named)
         return tuple(WorkerInfo(worker, address) for worker, address in known if address)
 
-    # ---- in; in the mailbox thread
+    # ---- in; in the mailbox thread, or one that leads for it
 
     def take(self, envelope: Envelope) -> None:
         """Let *envelope*'s messages take effect, in order, and answer. Raises `ProtocolError`."""
         packet = decode(envelope.packet, envelope.payloads, check_payload)
         sender, buffers = envelope.sender, _has_buffers(packet)
         parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
-        self.take_parcel(parcel, sender.address)
+        self._take_parcel(parcel, sender.address)
 
-    def take_parcel(
-        self, parcel: Parcel, address: ActorAddress, plainly: HandOver | None = None
-    ) -> None:
-        """The same for a *parcel* from *address*. Raises `ProtocolError`.
+    def take_raw(self, data: Data, address: ActorAddress) -> None:
+        """The same for a row, or a parcel, from *address*. Raises `ProtocolError`."""
+        if data[0] == rows.PARCEL:
+            self._take_parcel(parcels.unpack(data), address)
+            return
+        try:
+            row = rows.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
+        me, who = self._core.me, self._core.peers.numbered.get(row.sender)
+        if row.to != me.incarnation:
+            raise ProtocolError(f"{me} got a packet that is for number {row.to}")
+        if who is None:  # it is dead; or its first packet was lost, and comes again, as this
+            return
+        packet = Packet(row.first, rows.messages_of(row, who, me), row.expects)
+        self._take(who, packet, buffers=len(packet.messages) > 1 and _has_buffers(packet))
 
-        With *plainly* it has plain messages only, and this hands them over.
-        """
+    def _take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
         core = self._core
-        who, packet = parcel.sender, parcel.packet
+        who = parcel.sender
+        sender = WorkerInfo(who, address)
         if parcel.to != core.me or who == core.me:
-            sender = WorkerInfo(who, address)
             raise ProtocolError(f"{sender} sent {core.me} a packet that is for {parcel.to}")
         known = who in core.peers.resolved
         if not known and not is_name(who.name):  # the name would go on to others
             raise ProtocolError("the name of the packet's sender is no text in UTF-8")
+        peers = parcel.peers if known else (sender, *parcel.peers)
+        self._take(who, parcel.packet, peers, buffers=parcel.buffers)
+
+    def _take(
+        self, who: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...] = (), *, buffers: bool
+    ) -> None:
+        """Let the messages of *packet*, which introduces *peers*, take effect, and answer."""
+        core, links = self._core, self.links
         later: Later = []
         packets: Outgoing = []
         try:
@@ -353,19 +382,14 @@ class Delivery(Internal):
                     return
                 now = context.state.now = time.monotonic()
                 tally.packets_received += 1
-                if parcel.peers or not known:
-                    core.learn(WorkerInfo(who, address), *parcel.peers)
+                if peers:
+                    core.learn(*peers)
                 if core.discards.ended:
                     core.discards.sweep(context, core.carry_out, later)
-                if parcel.buffers:
-                    _open(packet, self.links.handed(who))
-                full = partial(self._full, who)
-                messages, number = self.links.receive(who, packet, now, full)
+                if buffers:
+                    _open(packet, links.handed(who))
+                messages, number = links.receive(who, packet, now, partial(self._full, who))
                 tally.messages_received += len(messages)
-                new = packet.first == number and len(messages) == len(packet.messages)
-                if plainly is not None and new:
-                    plainly(who, messages, number, later)
-                    messages = []
                 for message in messages:
                     if type(message) not in OF_DELIVERY:
                         core.receive(who, message, later, number)
@@ -374,7 +398,7 @@ class Delivery(Internal):
                     number += 1
                 if self.room._waiters:
                     self.room.notify_all()
-                if self.links.dirty or self.links.owing or core.tracer:
+                if links.dirty or links.owing or core.tracer:
                     packets = self.packets()
         finally:
             if packets:
@@ -430,25 +454,25 @@ class Delivery(Internal):
         """Carry out an order from a test at another endpoint."""
         self._port.post(order.asker, Meddled(order.token, self.meddle(order)))
 
-    def _made_faulty(self, faults: Faults) -> FaultyPort:
-        from .faulty import FaultyPort  # noqa: PLC0415 - only tests have faults
+    def _made_gate(self, faults: Faults) -> Gate:
+        from .faulty import Gate  # noqa: PLC0415 - only tests have faults
 
-        return FaultyPort(self._port, self._core.me, faults)
+        return Gate(self._core.me, faults, partial(self.post, through=True))
 
     def meddle(self, order: Meddle) -> Counts:
         """Change the faults of this endpoint for a test."""
-        if self.faulty is None:
-            self.faulty = self._made_faulty(Faults())
+        if self.gate is None:
+            self.gate = self._made_gate(Faults())
         if order.faults is not None:
-            self.faulty.adopt(order.faults)
-        self.faulty.cut(*order.cut)
-        self.faulty.heal(*order.heal)
-        return self.faulty.counts()
+            self.gate.adopt(order.faults)
+        self.gate.cut(*order.cut)
+        self.gate.heal(*order.heal)
+        return self.gate.counts()
 
     def close(self) -> None:
         """Forget the packets that a fault has held up."""
-        if self.faulty is not None:
-            self.faulty.close()
+        if self.gate is not None:
+            self.gate.close()
 
 
 def _flow_of(message: Message, payload: object) -> Flow:

@@ -1,8 +1,7 @@
-"""A port that applies faults to an endpoint's packets (see `faults`).
+"""Applies faults to an endpoint's packets (see `faults`).
 
-`FaultyPort` stands between an endpoint's packets and its port. It sees each packet once, when it
-leaves, so the sender of a packet carries out every rule about it. An endpoint without faults has no
-such port and pays nothing.
+A `Gate` sees each packet once, just before it leaves as any other does. So the sender of a packet
+carries out every rule about it. An endpoint without faults has no gate and pays nothing.
 
 Whether a rule strikes a packet depends on the seed, on the names of the two endpoints, on the
 messages in the packet, and on the earlier packets from the one endpoint to the other. It does not
@@ -23,34 +22,33 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ...protocol.packets import decode
 from ..base.interrupts import Condition
 from ..wire.faults import ACKNOWLEDGEMENT, Counts
 
 if TYPE_CHECKING:
-    from thespian.actors import ActorAddress
+    from collections.abc import Callable
 
     from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
     from ..wire.faults import Faults, Rule
-    from .port import Port
+    from .links import Outgoing
+
+    Leave = Callable[[Outgoing], None]
 
 
-class FaultyPort:
-    """A port that drops, delays, copies or reorders an endpoint's packets."""
+class Gate:
+    """Drops, delays, copies or reorders an endpoint's packets."""
 
-    def __init__(self, port: Port, me: WorkerId, faults: Faults) -> None:
-        self.port = port
-        """The port that works."""
+    def __init__(self, me: WorkerId, faults: Faults, leave: Leave) -> None:
+        """*leave* sends packets."""
         self._me = me
+        self._leave = leave
         self._lock = threading.Lock()
         self._cut: set[str] = set()
         self._held: dict[WorkerId, list[_Late]] = {}
         """Packets that wait until the next one to the same endpoint overtakes them."""
         self._counts = Counts()
-        self._clock = _Clock(self._leave)
-        self.active = False
-        """Whether anything can happen to a packet now."""
+        self._clock = _Clock(self._leave_late)
         self.adopt(faults)
 
     def adopt(self, faults: Faults) -> None:
@@ -58,7 +56,6 @@ class FaultyPort:
         with self._lock:
             self._seed = faults.seed
             self._rules = [rule for rule in faults.rules if rule.sender in (None, self._me.name)]
-            self.active = bool(self._rules or self._cut)
             self._dice: dict[str, random.Random] = {}
             self._seen: Counter[tuple[int, str, str]] = Counter()
 
@@ -66,13 +63,11 @@ class FaultyPort:
         """Lose all packets to the endpoints of these names."""
         with self._lock:
             self._cut.update(names)
-            self.active = bool(self._rules or self._cut)
 
     def heal(self, *names: str) -> None:
         """Undo `cut` for these names."""
         with self._lock:
             self._cut.difference_update(names)
-            self.active = bool(self._rules or self._cut)
 
     def counts(self) -> Counts:
         """The counts of the packets so far."""
@@ -83,20 +78,20 @@ class FaultyPort:
         """Forget the packets that are late."""
         self._clock.close()
 
-    def post(self, address: ActorAddress, message: Any) -> None:
-        """Send *message*, an `Envelope`, as far as the rules let it through."""
+    def post(self, to: WorkerId, packet: Packet) -> None:
+        """Send *packet* as far as the rules let it through."""
         with self._lock:
-            leaving, late = self._fate(address, message)
+            leaving, late = self._fate(to, packet)
         for _ in range(leaving):
-            self.port.post(address, message)
+            self._leave([(to, packet)])
         for each in late:
             self._clock.add(each)
 
     # ---- the fate of a packet; under the lock
 
-    def _fate(self, address: ActorAddress, envelope: Any) -> tuple[int, list[_Late]]:
+    def _fate(self, to: WorkerId, packet: Packet) -> tuple[int, list[_Late]]:
         """The number of copies that leave at once, and the copies that leave later."""
-        to, kinds = envelope.to, kinds_of(decode(envelope.packet, envelope.payloads))
+        kinds = kinds_of(packet)
         self._counts.sent += 1
         if to.name in self._cut:
             self._counts.cut += 1
@@ -122,14 +117,14 @@ class FaultyPort:
                     held_for = seconds
         now = time.monotonic()
         if held_for:
-            held = [_Late(now + max(held_for, copy), address, envelope) for copy in copies]
+            held = [_Late(now + max(held_for, copy), to, packet) for copy in copies]
             self._held.setdefault(to, []).extend(held)
             return 0, held
-        late = [_Late(now + copy, address, envelope) for copy in copies if copy]
+        late = [_Late(now + copy, to, packet) for copy in copies if copy]
         for overtaken in self._held.pop(to, ()):
             if not overtaken.left:
                 overtaken.left = True
-                late.append(_Late(now, address, overtaken.envelope))
+                late.append(_Late(now, to, overtaken.packet))
         return copies.count(0.0), late
 
     def _strikes(self, number: int, rule: Rule, to: str, kinds: frozenset[str]) -> bool:
@@ -152,20 +147,20 @@ class FaultyPort:
 
     # ---- late packets; in the clock's thread
 
-    def _leave(self, late: _Late) -> None:
+    def _leave_late(self, late: _Late) -> None:
         with self._lock:
             if late.left:
                 return
             late.left = True
-            waiting = self._held.get(late.envelope.to, [])
+            waiting = self._held.get(late.to, [])
             if late in waiting:
                 waiting.remove(late)
                 if not waiting:
-                    del self._held[late.envelope.to]
-            if late.envelope.to.name in self._cut:
+                    del self._held[late.to]
+            if late.to.name in self._cut:
                 self._counts.cut += 1
                 return
-        self.port.post(late.address, late.envelope)
+        self._leave([(late.to, late.packet)])
 
 
 def kinds_of(packet: Packet) -> frozenset[str]:
@@ -179,8 +174,8 @@ class _Late(msgspec.Struct, eq=False):
     """A packet that leaves at *due*."""
 
     due: float
-    address: ActorAddress
-    envelope: Any
+    to: WorkerId
+    packet: Packet
     left: bool = False
 
 

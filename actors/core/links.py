@@ -76,41 +76,6 @@ class Links:
             self._prompt.add(to)
         return (self.channels.get(to) or self._channel(to)).send(message, flow, size)
 
-    def send_now(
-        self, to: WorkerId, message: Message, flow: Flow | None, size: int, now: float
-    ) -> Packet | None:
-        """The packet that *message* leaves in, if nothing else is to leave.
-
-        None, with nothing changed, if `send` and `packets` must find out how it leaves.
-        """
-        channel = self.channels.get(to)
-        if (
-            channel is None
-            or self.dirty
-            or self.owing
-            or to not in self.timed
-            or len(channel.flight) >= CROWD
-        ):
-            return None
-        return channel.send_now(message, flow, size, now)
-
-    def gather(self, to: WorkerId, message: Message, flow: Flow | None, size: int) -> bool:
-        """`send` for a small message; whether it stays here, with those before it.
-
-        So it does if many are in flight. If not, `packets` has to say what leaves.
-        """
-        channel = self.channels.get(to) or self._channel(to)
-        alone = not self.dirty or (len(self.dirty) == 1 and to in self.dirty)
-        self.dirty[to] = None
-        channel.send(message, flow, size)
-        return (
-            alone
-            and not self.owing
-            and CROWD <= len(channel.flight) < delivery.WINDOW
-            and len(channel.unsent) < GATHERED
-            and to not in self._prompt
-        )
-
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
         channel = self.channels.get(to)
@@ -139,7 +104,9 @@ class Links:
             self._tell_released(sender, channel)
         if channel.owed:
             self.owing[sender] = None
-        self.keep_time(sender, channel)
+        time, retry = self.timed.get(sender, LATER)[0], channel.retry_at
+        if (due is not None and due < time) or (retry is not None and retry < time):
+            self.keep_time(sender, channel)
         return messages, channel.handed - len(messages)
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:

@@ -23,22 +23,22 @@ class Mints:
         self._step = STEP
         self._due = 0.0
         """Before this time all that is named belongs to the last note."""
-        self._latest = (0, 0)
+        self.latest = (0, 0)
         """The numbers of forks and of calls that belong to it."""
 
     def mark(self, minted: tuple[int, int], now: float) -> None:
         """*minted* is the number of forks and of calls named by *now*."""
         if now < self._due:
-            self._latest = minted
-        elif minted != self._latest or not self._times:
+            self.latest = minted
+        elif minted != self.latest or not self._times:
             self._note(minted, now)
 
     def _note(self, minted: tuple[int, int], now: float) -> None:
         if self._times:
-            self._minted[-1] = self._latest
+            self._minted[-1] = self.latest
         self._minted.append(minted)
         self._times.append(now)
-        self._latest, self._due = minted, now + self._step
+        self.latest, self._due = minted, now + self._step
         if len(self._times) > MOST:
             del self._minted[::2], self._times[::2]
             self._step *= 2
@@ -54,6 +54,6 @@ class Mints:
 
     def _age(self, number: int, which: int, now: float) -> float:
         if self._minted:
-            self._minted[-1] = self._latest
+            self._minted[-1] = self.latest
         place = bisect_left(self._minted, number, key=lambda minted: minted[which])
         return now - self._times[place] if place < len(self._times) else 0.0

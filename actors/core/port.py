@@ -23,8 +23,8 @@ MAX_INBOX_BYTES = 64 << 20
 class Connection(Protocol):
     """A connection to one peer."""
 
-    def write_now(self, data: bytes, before: bytes = b"") -> bool:
-        """Send a parcel, and *before* it another one, if that is not empty. In any thread.
+    def write_now(self, data: bytes) -> bool:
+        """Send a row. In any thread.
 
         Never waits. False if it is not open, or other messages wait before these.
         """

@@ -180,7 +180,9 @@ class Tracer:
         An input needs no row if its only effect is one message that shows all of it (*whole*).
         """
         if whole and len(effects) == 1 and isinstance(effect := effects[0], Send):
-            self.asked(effect.message, what, *arguments)
+            if self._by is not None:
+                self._settle()
+            self._by = effect.message, what, arguments
         else:
             self.did(what, *arguments)
 
@@ -198,30 +200,6 @@ class Tracer:
             self._write(("lose", self._clock(), self._me, effect.rref, effect.why.name.lower()))
         elif isinstance(effect, Fail):
             self._write(("fail", self._clock(), self._me, effect.call, effect.worker))
-
-    # ---- plain messages, which go straight: see `lines`
-
-    def asked(self, message: Message, what: str, *arguments: Any) -> None:
-        """Record the input *what* to the machines, which has made *message* and nothing else."""
-        if self._by is not None:
-            self._settle()
-        self._by = message, what, arguments
-
-    def arrived(self, sender: WorkerId, message: Message, number: int) -> None:
-        """*message*, which is plain, takes effect now, as far as it is not `taken_back`."""
-        if self._by is not None:
-            self._settle()
-        if type(message) in _LOADED:
-            message = _labelled(message)
-        self._rows.append(("receive", self._clock(), self._me, sender, number + 1, message, None))
-
-    def brought(self, *effects: Effect) -> None:
-        """The message that has just `arrived` has these *effects*."""
-        self._rows[-1] = (*self._rows[-1][:-1], _then(effects))
-
-    def taken_back(self) -> None:
-        """The message that has just `arrived` has had no effect: it is not plain."""
-        self._rows.pop()
 
     # ---- deaths
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..core.current import CurrentRun
     from .turns import Turns
 
-    Finish = Callable[[Request, Box], None]
+    Finish = Callable[[Request, Box], object]
     Fail = Callable[[BaseException, Request], Failure]
 
 

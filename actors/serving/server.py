@@ -42,11 +42,12 @@ from ...serialization.plain import size_class
 from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
-from ..core.current import CurrentRun, running_in
+from ..core.current import CurrentRun, Frame, enter, leave, running_in
+from ..core.intake import NOTED
 from ..handles.rref import RRef
-from ..values.box import Box
+from ..values.box import Box, CoroutineBox
 from ..values.making import Made
-from ..values.packing import Pack
+from ..values.packing import LEAVING, Pack
 from ..values.several import check_run
 from ..values.wrapper import ByValue
 from . import operations
@@ -58,15 +59,16 @@ from .turns import Turns
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Hashable
 
+    from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Descriptor, Invoke, Request
+    from ...protocol.messages import Busy, Invoke, Request
     from ..calls.calls import Calls, Invocation
     from ..calls.waits import Waits
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
     from ..core.registry import Registry
-    from ..values.objects import Objects
+    from ..values.objects import Objects, Stored
     from ..values.packing import Packer
     from ..values.several import ResultPart
 
@@ -104,6 +106,7 @@ class Server:
         self._packer = packer
         self._waits = waits
         self._calls = calls
+        self._offered = core.brief.offered
         core.handlers |= {Run: self._start_it, Refuse: self._refuse, Stop: self._stop}
         self.unstarted: set[CallId] = set()
         """The calls that can be stopped: they wait for a thread or for their arguments."""
@@ -134,18 +137,44 @@ class Server:
         # A copy of a value must not wait for functions: `Fetch`es have threads of their own.
         core, request = self._core, effect.request
         self.served += 1
-        pool = core.chores if isinstance(request, Fetch) else core.pool
+        kind: Hashable
+        if isinstance(request, Fetch):
+            pool, stored = core.chores, None
+            if request.copy:
+                stored = self._objects.stored(request.rref)
+                if stored is not None and self._copied(stored, request, later):
+                    return
+            kind = Fetch, size_class(stored.value) if stored is not None else 0
+        else:
+            pool, kind = core.pool, getattr(request.cargo.payload, "tag", None)
         if (
-            len(core.brief.offered) + len(pool.jobs) >= MAX_WAITING - 1  # nearly always fewer
+            len(self._offered) + len(pool.jobs) >= MAX_WAITING - 1  # nearly always fewer
             and target_of(request) is None
             and core.brief.waits(pool) >= MAX_WAITING
         ):
             self._refuse(Refuse(effect.sender, request, Refusal.FULL), later)
             return
-        if isinstance(request, Call):
+        if type(request) is Call:
             self.unstarted.add(request.call)
-        kind = self._kind(request)
         core.brief.submit(pool, kind, self._run, request, kind, later=later)
+
+    def _copied(self, stored: Stored, fetch: Fetch, later: Later) -> bool:
+        """Answer *fetch* at once by a copy; false if that needs a job.
+
+        A small value that takes microseconds to pickle needs none, unless jobs wait: these begin in
+        their order.
+        """
+        core, caller = self._core, fetch.call.caller
+        if self._offered or core.chores.jobs or stored.fate is not None or caller == core.me:
+            return False
+        if core.context.owners[fetch.rref].queue:  # each answer would start the next request
+            return False
+        payload = self._packer.soon(stored.value, caller)
+        if payload is None or (payload.size >= NOTED and not self.has_room(caller)):
+            return False
+        core.carry_out(core.context.reply(fetch.call, Cargo(payload=payload)), later)
+        core.carry_out(core.context.done(fetch.rref, fetch.call), later)
+        return True
 
     def _stop(self, effect: Stop, _: Later) -> None:
         """Do not start a call that still waits for a thread or for its arguments.
@@ -195,25 +224,18 @@ class Server:
     # ---- in a thread of the pool
 
     def _run(self, request: Request, kind: Hashable) -> None:
-        started, core = time.perf_counter(), self._core
-        self._start(request)
-        core.brief.took(kind, time.perf_counter() - started, core.pool.mine.waited)
-
-    def _kind(self, request: Request) -> Hashable:
-        """The kind of *request*: requests of one kind take similar time."""
-        if not isinstance(request, Fetch):
-            return getattr(request.cargo.payload, "tag", None)
-        stored = self._objects.stored(request.rref) if request.copy else None
-        return Fetch, size_class(stored.value) if stored is not None else 0
-
-    def _start(self, request: Request) -> None:
+        started, core, copied = time.perf_counter(), self._core, False
         if isinstance(request, Fetch):
-            self.finish(request, Box(self.wanted(request)))
-            return
-        chain = request.chain if isinstance(request, Call) else chain_of(request)
-        if self._objects.beside:
-            chain = self._without_beside(chain)
-        self._go(request, chain, partial(self._open, request))
+            copied = self.finish(request, Box(self._wanted(request)))
+        else:
+            chain = request.chain if isinstance(request, Call) else chain_of(request)
+            if self._objects.beside:
+                chain = self._without_beside(chain)
+            self.go_on(request, chain, self.call(request, chain, partial(self._open, request)))
+            if request.cargo.descriptors:
+                core.discards.settle_elsewhere()
+        seconds = time.perf_counter() - started
+        core.brief.took(kind, seconds, seconds if copied else core.pool.mine.waited)
 
     def _go(
         self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
@@ -279,17 +301,23 @@ class Server:
         self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
     ) -> Box:
         """The function's result, or its `Failure`; or the arguments that it waits for."""
+        core, by = self._core, threading.get_ident()
+        tag = getattr(request.cargo.payload, "tag", None)
+        run = CurrentRun(request.call, tag if type(tag) is str else NAMELESS, chain, by)
+        token = enter(Frame(core, chain, run))
         try:
-            run = self._as_run(request, chain, threading.get_ident())
-            with running_in(self._core, chain, run):
+            try:
                 function, args, kwargs = invocation()
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
-                self.begin(request)
+                self._begin(request)
                 result = function(*args, **kwargs)
                 if request.cargo.descriptors:  # their handles end with this frame, if it keeps none
-                    self._core.discards.settler = threading.get_ident()
-                return Box(result)
+                    core.discards.settler = by
+                kind = CoroutineBox if type(result) is types.CoroutineType else Box
+                return kind(result)
+            finally:
+                leave(core, token)
         except BaseException as error:
             return Box(self.failure(error, request))
 
@@ -297,7 +325,7 @@ class Server:
         tag = getattr(request.cargo.payload, "tag", None)
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
 
-    def begin(self, request: Request) -> None:
+    def _begin(self, request: Request) -> None:
         """The function starts now. Raises `CancelledError` if its caller was faster."""
         # Without the lock: this or `_stop` takes the call away, and the other one comes too late.
         if type(request) is Call:
@@ -310,9 +338,10 @@ class Server:
         """The function of *request*, and its arguments."""
         cargo = request.cargo
         what, args, kwargs = self._packer.open_call(cargo)
-        # Let go of the pickle: it must not stay here, and count, while the function runs.
-        tag = getattr(cargo.payload, "tag", None)
-        msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=tag))
+        payload: Any = cargo.payload
+        if payload.buffers or len(payload.data) >= NOTED:
+            # Let go of the pickle: it must not stay here, and count, while the function runs.
+            msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=payload.tag))
         target = None if isinstance(request, Call) else target_of(request)
         if target is None:
             return what, args, kwargs
@@ -350,7 +379,7 @@ class Server:
             stored.looked_at()
         return stored.value
 
-    def wanted(self, fetch: Fetch) -> object:
+    def _wanted(self, fetch: Fetch) -> object:
         """The value. For a wait None, or a frozen value, which costs nothing to send."""
         if fetch.copy:
             return self._stored(fetch.rref)
@@ -408,47 +437,42 @@ class Server:
             return
         self.spawn(work)
 
-    def finish(self, request: Request, box: Box) -> None:
-        """Reply, or store the result; then free the request's object for the next request."""
+    def finish(self, request: Request, box: Box) -> bool:
+        """Reply, or store the result; then free the request's object for the next request.
+
+        Returns whether most of the time was for copying into shared memory.
+        """
         if isinstance(request, Call):
             self.unstarted.discard(request.call)  # it may never have started
-            self._reply(request, box)
-            return
-        self._answer(request, box)
+        if not isinstance(request, Create):
+            return self._reply(request, box)
+        self._store(request, box)
         core, target = self._core, target_of(request)
-        if target is not None and target in core.context.owners:
+        if target is not None:
             core.step(lambda: self._done(target, request.call))
+        return False
 
     def _turn_down(self, request: Request, failure: Failure) -> None:
         """Answer a request that was refused: it has never occupied its object."""
         box = Box(failure)
         if isinstance(request, Create):
-            self._answer(request, box)
+            self._store(request, box)
         else:
             self._reply(request, box, refused=True)
 
-    def _answer(self, request: Request, box: Box) -> None:
-        """Reply, or store the result."""
-        core = self._core
-        if isinstance(request, Create):
-            serial = self._make(request, box)
-            made = box.content
-            alias = issubclass(type(made), RRef) and made._front is core.front
-            del made
-            if alias:
-                try:
-                    self._objects.stand_for(request.rref, box)
-                    return
-                except RefLostError as error:
-                    box.content = self.failure(error, request)
-            self._objects.resolve(request.rref, box, serial=serial)
-        else:
-            self._reply(request, box)
-
-    def wait_for_room(self, caller: WorkerId) -> None:
-        """Wait before a large result leaves: *caller* may not have taken the earlier ones yet."""
-        if not self.has_room(caller):
-            self._calls.wait_for_room(caller, "results")
+    def _store(self, request: Create, box: Box) -> None:
+        """Keep the result; a reference makes the object an alias."""
+        serial = self._make(request, box)
+        made = box.content
+        alias = issubclass(type(made), RRef) and made._front is self._core.front
+        del made
+        if alias:
+            try:
+                self._objects.stand_for(request.rref, box)
+                return
+            except RefLostError as error:
+                box.content = self.failure(error, request)
+        self._objects.resolve(request.rref, box, serial=serial)
 
     def has_room(self, caller: WorkerId) -> bool:
         """Whether a large result may leave at once."""
@@ -479,38 +503,50 @@ class Server:
             return []
         return context.done(target, call)
 
-    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> None:
+    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> bool:
+        """Answer by the value in *box*; returns whether it was copied into shared memory."""
         core, call = self._core, request.call
+        pack, cargo = self._pack(request, box), None
+        if not pack.large and pack.plain is not None:  # nearly always
+            core.step_within(partial(self._answer, request, pack.plain, refused=refused))
+            return False
+        if pack.large and not self.has_room(call.caller):  # it has not taken the earlier ones yet
+            self._calls.wait_for_room(call.caller, "results")
+        copied = pack.plain is not None and bool(getattr(pack.plain.payload, "buffers", ()))
+        # Its reader may ask for the next one before this thread has let go of it.
+        held = copied and self._packer.leaving.acquire(timeout=LEAVING)
+        try:
+            with undisturbed:
+                try:
+                    cargo = pack.cargo(lambda rrefs: core.context.give_all(rrefs, call))
+                except BaseException as error:
+                    failure = self.failure(error, request)
+                    if failure.references or failure.inert:  # these would have to be shared, too
+                        failure = failure.as_text()
+                    cargo = Cargo(payload=failure)
+                del pack  # its handles: a loan that is given back would look kept
+                core.step(partial(self._answer, request, cargo, refused=refused))
+                del cargo
+        finally:
+            if held:
+                self._packer.leaving.release()
+        return copied
 
-        def share(rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
-            return core.context.give_all(rrefs, call)
-
-        def answer(cargo: Cargo) -> list[Any]:
-            context = core.context
-            if refused:
-                return context.refuse(call, cargo)
-            left = len(core.discards.ended)  # or the callee would count what it has let go of
-            settled = core.discards.settled(context, left) if left else []
-            return (
-                [*settled, *context.reply(call, cargo)] if settled else context.reply(call, cargo)
-            )
-
-        pack = self._pack(request, box)
-        if pack.large:
-            self.wait_for_room(call.caller)
-        if pack.plain is not None:
-            core.step(partial(answer, pack.plain))
-            return
-        with undisturbed:
-            try:
-                cargo = pack.cargo(share)
-            except BaseException as error:
-                failure = self.failure(error, request)
-                if failure.references or failure.inert:  # these would have to be shared, too
-                    failure = failure.as_text()
-                cargo = Cargo(payload=failure)
-            del pack  # its handles: a loan that is given back would look kept
-            core.step(partial(answer, cargo))
+    def _answer(
+        self, request: Call | Invoke | Fetch, cargo: Cargo, *, refused: bool = False
+    ) -> list[Effect]:
+        """Under the lock: answer *request*, and free its object for the next request."""
+        core, call = self._core, request.call
+        context, discards = core.context, core.discards
+        if refused:  # it has never occupied its object
+            return context.refuse(call, cargo)
+        effects: list[Effect] = []
+        if discards.ended:  # or the callee would count what it has let go of
+            effects = discards.settled(context, len(discards.ended))
+        effects = [*effects, *context.reply(call, cargo)] if effects else context.reply(call, cargo)
+        if not isinstance(request, Call):
+            effects += self._done(request.rref, call)
+        return effects
 
     def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
         result = box.take()

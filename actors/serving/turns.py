@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Resume
 from ..core.core import Internal
-from ..values.box import Box
+from ..values.box import Box, CoroutineBox
 
 if TYPE_CHECKING:
     import asyncio
@@ -233,7 +233,7 @@ def in_turns(coroutine: Any, context: Context | None) -> Any:
     turn = _turn.get() if context is None else context.get(_turn)
     if turn is None or type(coroutine) is not types.CoroutineType:
         return coroutine
-    name, box = coroutine.__qualname__, Box(coroutine)
+    name, box = coroutine.__qualname__, CoroutineBox(coroutine)
     stepped: Any = _in_steps(box, turn)
     stepped.__qualname__ = name
     return stepped

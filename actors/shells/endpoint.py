@@ -21,7 +21,6 @@ from ..cluster.deaths import Deaths
 from ..core import notices
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
-from ..core.lines import Lines
 from ..core.registry import Registry
 from ..cycles.collector import Collector
 from ..handles.front import Front
@@ -31,7 +30,6 @@ from ..looking.inspector import Inspector
 from ..looking.watching import Watchers
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
-from ..serving.straight import StraightServer
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
 from ..wire.messages import Joined, check_wire
@@ -69,7 +67,6 @@ class Endpoint(Internal):
         self.registry = Registry(core, registrar)
         """Finds the other endpoints."""
         self.delivery = Delivery(core, self.registry)
-        self.lines = Lines(core, self.delivery)
         self.objects = Objects(core)
         self.packer = kinds.packer(core, self.registry)
         self.waits = Waits(core)
@@ -85,14 +82,6 @@ class Endpoint(Internal):
             waits=self.waits,
             calls=self.calls,
         )
-        if kinds.spans is None:  # else each request has a span
-            StraightServer(
-                core,
-                lines=self.lines,
-                objects=self.objects,
-                packer=self.packer,
-                server=self.server,
-            )
         self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
         self.collector = Collector(core, self.objects)
         self.counting = Counting(
@@ -155,7 +144,7 @@ class Endpoint(Internal):
         if self.spans is None:  # else each request has a span
             self.core.front.straight = Straight(
                 self.core,
-                lines=self.lines,
+                delivery=self.delivery,
                 calls=self.calls,
                 waits=self.waits,
                 loop=loop,
@@ -181,7 +170,7 @@ class Endpoint(Internal):
     def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """Take a packet that came from *address* as a parcel. Raises nothing, like `take`."""
         try:
-            self.lines.take(data, address)
+            self.delivery.take_raw(data, address)
         except Exception as error:
             self.core.refuse("a parcel", error)
 

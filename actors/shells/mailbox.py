@@ -143,7 +143,7 @@ class Mailbox:
             self.receive(Raw(bytes(data)), sender)
             return
         try:
-            endpoint.lines.take(data, sender)
+            endpoint.delivery.take_raw(data, sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
         if self.port.left:

@@ -135,7 +135,7 @@ class OwnPort(OutsidePort):
             self._receive(Raw(bytes(data)), sender)
             return
         try:
-            endpoint.lines.take(data, sender)
+            endpoint.delivery.take_raw(data, sender)
         except Exception as error:
             endpoint.core.refuse("a parcel", error)
         if endpoint.core.context.state.now < self._alarm.open_until:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from .box import Box
+from .box import Box, CoroutineBox
 from .wrapper import Wrapper
 
 
@@ -26,7 +26,7 @@ class Making(Wrapper, frozen=True):
         """The function's result as `Made`; or its coroutine, which will give that."""
         result = self.function(*args, **kwargs)
         if type(result) is types.CoroutineType:
-            return self._awaited(Box(result))
+            return self._awaited(CoroutineBox(result))
         return self.made(result)
 
     def made(self, value: Any) -> Made:

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...printable import logger
-from ...protocol import plain
 from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
@@ -32,7 +31,7 @@ from ..core.current import running_in
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ...protocol.effects import Effect, Run
+    from ...protocol.effects import Effect
     from ...protocol.ids import RRefId, WorkerId
     from ..core.brief import Later
     from ..core.core import Core
@@ -150,18 +149,6 @@ class Objects(Internal):
         self._core.step(move)
         for tell in awaited:
             tell()
-
-    def keep(self, rref: RRefId, value: object) -> Sequence[Run] | None:
-        """Keep *value*, that of a creation, and no failure; None if `resolve` is to do so.
-
-        Returns the fetch that is to run now, if there is one. Under the lock.
-        """
-        runs = None
-        if rref not in self._awaited:
-            runs = plain.resolved(self._core.context.state, rref)
-        if runs is not None:
-            self._values[rref] = Stored(value)
-        return runs
 
     def _fate_of(self, failure: Failure) -> Fate:
         """The fate of *failure*, which one more object has for a value now. Under the lock."""

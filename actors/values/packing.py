@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import threading
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -18,6 +19,7 @@ from ...serialization import pickling, plain, shared
 from ...serialization.errors import Failure
 from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
+from ...serialization.holes import filled
 from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers, slots
 from ...serialization.pickling import (
@@ -30,14 +32,14 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import SHORT, dumps_call, dumps_plain, dumps_soon, fits_slot
-from ...serialization.shared import Segment
+from ...serialization.plain import ATOMS, SHORT, dumps_call, dumps_plain, dumps_soon, fits_slot
 from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
 from ..wire.cargoes import HEAD, bytes_of
 from ..wire.messages import WorkerInfo
+from ..wire.rows import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -57,6 +59,8 @@ _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")
 FEW_REFERENCES = 16
 """So few references are no matter for the size of a message."""
+LEAVING = 0.1
+"""Seconds to wait for the thread that posts a large answer; it may run a user's finalizer."""
 FEW_BUFFERS = 8
 """So few places of buffers are no matter for it, either."""
 TIDY_SECONDS = 1.0
@@ -94,6 +98,11 @@ class Packer(Internal):
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
         """The endpoints for which a chore is to ask, or asks now, whether they are near."""
+        self._most = min(LONGEST, core.port.largest() - HEAD)
+        """A payload that is not looked at again has at most so many bytes in the message."""
+        self.leaving = threading.Lock()
+        """Held while a large answer is posted, until its thread has let go of it. The next one is
+        to be written to the same memory."""
         core.on_deaths.append(self._forget)
 
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
@@ -104,19 +113,21 @@ class Packer(Internal):
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
         simple: tuple[bytes, list[memoryview]] | None = None
-        if call:
+        if not call:
+            payload = self._as_it_is(value, to) if type(value) is Frozen else None
+            if payload is None and type(value) not in ATOMS:
+                payload = self.in_slot(value, to, tag, wait=True)
+            if payload is not None:
+                return Pack(payload.size >= NOTED, Cargo(payload=payload))
+        else:
             of_call: Any = value
             function, args, kwargs = of_call
             simplest = None if kwargs else dumps_call(function, args)
             if simplest is not None:
                 if len(simplest) < SHORT:  # nearly always
-                    return Pack(False, Cargo(payload=Payload(simplest, tag=tag)))
+                    return Pack(False, Cargo(payload=Payload(simplest, tag=tag, plain=True)))
                 simple = simplest, []
         lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
-        if not call:
-            payload = self.in_slot(value, to, tag, wait=True)
-            if payload is not None:
-                return Pack(True, Cargo(payload=payload))
         if simple is None and not lends:
             simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
@@ -127,8 +138,13 @@ class Packer(Internal):
                 simple, apart = dumps_plain(value), len(functions[0].data)
         if simple is not None:
             data, views = simple
-            buffers = placed(views, partial(self._registry.near, to)) if views else ()
-            cargo = Cargo(payload=Payload(data, buffers, tag=tag, functions=functions))
+            buffers: tuple[Buffer, ...] = ()
+            if views:
+                if self.leaving.locked() and self.leaving.acquire(timeout=LEAVING):
+                    self.leaving.release()
+                buffers = placed(views, partial(self._registry.near, to))
+            payload = Payload(data, buffers, tag=tag, functions=functions, plain=call)
+            cargo = Cargo(payload=payload)
             if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
@@ -149,17 +165,6 @@ class Packer(Internal):
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
         return Pack(large, None, partial(self._share, pickled, tag, frozen))
 
-    def shared(self, views: list[memoryview], to: WorkerId) -> tuple[Buffer, ...] | None:
-        """Copies of *views* in memory shared with *to*; None if not all of them can be there.
-
-        Asks nobody. Raises `SharedMemoryFullError`.
-        """
-        small = min([each.nbytes for each in views]) < shared.THRESHOLD
-        if small or not self._registry.surely_near(to):
-            return None
-        buffers = placed(views, lambda: True)
-        return buffers if {*map(type, buffers)} == {Segment} else None
-
     def soon(self, value: object, to: WorkerId) -> Payload | None:
         """*value*, pickled for *to* in microseconds; None if it may take longer.
 
@@ -167,13 +172,13 @@ class Packer(Internal):
         """
         made = dumps_soon(value)
         if made is None:
-            return self.as_it_is(value, to) if type(value) is Frozen else None
+            return self._as_it_is(value, to) if type(value) is Frozen else None
         data, buffer = made
         if buffer is None:
-            return Payload(data)
+            return Payload(data) if len(data) <= self._most else None
         return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
-    def as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
+    def _as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
         """A frozen value for *to*; None if that needs more than to send its bytes and a few places.
 
         Asks nobody, and raises nothing.
@@ -184,7 +189,8 @@ class Packer(Internal):
             return None
         if value.shared and not self._core.peers.near(to):
             return None
-        return Payload(pickled.data, pickled.buffers, frozen=True)
+        payload = Payload(pickled.data, pickled.buffers, frozen=True)
+        return payload if payload.framed <= self._most else None
 
     def in_slot(
         self, value: Any, to: WorkerId, tag: object = None, *, wait: bool = False
@@ -287,7 +293,11 @@ class Packer(Internal):
         if type(payload) is Failure:
             raise payload.rebuild(_Hooks(self._core, _share_nothing).join(cargo.descriptors))
         if isinstance(payload, Payload):
-            if cargo.descriptors or payload.buffers or payload.inert or payload.functions:
+            if payload.plain:
+                payload = _filled(
+                    payload, _Hooks(self._core, _share_nothing).join(cargo.descriptors)
+                )
+            elif cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, again=again)
             else:
@@ -303,9 +313,12 @@ class Packer(Internal):
 
         Raises the errors of `open`.
         """
-        what, args, kwargs = self.open(cargo)
+        payload: Any = cargo.payload
+        if type(payload) is Payload and payload.plain and not cargo.descriptors:  # nearly always
+            what, args, kwargs = opened(payload)  # a function apart is not in it
+        else:
+            what, args, kwargs = self.open(cargo)
         if what is None:
-            payload: Any = cargo.payload
             what = self.made(payload.functions[0])
         return what, args, kwargs
 
@@ -380,6 +393,13 @@ def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None)
     except Exception:  # such as for want of memory, or of descriptors to load the module
         return None
     return None if made is None else Payload(data, (made,), tag=tag)
+
+
+def _filled(payload: Payload, references: tuple[Reference, ...]) -> Any:
+    try:
+        return filled(payload.data, references)
+    except CAUGHT as error:
+        raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
 
 
 def opened(payload: Payload) -> Any:

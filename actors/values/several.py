@@ -22,7 +22,7 @@ from typing import Any
 import msgspec
 
 from ...protocol.ids import RRefId
-from .box import Box
+from .box import Box, CoroutineBox
 from .wrapper import Wrapper
 
 PART = "__part__"
@@ -40,7 +40,7 @@ class Several(Wrapper, frozen=True):
         """The function's result; of a generator the values, which are made here, once."""
         result = self.function(*args, **kwargs)
         if type(result) is types.CoroutineType:
-            return self._awaited(Box(result))
+            return self._awaited(CoroutineBox(result))
         return self._whole(result)
 
     async def _awaited(self, box: Box) -> Any:

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
     from ...serialization.payload import Buffer
 
 _put = msgspec.structs.force_setattr
-_NOT_PLAIN = (ValueError, TypeError, IndexError, KeyError)
-"""The errors of code that reads a row as that of a plain payload, and it is none."""
 _NO_MORE: list[object] = [[], [], []]
 _NOR_THIS: list[object] = [False, None, []]
 """The fields of a payload that only bytes and a tag make: all others are empty."""
@@ -68,6 +66,7 @@ _Content = tuple[
     bool,
     Origin | None,
     tuple[Placed, ...],
+    bool,
 ]
 """A small `Payload`: its fields."""
 _Writable = tuple[bool, ...]
@@ -113,29 +112,6 @@ def _apart(message: Message) -> Message:
     return message if cargo is None else apart(message, cargo, cargo.payload)
 
 
-def unpack_plain(data: Data) -> tuple[WorkerId, WorkerId, int, int, Message] | None:
-    """The sender, the receiver, the two numbers and the message of a plain parcel.
-
-    A plain parcel has one message. The message has no reference, and its payload is only bytes and
-    a text, if it has one. None if *data* is any other: `unpack` says what it is.
-    """
-    try:
-        sender, to, (first, expects, messages), peers, writable = _rows.decode(data)
-        (message,) = messages
-        cargo: Cargo | None = getattr(message, "cargo", None)
-        if cargo is not None:
-            row: Any = cargo.payload
-            data, tag, frozen = row[0], row[4], row[5]
-            if cargo.descriptors or row[1:4] != _NO_MORE or row[5:] != _NOR_THIS or frozen:
-                return None
-            if type(data) is not bytes or not (tag is None or type(tag) is str):
-                return None
-            _put(cargo, "payload", Payload(data, tag=tag))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, *_NOT_PLAIN):
-        return None
-    return None if peers or writable else (sender, to, first, expects, message)
-
-
 def unpack(data: Data) -> Parcel:
     """The contents of a parcel. Raises `ProtocolError` if *data* is none."""
     try:
@@ -154,10 +130,11 @@ def unpack(data: Data) -> Parcel:
                 if row is None:
                     continue
             # Nobody has seen the cargo yet, so changing the frozen object is safe.
-            if type(row) is list and row[1:4] == _NO_MORE and row[5:] == _NOR_THIS:  # mostly
+            if type(row) is list and row[1:4] == _NO_MORE and row[5:8] == _NOR_THIS:  # mostly
                 content, tag = row[0], row[4]
-                if type(content) is bytes and row[5] is False and (tag is None or type(tag) is str):
-                    _put(cargo, "payload", Payload(content, tag=tag))
+                right = type(content) is bytes and row[5] is False and row[8:] in ([False], [True])
+                if right and (tag is None or type(tag) is str):
+                    _put(cargo, "payload", Payload(content, tag=tag, plain=row[8]))
                     continue
             _put(cargo, "payload", _payload(opens, row))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ProtocolError):
@@ -178,7 +155,8 @@ def _unpack_some(data: Data) -> Parcel:
 
 def _payload(writable: Iterator[bool], row: object) -> Payload:
     try:
-        data, buffers, _, peers, tag, frozen, origin, functions = msgspec.convert(row, _Content)
+        fields = msgspec.convert(row, _Content)
+        data, buffers, _, peers, tag, frozen, origin, functions, plain = fields
     except msgspec.ValidationError as error:
         raise ProtocolError(f"its payload is malformed: {error!s:.{LONGEST}}") from None
     try:
@@ -186,7 +164,7 @@ def _payload(writable: Iterator[bool], row: object) -> Payload:
     except StopIteration:
         raise ProtocolError("it brings more buffers than it announces") from None
     introduced = _infos(peers) if peers else ()
-    return Payload(data, made, (), introduced, tag, frozen, origin, functions)
+    return Payload(data, made, (), introduced, tag, frozen, origin, functions, plain)
 
 
 def _buffer(each: bytes | Row, *, writable: bool) -> Buffer:

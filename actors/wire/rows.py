@@ -1,21 +1,20 @@
-"""Plain messages on our own base: a flat row of MessagePack for each packet.
+"""Packets on our own base, as flat rows of MessagePack.
 
-A parcel (`parcels`) has the names of its two ends, the numbers of a packet, and messages with ids
-in them. The row of a plain message (`protocol.plain`) has only numbers, as the incarnation of an
-endpoint tells it from all others. C code makes and checks a row in a fifth of the time.
-
-Most packets have one message. While many calls are in flight, a packet has several, all calls or
-replies as a rule: then its row has a shorter one for each of them.
+A `Row` has the numbers of a packet, and a part for each of its messages. As the incarnation of an
+endpoint tells it from all others, the ends of the packet are two numbers, and an id that one of
+them has named is a number with the `Namer`. C code makes and checks a row in a fifth of the time
+that a parcel (`parcels`) takes. What has no part here makes the whole packet a parcel: an address,
+an error, a large payload, an alias, and each of the rarer messages.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from ...protocol.ids import CallId, ForkId, Number, RRefId
+from ...protocol.columns import MANY
+from ...protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ...protocol.messages import (
     Ack,
     Call,
@@ -25,6 +24,7 @@ from ...protocol.messages import (
     Descriptor,
     Fetch,
     Flow,
+    Invoke,
     Reply,
     RoomAsked,
     RoomGiven,
@@ -33,27 +33,29 @@ from ...serialization.definitions import Placed
 from ...serialization.payload import Payload, said
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ...protocol.delivery import Packet
-    from ...protocol.ids import WorkerId
     from ...protocol.messages import Message
 
-    Plain = Call | Reply | Fetch | Create | Ack | Delete
-    """The messages that rows have."""
-
 PARCEL = 0x95
-"""The first byte of a parcel; a row here begins with another."""
+"""The first byte of a parcel; a row begins with another."""
+LONGEST = 1 << 17
+"""A longer payload would be copied too often: it travels in an envelope."""
+PART_BYTES = 1 << 14
+"""The most bytes of one of several parts: as many as a window has are not too many for a row."""
+
+Namer = Literal[0, 1] | WorkerId
+"""Who has named a thing: the sender (0), the receiver (1), or a third endpoint."""
+_Buffer = bytes | tuple[Number, Number, str, Number, bool, int]
+"""A buffer itself, or the `Segment.row` of it."""
 
 
-class Row(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """The packet of one message: its ends by their incarnations, and its numbers."""
-
-    sender: Number
-    to: Number
-    first: Number
-    expects: Number
+class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+    """One message."""
 
 
-class CallRow(Row, frozen=True, tag=1):
+class CallPart(Part, frozen=True, tag=1):
     """A `Call` by the sender, of the function with this name."""
 
     call: Number
@@ -61,273 +63,346 @@ class CallRow(Row, frozen=True, tag=1):
     name: str
     place: Number | None
     """The place of the function on its shelf, if it has one (`protocol.shelves`)."""
+    loans: tuple[Descriptor, ...]
+    plain: bool
+    """See `Payload.plain`."""
 
 
-class ReplyRow(Row, frozen=True, tag=2):
-    """The `Reply` to a call of the receiver's."""
-
-    call: Number
-    data: bytes
-
-
-class BuffersReplyRow(ReplyRow, frozen=True, tag=9):
-    """The same for a value with buffers, and for each value that never changes."""
-
-    buffers: tuple[bytes | tuple[Number, Number, str, Number, bool, int], ...]
-    """Each itself, or the `Segment.row` of it."""
-    frozen: bool
-
-
-class FetchRow(Row, frozen=True, tag=3):
-    """A `Fetch` by the sender, of the object with this number."""
-
-    call: Number
-    number: Number
-    mine: bool
-    """The sender has named the object; or else the receiver has."""
-    direct: bool
-
-
-class CreateRow(Row, frozen=True, tag=4):
-    """A `Create` by the sender, of the object with this number."""
-
-    call: Number
-    data: bytes
-    name: str
-    place: Number | None
-    number: Number
-    fork: Number
-    settled: Number
-
-
-class AckRow(Row, frozen=True, tag=5):
-    """The `Ack` of an object that the receiver has named."""
-
-    number: Number
-    fork: Number
-
-
-class DeleteRow(Row, frozen=True, tag=6):
-    """The `Delete` of one fork by the sender, which has named both the object and the fork."""
-
-    number: Number
-    fork: Number
-
-
-class LendRow(Row, frozen=True, tag=7):
-    """A `Call` by the sender that lends some references."""
+class InvokePart(Part, frozen=True, tag=2):
+    """An `Invoke` by the sender."""
 
     call: Number
     data: bytes
     name: str
     place: Number | None
     loans: tuple[Descriptor, ...]
+    plain: bool
+    namer: Namer
+    number: Number
 
 
-class ForeignFetchRow(Row, frozen=True, tag=8):
-    """A `Fetch` by the sender, of an object that a third endpoint has named."""
+class ReplyPart(Part, frozen=True, tag=3):
+    """The `Reply` to a request of the receiver's."""
 
     call: Number
-    rref: RRefId
+    data: bytes
+
+
+class BuffersReplyPart(Part, frozen=True, tag=4):
+    """The same for a value with buffers, and for each value that never changes."""
+
+    call: Number
+    data: bytes
+    buffers: tuple[_Buffer, ...]
+    frozen: bool
+
+
+class FetchPart(Part, frozen=True, tag=5):
+    """A `Fetch` by the sender."""
+
+    call: Number
+    namer: Namer
+    number: Number
+    copy: bool
     direct: bool
 
 
-class PartRow(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """One of several messages."""
-
-
-class CallPart(PartRow, frozen=True, tag=1):
-    """The fields of a `CallRow`."""
+class CreatePart(Part, frozen=True, tag=6):
+    """A `Create` by the sender, of the object with this number."""
 
     call: Number
     data: bytes
     name: str
     place: Number | None
+    plain: bool
+    number: Number
+    fork: Number
+    settled: Number
 
 
-class ReplyPart(PartRow, frozen=True, tag=2):
-    """Those of a `ReplyRow`."""
+class AckPart(Part, frozen=True, tag=7):
+    """An `Ack`."""
 
-    call: Number
-    data: bytes
+    namer: Namer
+    number: Number
+    minter: Namer
+    """That of the fork."""
+    fork: Number
 
 
-class AskedPart(PartRow, frozen=True, tag=3):
-    """Those of a `RoomAsked`."""
+class DeletePart(Part, frozen=True, tag=8):
+    """The `Delete` of one fork."""
+
+    namer: Namer
+    number: Number
+    minter: Namer
+    fork: Number
+
+
+class AskedPart(Part, frozen=True, tag=9):
+    """A `RoomAsked`."""
 
     flow: Flow
 
 
-class GivenPart(PartRow, frozen=True, tag=4):
-    """Those of a `RoomGiven`."""
+class GivenPart(Part, frozen=True, tag=10):
+    """A `RoomGiven`."""
 
     flow: Flow
 
 
-class SeveralRow(Row, frozen=True, tag=10):
-    """A packet of several calls by the sender, replies to the receiver's, and questions of room."""
+_Part = (
+    CallPart
+    | InvokePart
+    | ReplyPart
+    | BuffersReplyPart
+    | FetchPart
+    | CreatePart
+    | AckPart
+    | DeletePart
+    | AskedPart
+    | GivenPart
+)
 
-    parts: tuple[CallPart | ReplyPart | AskedPart | GivenPart, ...]
+
+class Row(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True, tag=1
+):
+    """A packet: its ends by their incarnations, its numbers, and its messages."""
+
+    sender: Number
+    to: Number
+    first: Number
+    expects: Number
+    parts: tuple[_Part, ...]
 
 
-_WITH_FUNCTION = frozenset({CallRow, CallPart, LendRow, CreateRow})
-PART_BYTES = 1 << 14
-"""The most bytes of a part: as many as a window has are not too many for a row."""
-_others = attrgetter("buffers", "inert", "peers", "frozen", "origin", "functions")
-_NO_OTHERS = ((), (), (), False, None, ())
 _encode = msgspec.msgpack.Encoder().encode
-decode = msgspec.msgpack.Decoder(
-    CallRow
-    | ReplyRow
-    | FetchRow
-    | CreateRow
-    | AckRow
-    | DeleteRow
-    | LendRow
-    | ForeignFetchRow
-    | BuffersReplyRow
-    | SeveralRow
-).decode
+decode = msgspec.msgpack.Decoder(Row).decode
 """The row in some bytes. Raises `msgspec.DecodeError`."""
 
 
 def encode(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
-    """The row of *packet*, which has one plain message; None if it needs more than a row has."""
-    message: Any = packet.messages[0]
-    here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
-    kind = type(message)
-    row: Row | None = None
-    if kind is Call or kind is Create:
-        payload, call = message.cargo.payload, message.call.number
-        data, name = payload.data, payload.tag
-        place = payload.functions[0].place if payload.functions else None
-        if kind is Call:
-            loans = message.cargo.descriptors
-            if not loans:
-                row = CallRow(here, there, first, expects, call, data, name, place)
-            elif not payload.peers:  # they have addresses
-                row = LendRow(here, there, first, expects, call, data, name, place, loans)
-        else:
-            about = message.rref.number, message.fork.number, message.settled
-            row = CreateRow(here, there, first, expects, call, data, name, place, *about)
-    elif kind is Reply:
-        payload, call = message.cargo.payload, message.call.number
-        data, frozen = payload.data, payload.frozen
-        if frozen or payload.buffers:
-            buffers: list[Any] = []
-            for each in payload.buffers:
-                buffers.append(each if type(each) is bytes else each.row())  # noqa: PERF401 - a comprehension is a function more
-            row = BuffersReplyRow(here, there, first, expects, call, data, tuple(buffers), frozen)
-        else:
-            row = ReplyRow(here, there, first, expects, call, data)
-    elif kind is Fetch:
-        rref, call = message.rref, message.call.number
-        mine, direct = rref.creator == sender, message.direct
-        if mine or rref.creator == to:
-            row = FetchRow(here, there, first, expects, call, rref.number, mine, direct)
-        else:
-            row = ForeignFetchRow(here, there, first, expects, call, rref, direct)
-    elif kind is Ack:
-        row = AckRow(here, there, first, expects, message.rref.number, message.fork.number)
-    else:
-        fork = message.forks[0]
-        if message.rref.creator == sender == fork.parent and len(message.forks) == 1:
-            row = DeleteRow(here, there, first, expects, message.rref.number, fork.number)
+    """The row of *packet*; None if one of its messages needs more than a part has."""
+    parts: list[Any] = []
+    messages = packet.messages
+    longest = LONGEST if len(messages) == 1 else PART_BYTES
+    for message in messages:
+        make = _PARTS.get(type(message))
+        part = make(message, sender, to, longest) if make is not None else None
+        if part is None:
+            return None
+        parts.append(part)
+    row = Row(sender.incarnation, to.incarnation, packet.first, packet.expects, parts)  # type: ignore[arg-type]  # encoding takes a list for a tuple
     try:
-        return None if row is None else _encode(row)
+        return _encode(row)
     except UnicodeEncodeError:  # a name may not be valid UTF-8
         return None
 
 
-def encode_all(sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
-    """The row of *packet*, which has several messages; None if it needs more than such a row has.
-
-    All messages are plain calls and replies, or about room.
-    """
-    parts: list[PartRow] = []
-    message: Any
-    for message in packet.messages:
-        kind = type(message)
-        if kind is RoomAsked or kind is RoomGiven:
-            parts.append((AskedPart if kind is RoomAsked else GivenPart)(message.flow))
-            continue
-        if (kind is not Call and kind is not Reply) or message.cargo.descriptors:
-            return None
-        payload = message.cargo.payload
-        if type(payload) is not Payload or len(payload.data) > PART_BYTES:
-            return None
-        place, data, tag, others = None, payload.data, payload.tag, _others(payload)
-        if others != _NO_OTHERS:
-            place = _place(payload) if kind is Call else None
-            if place is None:
-                return None
-        if kind is Call:
-            if type(tag) is not str or len(tag) > PART_BYTES or message.chain:
-                return None
-            if message.call.caller != sender:
-                return None
-            parts.append(CallPart(message.call.number, data, tag, place))
-        else:
-            if tag is not None or message.loans or message.relayed or message.refused:
-                return None
-            if message.moved is not None or message.call.caller != to:
-                return None
-            parts.append(ReplyPart(message.call.number, data))
-    here, there, first, expects = sender.incarnation, to.incarnation, packet.first, packet.expects
-    try:
-        return _encode(SeveralRow(here, there, first, expects, tuple(parts)))  # type: ignore[arg-type]  # these parts
-    except UnicodeEncodeError:  # a name may not be valid UTF-8
-        return None
-
-
-def _place(payload: Payload) -> int | None:
-    """The place of the function of *payload*, if it has only that beside its bytes and its name."""
-    if _others(payload)[:-1] != _NO_OTHERS[:-1] or len(payload.functions) != 1:
-        return None
-    (function,) = payload.functions
-    return function.place if type(function) is Placed and function.origin is None else None
-
-
-def messages_of(row: SeveralRow, sender: WorkerId, me: WorkerId) -> tuple[Message, ...]:
+def messages_of(row: Row, sender: WorkerId, me: WorkerId) -> tuple[Message, ...]:
     """The messages of *row*, which has come from *sender* to *me*."""
-    messages: list[Message] = []
-    for part in row.parts:
-        if isinstance(part, AskedPart):
-            messages.append(RoomAsked(flow=part.flow))
-        elif isinstance(part, GivenPart):
-            messages.append(RoomGiven(flow=part.flow))
-        else:
-            messages.append(message_of(part, sender, me))
-    return tuple(messages)
+    parts = row.parts
+    if len(parts) == 1:  # nearly always
+        part = parts[0]
+        return (_MESSAGES[type(part)](part, sender, me),)
+    return tuple([_MESSAGES[type(part)](part, sender, me) for part in parts])
 
 
-def message_of(row: Any, sender: WorkerId, me: WorkerId) -> Plain:
-    """The message of *row*, or of a part of one, which has come from *sender* to *me*."""
-    kind = type(row)
-    if kind is ReplyRow or kind is ReplyPart:
-        return Reply(call=CallId(me, row.call), cargo=Cargo(payload=Payload(row.data)))
-    if kind in _WITH_FUNCTION:
-        call = CallId(sender, row.call)
-        functions = () if row.place is None else (Placed(row.place),)
-        payload = Payload(row.data, tag=row.name, functions=functions)
-        if kind is LendRow:
-            return Call(call=call, cargo=Cargo(payload=payload, descriptors=row.loans))
-        cargo = Cargo(payload=payload)
-        if kind is CallRow or kind is CallPart:
-            return Call(call=call, cargo=cargo)
-        rref, fork = RRefId(sender, row.number), ForkId(sender, row.fork)
-        return Create(call=call, rref=rref, fork=fork, cargo=cargo, settled=row.settled)
-    if kind is BuffersReplyRow:
-        buffers: list[Any] = []
-        for each in row.buffers:
-            buffers.append(each if type(each) is bytes else said(each))  # noqa: PERF401 - as above
-        payload = Payload(row.data, tuple(buffers), frozen=row.frozen)
-        return Reply(call=CallId(me, row.call), cargo=Cargo(payload=payload))
-    if kind is FetchRow:
-        rref = RRefId(sender if row.mine else me, row.number)
-        return Fetch(call=CallId(sender, row.call), rref=rref, direct=row.direct)
-    if kind is ForeignFetchRow:
-        return Fetch(call=CallId(sender, row.call), rref=row.rref, direct=row.direct)
-    if kind is AckRow:
-        return Ack(rref=RRefId(me, row.number), fork=ForkId(me, row.fork))
-    return Delete(rref=RRefId(sender, row.number), forks=(ForkId(sender, row.fork),))
+# ---- out: the part of a message, or None
+
+
+def _call(message: Call | Invoke, sender: WorkerId, to: WorkerId, longest: int) -> Part | None:
+    payload, loans = message.cargo.payload, message.cargo.descriptors
+    if message.chain or len(loans) >= MANY or message.call.caller != sender:
+        return None
+    place = None
+    if type(payload) is not Payload or len(payload.data) > longest:
+        return None
+    if payload.buffers or payload.inert or payload.peers or payload.frozen or payload.origin:
+        return None
+    if type(payload.tag) is not str or len(payload.tag) > PART_BYTES:
+        return None
+    if payload.functions:
+        placed = payload.functions[0]
+        if type(placed) is not Placed or placed.origin is not None or len(payload.functions) > 1:
+            return None
+        place = placed.place
+    call, data, name = message.call.number, payload.data, payload.tag
+    if isinstance(message, Call):
+        return CallPart(call, data, name, place, loans, payload.plain)
+    if message.cancelled:
+        return None
+    rref = message.rref
+    namer = _namer(rref.creator, sender, to)
+    return InvokePart(call, data, name, place, loans, payload.plain, namer, rref.number)
+
+
+def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> Part | None:
+    rref, fork = message.rref, message.fork
+    if message.target is not None or message.cargo.descriptors:
+        return None
+    if rref.creator != sender or fork.parent != sender:
+        return None
+    part: Any = _call(Call(call=message.call, cargo=message.cargo), sender, to, longest)
+    if part is None:
+        return None
+    return CreatePart(
+        part.call,
+        part.data,
+        part.name,
+        part.place,
+        part.plain,
+        rref.number,
+        fork.number,
+        message.settled,
+    )
+
+
+def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> Part | None:
+    payload = message.cargo.payload
+    if message.loans or message.cargo.descriptors or message.moved is not None:
+        return None
+    if message.relayed or message.refused or message.call.caller != to:
+        return None
+    if type(payload) is not Payload or payload.tag is not None:
+        return None
+    if (payload.framed if payload.buffers else len(payload.data)) > longest:
+        return None
+    if payload.inert or payload.peers or payload.origin or payload.functions:
+        return None
+    if not (payload.buffers or payload.frozen):
+        return ReplyPart(message.call.number, payload.data)
+    buffers: list[Any] = []
+    for each in payload.buffers:
+        if type(each) is bytearray:  # its reader may change it
+            return None
+        buffers.append(each if type(each) is bytes else each.row())  # type: ignore[union-attr]  # a `Segment`
+    return BuffersReplyPart(message.call.number, payload.data, tuple(buffers), payload.frozen)
+
+
+def _fetch(message: Fetch, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+    rref = message.rref
+    if message.chain or message.cancelled or message.call.caller != sender:
+        return None
+    namer = _namer(rref.creator, sender, to)
+    return FetchPart(message.call.number, namer, rref.number, message.copy, message.direct)
+
+
+def _ack(message: Ack, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+    rref, fork = message.rref, message.fork
+    namer, minter = _namer(rref.creator, sender, to), _namer(fork.parent, sender, to)
+    return AckPart(namer, rref.number, minter, fork.number)
+
+
+def _delete(message: Delete, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+    if message.borrowers or len(message.forks) != 1:
+        return None
+    rref, (fork,) = message.rref, message.forks
+    namer, minter = _namer(rref.creator, sender, to), _namer(fork.parent, sender, to)
+    return DeletePart(namer, rref.number, minter, fork.number)
+
+
+def _asked(message: RoomAsked, _: WorkerId, __: WorkerId, ___: int) -> Part:
+    return AskedPart(message.flow)
+
+
+def _given(message: RoomGiven, _: WorkerId, __: WorkerId, ___: int) -> Part:
+    return GivenPart(message.flow)
+
+
+def _namer(who: WorkerId, sender: WorkerId, to: WorkerId) -> Namer:
+    return 0 if who == sender else 1 if who == to else who
+
+
+_PARTS: dict[type[Message], Callable[[Any, WorkerId, WorkerId, int], Part | None]] = {
+    Call: _call,
+    Invoke: _call,
+    Reply: _reply,
+    Fetch: _fetch,
+    Create: _create,
+    Ack: _ack,
+    Delete: _delete,
+    RoomAsked: _asked,
+    RoomGiven: _given,
+}
+
+# ---- in: the message of a part
+
+
+def _to_call(part: CallPart, sender: WorkerId, _: WorkerId) -> Call:
+    functions = () if part.place is None else (Placed(part.place),)
+    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    cargo = Cargo(payload=payload, descriptors=part.loans)
+    return Call(call=CallId(sender, part.call), cargo=cargo)
+
+
+def _to_invoke(part: InvokePart, sender: WorkerId, me: WorkerId) -> Invoke:
+    functions = () if part.place is None else (Placed(part.place),)
+    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    cargo = Cargo(payload=payload, descriptors=part.loans)
+    rref = RRefId(_who(part.namer, sender, me), part.number)
+    return Invoke(call=CallId(sender, part.call), rref=rref, cargo=cargo)
+
+
+def _to_reply(part: ReplyPart, _: WorkerId, me: WorkerId) -> Reply:
+    return Reply(call=CallId(me, part.call), cargo=Cargo(payload=Payload(part.data)))
+
+
+def _to_buffers_reply(part: BuffersReplyPart, _: WorkerId, me: WorkerId) -> Reply:
+    buffers = tuple([each if type(each) is bytes else said(each) for each in part.buffers])  # type: ignore[arg-type]  # mypy does not narrow by `type`
+    payload = Payload(part.data, buffers, frozen=part.frozen)
+    return Reply(call=CallId(me, part.call), cargo=Cargo(payload=payload))
+
+
+def _to_fetch(part: FetchPart, sender: WorkerId, me: WorkerId) -> Fetch:
+    call, rref = CallId(sender, part.call), RRefId(_who(part.namer, sender, me), part.number)
+    return Fetch(call=call, rref=rref, copy=part.copy, direct=part.direct)
+
+
+def _to_create(part: CreatePart, sender: WorkerId, _: WorkerId) -> Create:
+    functions = () if part.place is None else (Placed(part.place),)
+    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    return Create(
+        call=CallId(sender, part.call),
+        rref=RRefId(sender, part.number),
+        fork=ForkId(sender, part.fork),
+        cargo=Cargo(payload=payload),
+        settled=part.settled,
+    )
+
+
+def _to_ack(part: AckPart, sender: WorkerId, me: WorkerId) -> Ack:
+    fork = ForkId(_who(part.minter, sender, me), part.fork)
+    return Ack(rref=RRefId(_who(part.namer, sender, me), part.number), fork=fork)
+
+
+def _to_delete(part: DeletePart, sender: WorkerId, me: WorkerId) -> Delete:
+    fork = ForkId(_who(part.minter, sender, me), part.fork)
+    return Delete(rref=RRefId(_who(part.namer, sender, me), part.number), forks=(fork,))
+
+
+def _to_asked(part: AskedPart, _: WorkerId, __: WorkerId) -> RoomAsked:
+    return RoomAsked(flow=part.flow)
+
+
+def _to_given(part: GivenPart, _: WorkerId, __: WorkerId) -> RoomGiven:
+    return RoomGiven(flow=part.flow)
+
+
+def _who(namer: Namer, sender: WorkerId, me: WorkerId) -> WorkerId:
+    return sender if namer == 0 else me if namer == 1 else namer
+
+
+_MESSAGES: dict[type[Part], Callable[[Any, WorkerId, WorkerId], Message]] = {
+    CallPart: _to_call,
+    InvokePart: _to_invoke,
+    ReplyPart: _to_reply,
+    BuffersReplyPart: _to_buffers_reply,
+    FetchPart: _to_fetch,
+    CreatePart: _to_create,
+    AckPart: _to_ack,
+    DeletePart: _to_delete,
+    AskedPart: _to_asked,
+    GivenPart: _to_given,
+}

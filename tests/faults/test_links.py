@@ -18,12 +18,10 @@ from thespian.actors import ActorAddress
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError, WorkerNotFoundError
 from farref.actors.calls import calls
-from farref.actors.core.faulty import FaultyPort
-from farref.actors.wire.messages import Envelope, WorkerInfo
+from farref.actors.core.faulty import Gate
 from farref.protocol import delivery
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId
-from farref.protocol.packets import decode, encode
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import (
     Faults,
@@ -278,30 +276,20 @@ def test_the_program_sleeps_while_its_workers_die_under_faults(tmp_path: Path) -
 # ---- the layer itself
 
 
-class Wire:
-    """A port that only records its packets."""
-
-    def __init__(self) -> None:
-        self.came: list[int] = []
-
-    def post(self, address: Any, message: Any) -> None:
-        self.came.append(decode(message.packet, ()).first)
-
-
 def play(*rules: Any, seed: int = 1, packets: int = 200, arrive: int = 0) -> list[int]:
     """The numbers of the packets from A to B, as they arrive; this waits for *arrive* of them."""
-    wire: Any = Wire()
-    a, b = WorkerId("A", 1), WorkerId("B", 2)
-    port = FaultyPort(wire, a, Faults(*rules, seed=seed))
-    address: Any = None
+    came: list[int] = []
+    gate = Gate(
+        WorkerId("A", 1), Faults(*rules, seed=seed), lambda out: came.append(out[0][1].first)
+    )
     for number in range(packets):
-        port.post(address, Envelope(WorkerInfo(a, address), b, *encode(Packet(number, (), 0))))
+        gate.post(WorkerId("B", 2), Packet(number, (), 0))
     end = time.monotonic() + 20
-    while len(wire.came) < arrive and time.monotonic() < end:
+    while len(came) < arrive and time.monotonic() < end:
         time.sleep(0.005)
-    port.close()
-    assert port.counts().sent == packets
-    return list(wire.came)
+    gate.close()
+    assert gate.counts().sent == packets
+    return list(came)
 
 
 def test_the_same_seed_makes_the_same_faults() -> None:

@@ -22,12 +22,12 @@ from unittest.mock import patch
 from farref.protocol import delivery, room
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import OF_DELIVERY, Call, Cargo, Flow, Message, Tell
+from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
 
 from .explorer import Mistake
 from .state import clone, freeze
 
-TIMES = ("_retry_at", "acknowledge_at")
+TIMES = ("retry_at", "acknowledge_at")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,10 +184,6 @@ class WireModel:
 
     def _send(self, state: WireState, place: int) -> WireState:
         side = self.sides[state.sides[place]].clone()
-        flow: Flow | None = "mail" if self.link.room else None
-        flaw = self._at_once(side, message(side.sent), flow)
-        if flaw is not None:
-            return self._fail(state, place, side, flaw)
         if self.link.room:
             number = side.channel.send(message(side.sent), "mail", 1)
             self._see({"nothing waits for room": number is None})
@@ -196,20 +192,6 @@ class WireModel:
         side.left -= 1
         side.sent += 1
         return self._after(state, place, side, None)
-
-    def _at_once(self, side: Side, what: Message, flow: Flow | None) -> Mistake | None:
-        """Check that `send_now` does as `send` and `packet` do, or nothing."""
-        rule = "a message that leaves at once leaves as any other"
-        now, later = side.clone(), side.clone()
-        packet = now.channel.send_now(what, flow, 1, 0)
-        self._see({"nothing leaves at once": packet is not None})
-        if packet is not None:
-            later.channel.send(what, flow, 1)
-            if packet != later.channel.packet(0):
-                return Mistake(rule, f"it left in {packet}")
-        if now.freeze() != later.freeze():
-            return Mistake(rule, "the channels differ afterwards")
-        return None
 
     def _say(self, state: WireState, place: int) -> WireState:
         side = self.sides[state.sides[place]].clone()
@@ -232,7 +214,7 @@ class WireModel:
         before = self.sides[state.sides[place]]
         side = before.clone()
         packet = side.channel.packet(0)
-        if before.channel._retry_at not in {None, side.channel._retry_at}:
+        if before.channel.retry_at not in {None, side.channel.retry_at}:
             return self._fail(state, place, side, Mistake("sending puts off no alarm", "it did"))
         return self._after(state, place, side, packet)
 
@@ -261,9 +243,6 @@ class WireModel:
             return self._fail(
                 state, place, side, Mistake("no machine raises", f"{type(error).__name__}: {error}")
             )
-        flaw = self._taken_at_once(before, side, packet, handed)
-        if flaw is not None:
-            return self._fail(state, place, side, flaw)
         for each in handed:
             if isinstance(each, Tell):
                 side.handed.append(cast("int", each.cargo.payload))
@@ -288,24 +267,6 @@ class WireModel:
         if flaw is not None:
             return self._fail(state, place, side, flaw)
         return self._after(state, place, side, None)
-
-    def _taken_at_once(
-        self, before: Side, after: Side, packet: Packet, handed: list[Message]
-    ) -> Mistake | None:
-        """Check that `receive_now` does as `receive` has done, or nothing."""
-        if len(packet.messages) != 1 or type(packet.messages[0]) in OF_DELIVERY:
-            return None
-        rule, now = "a message that is taken at once is taken as any other", before.clone()
-        taken = now.channel.receive_now(packet.first, packet.expects, 0)
-        self._see({"nothing is taken at once": taken})
-        if taken and handed != list(packet.messages):
-            return Mistake(rule, f"{handed} was to be handed over")
-        if freeze(now.channel) != freeze((after if taken else before).channel):
-            return Mistake(rule, "the channels differ afterwards")
-        due = now.channel.acknowledge_at
-        if taken and (now.channel.unsent or now.channel.owed or (due is not None and due <= 0)):
-            return Mistake(rule, "something has to leave now")
-        return None
 
     def _wait(self, state: WireState) -> Iterator[tuple[Move, WireState]]:
         """Time passes, up to the next deadline."""
@@ -424,8 +385,8 @@ def _put_off(before: Channel, after: Channel, *, late: bool) -> Mistake | None:
     due = before.acknowledge_at
     if due is not None and (after.acknowledge_at is None or after.acknowledge_at > due):
         return Mistake("no acknowledgement is put off", f"it was due at {due}")
-    if late and (before._retry_at, before._pause) != (after._retry_at, after._pause):
-        return Mistake("a late acknowledgement changes nothing", f"it set {after._retry_at}")
+    if late and (before.retry_at, before._pause) != (after.retry_at, after._pause):
+        return Mistake("a late acknowledgement changes nothing", f"it set {after.retry_at}")
     if not late and after._pause != delivery.FIRST_RETRY:
         return Mistake("progress ends the backoff", f"the pause is {after._pause}")
     return None
@@ -462,8 +423,6 @@ NEVER_WIRE = frozenset(
         "nothing waits for room",
         "room is never owed",
         "control passes nothing",
-        "nothing leaves at once",
-        "nothing is taken at once",
         "no break loses several packets",
     }
 )
@@ -479,9 +438,6 @@ LINKS = (
     Link("loss and repetition", (3, 0), lost=1, repeated=1, early=1, window=8),
     Link("a full window", (5, 0), lost=1, repeated=1, reaches=("the window is never full",)),
     Link("both ways", (2, 1), lost=1, repeated=1, early=1, window=8),
-    Link("both ways, no loss", (2, 1), window=8, reaches=("nothing is taken at once",)),
-    Link("both ways, more, no loss", (3, 1), window=16),
-    Link("both ways, one loss", (2, 1), lost=1, window=8),
     Link("many losses", (2, 1), lost=4, reaches=("no packet brings old and new",)),
     Link("many early retries", (2, 0), repeated=2, early=4, window=8),
     Link(

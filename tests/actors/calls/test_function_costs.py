@@ -81,7 +81,7 @@ def traffic(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> tupl
 
     with monkeypatch.context() as patch:
         patch.setattr(parcels, "pack", noting(parcels.pack))
-        patch.setattr("farref.actors.core.lines.encode", noting(rows.encode))
+        patch.setattr(rows, "encode", noting(rows.encode))
         call()
     return len(sizes), sum(sizes)
 

@@ -222,19 +222,20 @@ def ran() -> list[bool]:
 
 def fill_before_it_leaves(ref: farref.RRef[Any]) -> None:
     """The next array leaves when a method of it has run, in another thread of this process."""
-    lines = frame().core.front.straight._lines
-    post = lines.post
+    delivery: Any = frame().core.outlet
+    post = delivery.post
 
-    def later(to: Any, line: Any, sent: Any, *more: Any) -> None:
-        if sent.messages[0].cargo.payload.buffers:
-            lines.post = post
+    def later(packets: Any) -> None:
+        ((_, packet),) = packets
+        if getattr(packet.messages[0].cargo.payload, "buffers", ()):
+            delivery.post = post
             method = threading.Thread(target=lambda: ref.rpc_sync().fill(7))
             method.start()
             method.join(10)
             RAN.append(not method.is_alive())
-        post(to, line, sent, *more)
+        post(packets)
 
-    lines.post = later
+    delivery.post = later
 
 
 def test_what_runs_after_a_fetch_does_not_change_its_copy(system: System) -> None:

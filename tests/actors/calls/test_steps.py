@@ -354,11 +354,11 @@ def test_bytes(
     """Beside the payloads, an incarnation of 9 bytes for each end is most of a frame."""
     read: list[int] = []
     written: list[int] = []
-    lines, encode, pack = system.endpoint.lines, rows.encode, parcels.pack
+    delivery, encode, pack = system.endpoint.delivery, rows.encode, parcels.pack
 
     def take(data: Any, *of: Any) -> None:
         read.append(len(data))
-        type(lines).take(lines, data, *of)
+        type(delivery).take_raw(delivery, data, *of)
 
     def noted(make: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
         def making(*of: Any) -> bytes | None:
@@ -369,8 +369,8 @@ def test_bytes(
         return making
 
     operation()
-    monkeypatch.setattr(lines, "take", take)
-    monkeypatch.setattr("farref.actors.core.lines.encode", noted(encode))
+    monkeypatch.setattr(delivery, "take_raw", take)
+    monkeypatch.setattr(rows, "encode", noted(encode))
     monkeypatch.setattr(parcels, "pack", noted(pack))
     for _ in range(TIMES):
         operation()

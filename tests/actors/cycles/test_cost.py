@@ -40,30 +40,15 @@ def nothing(*_: object) -> None:
 
 def note_sizes(patch: pytest.MonkeyPatch) -> None:
     """Note the bytes of each message but those of searches, here and in processes forked here."""
-    ways = links.Links.send, links.Links.gather, links.Links.send_now
+    queue = links.Links.send
 
-    def note(message: Any) -> None:
+    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
         kind = type(message).__name__
         if kind not in ABOUT_SEARCHES:
             SIZES[kind] += len(packets.encode(Packet(1, (message,), 1))[0])
-
-    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
-        note(message)
-        return ways[0](self, to, message, *args, **how)
-
-    def gather(self: Any, to: Any, message: Any, *args: Any) -> bool:
-        note(message)
-        return ways[1](self, to, message, *args)
-
-    def send_now(self: Any, to: Any, message: Any, *args: Any) -> Packet | None:
-        packet = ways[2](self, to, message, *args)
-        if packet is not None:  # else it leaves by one of the others
-            note(message)
-        return packet
+        return queue(self, to, message, *args, **how)
 
     patch.setattr(links.Links, "send", send)
-    patch.setattr(links.Links, "gather", gather)
-    patch.setattr(links.Links, "send_now", send_now)
 
 
 def sizes() -> Counter[str]:
@@ -74,8 +59,6 @@ def work(system: System) -> None:
     """Calls, shares, drops, and objects that hold each other in a row."""
     first = RRef([1])
     for _ in range(TIMES):
-        # A call goes straight, which counts fewer bytes, only if no end of a handle is left.
-        assert until(system, lambda: not system.endpoint.core.discards.ended)
         rpc_sync("B", nothing, args=(first,))
         made = remote("B", list, args=([first],))
         made.to_here()

@@ -87,8 +87,8 @@ COLOUR = contextvars.ContextVar("COLOUR", default="none")
 
 def call_while_it_receives(receives: Callable[[], bool]) -> int | None:
     """Call B; a finalizer calls in the midst of the answer, too. None if another thread got it."""
-    core = frame().core
-    lines, me = core.front.straight._lines, threading.get_ident()
+    core: Any = frame().core
+    delivery, me = core.outlet, threading.get_ident()
     same_line = farref.rpc_sync("B", same, args=(1,))
     if not receives():
         return None
@@ -105,13 +105,13 @@ def call_while_it_receives(receives: Callable[[], bool]) -> int | None:
     def take(*of: Any) -> None:
         if threading.get_ident() == me:
             lasts.clear()
-        type(lines).take(lines, *of)
+        type(delivery).take_raw(delivery, *of)
 
-    lines.take = take
+    delivery.take_raw = take
     try:
         called = farref.rpc_sync("B", same, args=(same_line + 2,))
     finally:
-        del lines.take
+        del delivery.take_raw
     return called if refused else None
 
 

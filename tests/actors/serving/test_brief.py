@@ -23,7 +23,6 @@ from farref.actors.core.current import frame
 from farref.actors.core.intake import NOTED
 from farref.actors.core.pool import Pool
 from farref.actors.serving.server import Server
-from farref.actors.serving.straight import StraightServer
 from farref.actors.wire.parcels import SMALL
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
@@ -78,19 +77,6 @@ def test_a_wait_in_which_the_thread_receives_does_not_count() -> None:
             brief.took("kind", seconds, waited)
         assert not offered()
         brief.took("kind", BRIEF / 2)
-
-
-def test_a_large_value_says_nothing_of_small_ones() -> None:
-    """The time to copy a value depends on its size, where that is known."""
-    with System("simpleSystemBase") as system:
-        values = [bytes(10), np.zeros(1 << 20, np.uint8), np.zeros(1 << 24, np.uint8), {}, [1]]
-        refs = [RRef(value) for value in values]
-        server = system.endpoint.server
-        call = CallId(system.endpoint.core.me, 1)
-        kinds = [server._kind(Fetch(call=call, rref=ref.id)) for ref in refs]
-        waits = [server._kind(Fetch(call=call, rref=r.id, copy=False)) for r in refs]
-        assert len(set(kinds)) == 4
-        assert set(waits) == {kinds[-1]} == {kinds[-2]}
 
 
 def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
@@ -314,14 +300,7 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
     """Other threads run meanwhile. The rest of a copy holds them up, so it counts as a function."""
     monkeypatch.setattr(brief_module, "BRIEF", 0.0)  # as if every run met a pause
     monkeypatch.setattr(brief_module, "NEARLY", 10.0)
-    answer = StraightServer._answer
-
-    def noted(*args: Any) -> bool:
-        if type(args[2]) is Fetch:
-            copiers.append(thread_name())
-        return answer(*args)
-
-    monkeypatch.setattr(StraightServer, "_answer", noted)  # also of B, which is forked
+    note_copiers(monkeypatch)
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
         large, small = farref.remote("B", np.zeros, (THRESHOLD,)), farref.remote("B", list, ("a",))
@@ -338,6 +317,18 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
 
 copiers: list[str] = []
 """The threads of this process that have answered a fetch by a copy."""
+
+
+def note_copiers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Note the threads that copy values, also in workers, which are forked."""
+    finish = Server.finish
+
+    def noted(self: Server, request: Any, box: Any) -> bool:
+        if type(request) is Fetch:
+            copiers.append(thread_name())
+        return finish(self, request, box)
+
+    monkeypatch.setattr(Server, "finish", noted)
 
 
 def last_of_copiers(number: int) -> list[str]:
@@ -370,13 +361,7 @@ def fill() -> None:
 
 def test_a_small_value_needs_no_job(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thread that receives a fetch answers it, unless jobs wait or the results have no room."""
-    copy = StraightServer._copy
-
-    def noted(*args: Any) -> None:
-        copiers.append(thread_name())
-        copy(*args)
-
-    monkeypatch.setattr(StraightServer, "_copy", noted)  # also of B, which is forked
+    note_copiers(monkeypatch)
     with System("farrefBase", timeout=20) as system:
         system.worker("B")
         number, array = farref.remote("B", abs, (-1,)), farref.remote("B", np.zeros, (NOTED,))
@@ -415,7 +400,7 @@ def test_a_fetch_does_not_overtake_an_offered_job(
 ) -> None:
     there, ref = ours.worker("B"), RRef(1)
     farref.rpc_sync("B", bool)
-    core, take = ours.endpoint.core, ours.endpoint.lines.takers[Fetch]
+    core = ours.endpoint.core
     submitted: list[object] = []
     monkeypatch.setattr(core.brief, "submit", lambda *args, **_: submitted.append(args[2]))
     for offered in (True, False):
@@ -424,11 +409,10 @@ def test_a_fetch_does_not_overtake_an_offered_job(
             if offered:
                 core.brief.offered.append((core.pool, bool, ()))
             fetch = Fetch(call=CallId(there.id, 10**6 + offered), rref=ref.id)
-            assert take(there.id, fetch, later)
+            core.receive(there.id, fetch, later)
             core.brief.offered.clear()
             core.context.owners[ref.id].running = None  # as if it were answered
         assert len(submitted) == 1
-        assert len(later) == (0 if offered else 1), "the reply to post"
 
 
 def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:

@@ -17,7 +17,6 @@ from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import FLOWS, Cancel
 
 from ...bases import PROCESSES
-from ...model.state import freeze
 from ..helpers import until
 
 if TYPE_CHECKING:
@@ -106,7 +105,6 @@ STEPS = st.lists(
             st.integers(0, 9 << 20),
             st.integers(1, CROWD + 2),
         ),
-        st.tuples(st.just("sends before"), st.sampled_from((B, C))),
         st.tuples(st.just("hears"), st.sampled_from((B, C)), st.integers(0, 40)),
     ),
     max_size=30,
@@ -115,70 +113,28 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_a_message_that_leaves_at_once_leaves_as_any_other(steps: list[tuple[Any, ...]]) -> None:
-    """`Links.send_now` does as `send` and `packets` do, or nothing; and so does `gather`."""
-    now, later = Links(), Links()
+def test_lighter_compares_each_load(steps: list[tuple[Any, ...]]) -> None:
+    links = Links()
     for number, (what, peer, *more) in enumerate(steps):
-        at = float(number)
         if what == "hears":  # its packet acknowledges all but the last few, and brings a message
-            channel = now.channels.get(peer)
+            channel = links.channels.get(peer)
             if channel is not None:
-                first = channel.handed
                 expects = max(channel._next - len(channel.flight), channel._next - more[0])
-                heard = Packet(first, (message(number),), expects)
-                if channel.receive_now(first, expects, at):  # as `Lines` does
-                    now.keep_time(peer, channel)
-                else:
-                    now.receive(peer, heard, at)
-                later.receive(peer, heard, at)
-                assert of(now) == of(later)
-            continue
-        if what == "sends before":  # in the same step, so the next message is not alone
-            for links in (now, later):
-                links.send(peer, message(number))
+                links.receive(peer, Packet(channel.handed, (message(number),), expects), number)
             continue
         flow, size, times = more
         for each in map(message, range(times)):
-            packet = now.send_now(peer, each, flow, size, at)
-            stays = packet is None and now.gather(peer, each, flow, size)
-            packets = [(peer, packet)] if packet is not None else []
-            if packet is None and not stays:
-                packets = now.packets(at, gather=True)[0]
-            later.send(peer, each, flow, size)
-            assert packets == later.packets(at, gather=True)[0]
-            assert of(now) == of(later)
-            check_load(now.channels[peer])
+            links.send(peer, each, flow, size)
+            links.packets(number, gather=True)
+            check_load(links.channels[peer])
 
 
 def check_load(channel: Channel) -> None:
-    """`lighter` compares each `load`."""
     loads = [channel.load(flow) for flow in FLOWS]
     messages, size = max(most for most, _ in loads), max(size for _, size in loads)
     assert channel.lighter(messages + 1, size + 1)
     assert not channel.lighter(messages, size + 1)
     assert not channel.lighter(messages + 1, size)
-
-
-def of(links: Links) -> object:
-    """All that *links* knows, to compare."""
-    channels = {peer: freeze(channel) for peer, channel in links.channels.items()}
-    return channels, links.dirty, links.owing, links.timed, links._prompt
-
-
-def test_most_messages_leave_at_once() -> None:
-    """The comparison above is not of two ways that never meet."""
-    links = Links()
-    links.send(B, message(0))
-    assert left(links, gather=True) == 1
-    assert links.send_now(B, message(1), "mail", 10, 0.0) == Packet(1, (message(1),), 0)
-    assert links.send_now(C, message(2), "mail", 10, 0.0) is None, "nobody keeps C's time so far"
-
-
-def test_most_messages_in_flight_gather() -> None:
-    links = crowded()
-    stays = [links.gather(B, message(number), "mail", 10) for number in range(GATHERED)]
-    assert stays == [True] * (GATHERED - 1) + [False]
-    assert left(links, gather=True) == GATHERED
 
 
 def test_none_is_twice_or_out_of_order() -> None:

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 import farref
 from farref import FetchTimeoutError, RRef, System
-from farref.actors.core import lines
 from farref.actors.wire import rows
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.definitions import Placed
@@ -64,12 +63,12 @@ def note(number: int) -> None:
 class Misplaced:
     """The program encodes one call with a wrong place: in the middle of at least *least*."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, encoder: str, least: int) -> None:
-        self._encode = getattr(rows, encoder)
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
+        self._encode = rows.encode
         self._least = least
         self.wrong: list[Call] = []
         """The call, before it was changed."""
-        monkeypatch.setattr(rows if encoder == "encode_all" else lines, encoder, self)
+        monkeypatch.setattr(rows, "encode", self)
 
     def __call__(self, sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
         messages, nth = list(packet.messages), self._least // 2
@@ -98,15 +97,15 @@ def by_value() -> Any:
     return function
 
 
-@pytest.mark.parametrize(("encoder", "least"), [("encode_all", 3), ("encode", 1)])
+@pytest.mark.parametrize("least", [3, 1])
 def test_a_call_with_an_empty_place_is_refused_alone(
-    system: System, monkeypatch: pytest.MonkeyPatch, encoder: str, least: int
+    system: System, monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
     """Nobody answers what no correct endpoint sends: its caller's wait ends by its timeout."""
     function = by_value()
     farref.rpc_sync("B", watch)
     before, _, _ = farref.rpc_sync("B", found)
-    misplaced = Misplaced(monkeypatch, encoder, least)
+    misplaced = Misplaced(monkeypatch, least)
     futures: list[farref.Future[int]] = []
 
     def went_wrong() -> bool:

@@ -19,8 +19,6 @@ from .of_lending import LENDING
 from .of_loans import LOANS
 from .of_names import NAMES
 from .of_owner import OWNER
-from .of_plain import PLAIN
-from .of_plain_loan import PLAIN_LOAN
 from .of_rendezvous import RENDEZVOUS
 from .of_rings import RINGS
 from .of_succession import SUCCESSION
@@ -37,8 +35,5 @@ __all__ = [
     "mutated",
 ]
 
-MACHINES = (
-    *(OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES),
-    *(PLAIN, PLAIN_LOAN),
-)
+MACHINES = (*(OWNER, USER, CONTEXT, LENDING, BORROWING, LOANS, DEATH, ALIAS, NAMES, RINGS, CYCLES),)
 """The tables of the reference machines."""

@@ -44,7 +44,7 @@ ALIAS = {
         in_context("settles what it passed on", "receive_reply", "waiting.relay is None and ", ""),
         in_context(
             "does not pass an answer back",
-            "take",
+            "_reply",
             "effects += self.aliases.pass_back(waiting.relay, message.cargo)",
         ),
         in_context("tells no caller", "pass_back", "moved = self._moved(owner, caller)"),
@@ -275,7 +275,7 @@ ALIAS = {
         ),
         in_context(
             "holds what it passed back",
-            "take",
+            "_reply",
             "effects += self.entries.release(message.cargo.descriptors)",
         ),
         in_context(
@@ -286,7 +286,12 @@ ALIAS = {
         ),
     ),
     "aliases/a_refused_call": (
-        in_context("knows an object by a refusal", "receive_reply", "or message.refused", ""),
+        in_context(
+            "knows an object by a refusal",
+            "receive_reply",
+            "aside = message.relayed or message.refused",
+            "aside = message.relayed",
+        ),
         in_context("says that a refusal is an answer", "refuse", "refused=True", "refused=False"),
     ),
     "the owner of what an alias stands for dies, with a creation on it": (

@@ -5,7 +5,7 @@ from .mutant import in_context
 CONTEXT = {
     "a user dies": (
         in_context(
-            "believes the dead", "take", "if self.dead.firsts and sender in self.dead", "if False"
+            "believes the dead", "take", "if state.dead.firsts and sender in state.dead", "if False"
         ),
     ),
     "the caller dies while its method awaits": (
@@ -26,14 +26,17 @@ CONTEXT = {
             "owner = self.begin(rref)",
             'raise ProtocolError("unknown")',
         ),
-        in_context(
-            "does not hold what is being created", "create", "entries.use(rref, to).create(fork)"
-        ),
+        in_context("does not hold what is being created", "create", "user.create(fork)"),
         in_context("does not acknowledge a creation", "create", "[Send(sender, ack)]", "[]"),
     ),
     "a method of the own object makes an object": (
         in_context("starts an own object without a handle", "own", "owner.handles = 1"),
-        in_context("creates without a handle", "create", "entries.hold(rref)"),
+        in_context(
+            "creates without a handle",
+            "create",
+            "self.entries.begin(rref).handles = 1",
+            "self.entries.begin(rref)",
+        ),
         in_context(
             "lets go of an object while its method is asked to create",
             "create",
@@ -169,7 +172,7 @@ CONTEXT = {
         in_context("runs what came cancelled", "_enqueue", "and request.cancelled", "and False"),
     ),
     "a cancelled function [lend]": (
-        in_context("stops no function", "take", "[Stop(sender, call)]", "[]"),
+        in_context("stops no function", "_cancel", "[Stop(sender, message.call)]", "[]"),
     ),
     "a cancelled call with references [lend]": (
         in_context(

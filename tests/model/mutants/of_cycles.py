@@ -60,7 +60,7 @@ CYCLES = {
         Mutant(
             "sees no reference leave",
             References,
-            "_share",
+            "share",
             "entry.stamp += 1",
             "entry.stamp += replies is not None",
         ),
@@ -69,7 +69,7 @@ CYCLES = {
         Mutant(
             "sees no loan",
             References,
-            "_share",
+            "share",
             "entry.stamp += 1",
             "entry.stamp += replies is None",
         ),

@@ -12,20 +12,11 @@ def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 
 DELIVERY = {
     "a full window": (
-        _channel(
-            "overfills it at once",
-            "send_now",
-            "self.unsent or len(flight) >= WINDOW",
-            "self.unsent",
-        ),
         _channel("overfills the window", "packet", "min(room, len(unsent))", "len(unsent)"),
     ),
     "one loss": (
-        _channel(
-            "puts off its alarm at once", "send_now", "if self._retry_at is None:", "if True:"
-        ),
-        _channel("sets no alarm", "packet", "if self._retry_at is None:", "if False:"),
-        _channel("puts off its alarm", "packet", "if self._retry_at is None:", "if True:"),
+        _channel("sets no alarm", "packet", "if self.retry_at is None:", "if False:"),
+        _channel("puts off its alarm", "packet", "if self.retry_at is None:", "if True:"),
         _channel(
             "hands over what came before",
             "_put_in_order",
@@ -61,10 +52,10 @@ DELIVERY = {
         _channel(
             "sends again only once",
             "tick",
-            "self._retry_at = now + self._pause",
-            "self._retry_at = None",
+            "self.retry_at = now + self._pause",
+            "self.retry_at = None",
         ),
-        _channel("sends again without end", "tick", "self._retry_at = now + self._pause"),
+        _channel("sends again without end", "tick", "self.retry_at = now + self._pause"),
         _channel(
             "sends again under new numbers",
             "packet",
@@ -73,21 +64,7 @@ DELIVERY = {
         ),
     ),
     "a perfect link": (
-        _channel(
-            "never hurries to acknowledge at once",
-            "receive_now",
-            "        or handed + 1 - self._told >= WINDOW // 4\n",
-            "",
-        ),
         _channel("does not keep what it sends", "packet", "self.flight.extend(batch)"),
-        _channel("does not keep what leaves at once", "send_now", "flight.append(message)"),
-        _channel(
-            "passes what waits",
-            "send_now",
-            "self.unsent or len(flight) >= WINDOW",
-            "len(flight) >= WINDOW",
-        ),
-        _channel("sets no alarm at once", "send_now", "self._retry_at = now + self._pause"),
         _channel(
             "hands over what is ahead",
             "_put_in_order",
@@ -158,12 +135,6 @@ DELIVERY = {
     ),
     "many losses": (
         _channel(
-            "acknowledges twice at once",
-            "send_now",
-            "self._told, self.acknowledge_at = handed, None",
-            "self._told = handed",
-        ),
-        _channel(
             "sends again only the latest", "tick", "now, self.flight", "now, [self.flight[-1]]"
         ),
         _channel("does not remember what it told", "packet", "self._told = self.handed"),
@@ -195,99 +166,6 @@ DELIVERY = {
             "next",
             "self.waiting.popleft()",
             "self.waiting.pop()",
-        ),
-    ),
-    "room for several": (
-        _channel(
-            "takes at once, and room has to be given",
-            "receive_now",
-            "        or self.owed\n",
-            "",
-        ),
-        _channel("takes no room at once", "send_now", "room.messages, room.bytes = messages, full"),
-        _channel(
-            "asks for no room at once",
-            "send_now",
-            "if 2 * messages >= WINDOW or 2 * full >= room.most:",
-            "if False:",
-        ),
-    ),
-    "both ways, no loss": (
-        _channel(
-            "hands over what is ahead at once",
-            "receive_now",
-            "first != handed\n        or expects",
-            "expects",
-        ),
-        _channel(
-            "takes at once what something waits before",
-            "receive_now",
-            "        or self._ahead\n",
-            "",
-        ),
-        _channel(
-            "ignores acknowledgements at once",
-            "receive_now",
-            "if expects > oldest:",
-            "if False:",
-        ),
-        _channel(
-            "forgets everything at once",
-            "receive_now",
-            "range(expects - oldest)",
-            "range(len(flight))",
-        ),
-        _channel(
-            "forgets nothing at once",
-            "receive_now",
-            "flight.popleft()",
-            "pass",
-        ),
-        _channel(
-            "rests too soon at once",
-            "receive_now",
-            "now + FIRST_RETRY if flight else None",
-            "None",
-        ),
-        _channel(
-            "never rests at once",
-            "receive_now",
-            " if flight else None",
-            "",
-        ),
-        _channel(
-            "counts nothing at once",
-            "receive_now",
-            "self.handed = handed + 1",
-            "pass",
-        ),
-        _channel(
-            "acknowledges nothing at once",
-            "receive_now",
-            "self.acknowledge_at = now + ACK_DELAY",
-            "pass",
-        ),
-        _channel(
-            "takes at once, and more has to leave",
-            "receive_now",
-            "        or self.unsent\n",
-            "",
-        ),
-    ),
-    "both ways, more, no loss": (
-        _channel(
-            "puts off an acknowledgement that is due",
-            "receive_now",
-            "        or (due is not None and now >= due)\n",
-            "",
-        ),
-    ),
-    "both ways, one loss": (
-        _channel(
-            "stays slow after what it takes at once",
-            "receive_now",
-            "self._pause = FIRST_RETRY",
-            "pass",
         ),
     ),
 }

@@ -53,7 +53,7 @@ LOANS = {
         ),
     ),
     "lent to a creation, and not kept [borrow]": (
-        in_context("says nothing of what came home", "end", "None if replies else back", "None"),
+        in_context("says nothing of what came home", "end", "elif not replies:", "elif False:"),
     ),
     "lent by a user, and kept [lend]": (
         in_context("asks for nothing", "end", "effects += entries.sendable(settled)"),
@@ -94,8 +94,8 @@ LOANS = {
     "lent by the owner to a creation, and kept": (
         in_context(
             "does not serve a creation to its end",
-            "create",
-            "state.making[message.rref] = message.call",
+            "_saw",
+            "self.state.making[message.rref] = message.call",
         ),
     ),
     "a method of the own object makes an object": (
@@ -124,8 +124,8 @@ LOANS = {
         ),
         in_context(
             "does not settle what a creation returned",
-            "take",
-            "self.loans.ended(sender, loans, loans)",
+            "returned",
+            "self.ended(sender, message.loans, message.loans)",
             "[]",
         ),
     ),
@@ -133,7 +133,7 @@ LOANS = {
         Mutant(
             "lends as if there came a reply",
             References,
-            "_share",
+            "share",
             "replies=replies)",
             "replies=True)",
         ),
@@ -141,7 +141,7 @@ LOANS = {
     "lending/covered_by_another_loan": (
         in_context(
             "does not say that it is counted",
-            "_share",
+            "share",
             "bool(entry.known) or entry.counted",
             "False",
         ),
@@ -150,7 +150,7 @@ LOANS = {
         in_context(
             "sends one notice for each loan",
             "_finish",
-            "effects if len(effects) < 2 else batched(effects)",
+            "batched(effects) if len(effects) > 1 and self._batches else effects",
             "effects",
         ),
     ),
@@ -165,8 +165,8 @@ LOANS = {
     "too late: a living creator's object": (
         in_context(
             "does not see a creation",
-            "create",
-            "state.seen.setdefault(sender, Seen()).add(message.rref.number, message.settled)",
+            "_saw",
+            "seen.add(message.rref.number, message.settled)",
         ),
         in_context("waits for what it has seen", "_is_gone", "creator in seen and", "False and"),
     ),
@@ -195,7 +195,7 @@ LOANS = {
         ),
         in_context(
             "pins what nobody will confirm",
-            "_share",
+            "share",
             "elif isinstance(entry, Owner) or not entry.lost:",
             "else:",
         ),

@@ -73,7 +73,7 @@ NAMES = {
             "effects = self.learn(rref, descriptor.rref, (descriptor.rref,))",
             "effects = []",
         ),
-        in_context("passes its parent's fork on", "_share", "rref=entry.rref,", "rref=rref,"),
+        in_context("passes its parent's fork on", "share", "rref=entry.rref,", "rref=rref,"),
     ),
     "a call on an alias, which comes back without its name, in order": (
         in_context(

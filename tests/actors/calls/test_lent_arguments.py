@@ -1,4 +1,4 @@
-"""A call that lends a few references goes straight, and so does its reply if none is kept."""
+"""References as arguments of a call: lent for it, alone or in lists, by name or by value."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def fail(ref: RRef[Any]) -> None:
 
 
 @pytest.mark.parametrize("by", ["name", "value"])
-def test_it_goes_straight(sent: Counter[str], by: str) -> None:
+def test_a_call_that_lends_a_few_is_a_row(sent: Counter[str], by: str) -> None:
     ref = theirs()
     function = number if by == "name" else main("def f(*args): return len(args)").f
     mine = RRef([1])
@@ -84,7 +84,7 @@ def test_it_goes_straight(sent: Counter[str], by: str) -> None:
     assert sent["parcel"] < 5
 
 
-def test_it_goes_straight_after_a_rest(system: System, sent: Counter[str]) -> None:
+def test_the_first_call_after_a_rest_is_a_row(system: System, sent: Counter[str]) -> None:
     """The first message after a rest sets the clock of its channel, and is a row as the others."""
     mine, links = RRef([1]), system.endpoint.delivery.links
     for _ in range(3):
@@ -110,7 +110,7 @@ def test_arguments_arrive_as_they_were() -> None:
 
 
 def test_the_callee_can_find_an_owner_that_it_has_not_heard_of(system: System) -> None:
-    """The first message that mentions the owner introduces it, also if it goes straight."""
+    """The first message that mentions the owner introduces it."""
     mine = RRef([1])
     for _ in range(3):
         assert farref.rpc_sync("D", values, ([mine],)) == [[1]]

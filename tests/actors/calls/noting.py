@@ -1,10 +1,9 @@
-"""What went straight, as each process counts for itself; and functions for tests of that."""
+"""Functions that note what they do in their process, and a system with a worker for them."""
 
 from __future__ import annotations
 
 import gc
 import time
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +11,7 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.core.lines import Lines
 from farref.actors.looking.counting import counters
-from farref.actors.serving.straight import StraightServer
 from farref.testing import assert_nothing_held, until
 
 from ..conftest import FAILED, GRACE
@@ -25,24 +22,16 @@ if TYPE_CHECKING:
 
     from farref.protocol.sharing import Sharing
 
-_sent: Counter[str] = Counter()
-"""The messages that this process has sent straight: their kinds and functions."""
-_taken: Counter[str] = Counter()
-"""The requests that it has taken straight."""
 _noted: list[Any] = []
 """What the functions below have done in this process."""
 
 
 def started(sharing: Sharing) -> Iterator[System]:
-    """A system with the worker B. Its processes count. B runs one function at a time."""
-    with pytest.MonkeyPatch.context() as patch:  # for the workers, too: they are forked from here
-        patch.setattr(Lines, "send", _counting(Lines.send, _sent))
-        for take in ("_take_call", "_take_create", "_take_fetch"):
-            patch.setattr(StraightServer, take, _counting(getattr(StraightServer, take), _taken))
-        gc.freeze()  # every process inherits pytest's heap
-        with System("farrefBase", sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
-            system.worker("B", threads=1)
-            yield system
+    """A system with the worker B, which runs one function at a time."""
+    gc.freeze()  # every process inherits pytest's heap
+    with System("farrefBase", sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
+        system.worker("B", threads=1)
+        yield system
 
 
 def checked(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
@@ -53,25 +42,8 @@ def checked(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
         assert_nothing_held(system)
 
 
-def _counting(method: Any, counts: Counter[str]) -> Any:
-    """*method*, which counts its message, unless it leaves that to the general way."""
-
-    def counted(self: Any, peer: Any, message: Any, more: Any) -> Any:
-        result = method(self, peer, message, more)
-        if result is not False:
-            payload = getattr(getattr(message, "cargo", None), "payload", None)
-            tag = getattr(payload, "tag", None)
-            counts[type(message).__name__ + (f" {tag}" if tag else "")] += 1
-        return result
-
-    return counted
-
-
-def ready(system: System, worker: str = "B") -> int:
-    """Have *worker* run each function: its first call never goes straight. Then count anew.
-
-    Returns 1 if calls that lend go straight, or else 0.
-    """
+def ready(system: System, worker: str = "B") -> None:
+    """Have *worker* run each function: its first call takes longer. Then note anew."""
     mine = RRef(0)
     for _ in range(2):
         farref.rpc_sync(worker, note, (0,))
@@ -90,24 +62,10 @@ def ready(system: System, worker: str = "B") -> int:
     farref.rpc_sync(worker, begin_anew)
     begin_anew()
     settle(system)
-    return system.endpoint.core.settings.sharing == "lend"
-
-
-def check_ways(worker: str, expected: dict[str, int]) -> None:
-    """Check that so many requests have left straight, and that *worker* has taken them straight.
-
-    An endpoint leaves a message to the general way if a receipt is due at that moment, or a handle
-    has just ended. So the worker may have left some of many: two thirds of each kind at most.
-    """
-    here, there = sent(), farref.rpc_sync(worker, taken)
-    for kind, count in expected.items():
-        assert here[kind] == count, here
-        assert 3 * there[kind] >= count, there
 
 
 def begin_anew() -> None:
-    for each in (_sent, _taken, _noted):
-        each.clear()
+    _noted.clear()
 
 
 def settle(system: System) -> None:
@@ -118,19 +76,6 @@ def settle(system: System) -> None:
         return now.in_flight == now.backlog == 0
 
     assert until(system, settled), counters()
-
-
-def sent() -> Counter[str]:
-    return _sent.copy()
-
-
-def taken() -> Counter[str]:
-    return _taken.copy()
-
-
-def ways() -> Counter[str]:
-    """Both together, for a process that sends the ones, and takes the others."""
-    return _sent + _taken
 
 
 def noted() -> list[Any]:
