@@ -206,7 +206,7 @@ def answer_late() -> None:
 def fail_beside_others(failing: int) -> None:
     """The rank *failing* raises, and its process takes a while to end."""
     process = lives.Watched.of(rpc.rpc_sync(failing, os.getpid))
-    rpc.rpc_sync(failing, keep, args=(RANK, RANK))
+    rpc.rpc_async(failing, keep, args=(RANK, RANK))  # the reply may be too late
     if failing == RANK:
         while len(kept) < 3:
             time.sleep(0.01)
