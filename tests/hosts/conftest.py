@@ -15,6 +15,7 @@ from farref import System
 from farref.actors.base import keys
 from farref.actors.hosting import bases
 
+from ..waiting import PATIENCE
 from .network import Network, Pair, address, why_not
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def network(network_of_all: Network) -> Iterator[Network]:
     """The hosts A, B and C; afterwards no process is on any of them."""
     yield network_of_all
     network_of_all.heal()
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while left := [pid for host in "ABC" for pid in network_of_all.processes(host)]:
         assert time.monotonic() < end, f"left: {left}"
         time.sleep(0.05)

@@ -38,20 +38,20 @@ def test_two_ranks_with_one_name() -> None:
 
 
 def test_a_rank_that_does_not_come() -> None:
-    [(code, _, errors)] = launch(RANKS, 2, "none", "1.5", only=(0,))
+    [(code, _, errors)] = launch(RANKS, 2, "none", "10", only=(0,))
     assert code == 1
     assert "of 2 ranks 1 did not come to 127.0.0.1:" in errors
 
 
 def test_rank_0_does_not_come() -> None:
-    [(code, _, errors)] = launch(RANKS, 2, "none", "1.5", only=(1,))
+    [(code, _, errors)] = launch(RANKS, 2, "none", "10", only=(1,))
     assert code == 1
     assert "rank 0 did not start at 127.0.0.1:" in errors
 
 
 @pytest.mark.parametrize("when", ["die", "die early"])
 def test_a_rank_that_dies(when: str) -> None:
-    ended = launch(RANKS, 3, when, "3")
+    ended = launch(RANKS, 3, when, "10")
     assert [code for code, _, _ in ended] == [1, 3, 1], ended
     for rank in (0, 2):
         said = "rank 1: 'worker1' is gone" if when == "die" else "of 3 ranks 1 did not come"

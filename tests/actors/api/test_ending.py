@@ -115,7 +115,7 @@ def test_it_ends_at_once_if_told_so(end: str, gate: Path) -> None:
         if end != "exception":
             eval(f"system.{end}")
         raise KeyError
-    assert time.monotonic() - begun < 20  # the system's timeout is 60
+    assert time.monotonic() - begun < 50  # the system's timeout is 60
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -151,10 +151,11 @@ def test_an_owner_may_be_slow_to_name_it(gate: Path, caplog: pytest.LogCaptureFi
 
 def test_it_names_each_creation_once(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Several results are one creation, and the owner may be too late for the last question."""
-    with System(name="once", timeout=1.5) as system:
+    with System(name="once") as system:
         system.worker("B")
         kept = farref.remote(farref.ANY, hold, (gate,))
         several = farref.remote("B", hold, (gate,), num_returns=3)
+        system.shutdown(timeout=3)
     (line,) = [r.getMessage() for r in caplog.records if "ends without" in r.getMessage()]
     assert line.count("hold() (called at ") == 2
     assert "does not say" not in line
