@@ -83,10 +83,10 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
             assert f"127.0.0.3 joined 127.0.0.2:{port}" in table
 
             assert run("down", "mine") == Finished(0, "mine has ended\n", "")
-            out, err = program.communicate(timeout=30)
+            out, err = program.communicate(timeout=60)
             assert (program.returncode, err) == (0, "")
             assert out == "FarrefError\n"
-            assert join.communicate(timeout=30)[0] == "mine has ended\n"
+            assert join.communicate(timeout=60)[0] == "mine has ended\n"
             assert join.returncode == 0
     assert listed() == []
 
@@ -114,7 +114,7 @@ def test_the_program_is_told_that_the_system_ended(own_folder: Path, tmp_path: P
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         assert run("down") == Finished(0, "alone has ended\n", "")
-        out, err = program.communicate(timeout=30)
+        out, err = program.communicate(timeout=60)
     assert (program.returncode, err) == (0, "")
     assert re.match(
         r"system 'alone' has ended, or this host is cut off from it: one of its processes here "
@@ -141,7 +141,7 @@ def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Pat
         )
         assert (done.returncode, done.stdout) == (0, "stuck has ended\n")
         assert done.stderr.count("had to be killed") == len(parts) - 1
-        program.communicate(timeout=30)
+        program.communicate(timeout=60)
     assert listed() == []
 
 

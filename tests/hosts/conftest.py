@@ -109,6 +109,6 @@ def joined(network: Network, key: Path) -> Joining:
                 yield process
             finally:
                 process.terminate()
-                process.communicate(timeout=30)
+                process.communicate(timeout=60)
 
     return join

@@ -76,7 +76,7 @@ def test_a_long_cut_ends_the_host(first: Starting, joined: Joining, network: Net
             theirs.to_here()
         gc.collect()
         assert until(system, lambda: watch() is None)
-        _, err = away.communicate(timeout=30)
+        _, err = away.communicate(timeout=60)
         assert away.returncode == 1
         assert "is cut off" in err
         assert until(system, lambda: not network.processes("B"))

@@ -187,7 +187,7 @@ def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
         theirs = farref.remote("B1", list, ((1,),))
         theirs.to_here()
         away.send_signal(getattr(signal, how))
-        out, err = away.communicate(timeout=30)
+        out, err = away.communicate(timeout=60)
         if how != "SIGKILL":
             assert (away.returncode, err) == (0, "")
             assert out.endswith("left\n")
@@ -218,7 +218,7 @@ def test_a_frozen_host_that_comes_back_is_fenced(
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
-        _, err = away.communicate(timeout=30)
+        _, err = away.communicate(timeout=60)
         assert away.returncode == 1
         assert "counts as dead" in err or "is cut off" in err
         assert until(system, lambda: not network.processes("B"))
@@ -237,7 +237,7 @@ def test_a_joined_host_without_the_frameworks_own(
         os.kill(steward if victim == "the steward" else admin, signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
             call.result()
-        _, err = away.communicate(timeout=30)
+        _, err = away.communicate(timeout=60)
         assert away.returncode == 1
         assert "one of its processes here" in err
         assert until(system, lambda: len(system.hosts()) == 1)
@@ -290,7 +290,7 @@ def test_the_end_of_the_first_host(
             here.kill()
         else:
             power_off(network, "A")
-        out, err = away.communicate(timeout=30)
+        out, err = away.communicate(timeout=60)
         if how == "in order":
             assert (away.returncode, err) == (0, "")
             assert out.endswith("has ended\n")

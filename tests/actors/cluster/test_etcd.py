@@ -354,7 +354,7 @@ def two_hosts(
         system.worker("B", on=next(h.address for h in system.hosts() if h.address != here))
         assert rpc_sync("B", pow, (2, 3)) == 8
         yield system, second
-        assert second.communicate(timeout=30)[0].endswith("has ended\n")
+        assert second.communicate(timeout=60)[0].endswith("has ended\n")
         assert second.returncode == 0
 
 

@@ -90,7 +90,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
         end = time.monotonic() + 30
         while len(lines()) < number and run.poll() is None and time.monotonic() < end:
             time.sleep(0.02)
-        run.communicate(timeout=30)
+        run.communicate(timeout=60)
     assert run.returncode == 0, errors.read_text()
     return lines()
 
