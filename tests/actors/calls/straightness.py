@@ -40,7 +40,7 @@ def started(sharing: Sharing) -> Iterator[System]:
         for take in ("_take_call", "_take_create", "_take_fetch"):
             patch.setattr(StraightServer, take, _counting(getattr(StraightServer, take), _taken))
         gc.freeze()  # every process inherits pytest's heap
-        with System("farrefBase", sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
+        with System("farrefBase", sharing=sharing, timeout=60, orphan_grace=GRACE) as system:
             system.worker("B", threads=1)
             yield system
 

@@ -259,7 +259,7 @@ with System() as system:
 """
 
 SILENCE = """
-with System(silence=1) as system:
+with System(silence=3) as system:
     print(system.name)
     system.worker("watches")
     system.worker("stopped")
@@ -412,7 +412,7 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     _, events = played(tmp_path, SILENCE)
     given_up, ended = about(events, endpoint="stopped")
     assert given_up["farref_event"] == "endpoint.given_up"
-    assert given_up["message"] == "stopped is given up for dead: it was silent for 1 s"
+    assert given_up["message"] == "stopped is given up for dead: it was silent for 3 s"
     assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
     assert (ended["farref_event"], ended["level"]) == ("endpoint.ended", "ERROR")
     assert ended["logger"] == "farref.actors.cluster.deaths"  # it decides about its own death
