@@ -330,6 +330,7 @@ with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
     time.sleep(0.5)
 """
 
+# At addresses of their own: the pages' hosts listen at port 1900, too, of 127.0.0.2 and so on.
 HOSTS = """
 def join(here):
     ready = "import farref, sys\\nwith farref.System.join({first!r}, host={here!r}) as s:\\n"
@@ -344,8 +345,8 @@ port = int(sys.argv[1])
 first = f"127.0.0.1:{port}"
 with System(host="127.0.0.1", port=port, silence=2) as system:
     print(system.name)
-    (leaves, _), (killed, session) = join("127.0.0.2"), join("127.0.0.3")
-    system.worker("there", on="127.0.0.3")
+    (leaves, _), (killed, session) = join("127.0.0.12"), join("127.0.0.13")
+    system.worker("there", on="127.0.0.13")
     leaves.stdin.close()
     leaves.wait()
     assert until(system, lambda: len(system.hosts()) == 2)
@@ -464,17 +465,17 @@ def test_a_crowd_of_strangers_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> 
 
 def test_hosts_that_join_leave_and_are_killed(tmp_path: Path) -> None:
     _, events = played(tmp_path, HOSTS, str(free_port("127.0.0.1")))
-    for host in ("127.0.0.2", "127.0.0.3"):
+    for host in ("127.0.0.12", "127.0.0.13"):
         (joined,) = about(events, event="host.joined", host=host)
         assert (joined["message"], joined["level"]) == (f"host {host} has joined", "INFO")
-    (left,) = about(events, event="host.left", host="127.0.0.2")
-    assert (left["message"], left["level"]) == ("host 127.0.0.2 is gone: it left", "INFO")
+    (left,) = about(events, event="host.left", host="127.0.0.12")
+    assert (left["message"], left["level"]) == ("host 127.0.0.12 is gone: it left", "INFO")
     (gone,) = [
         event
-        for event in about(events, host="127.0.0.3")
+        for event in about(events, host="127.0.0.13")
         if event["farref_event"] in ("host.left", "host.given_up")
     ]
     assert gone["level"] == "WARNING"
     (there,) = about(events, endpoint="there")
     assert there["farref_event"] == "endpoint.died"
-    assert (there["farref_host"], there["level"]) == ("127.0.0.3", "WARNING")
+    assert (there["farref_host"], there["level"]) == ("127.0.0.13", "WARNING")
