@@ -45,7 +45,7 @@ from farref.testing import assert_nothing_held, until
 from ...marks import NAMES
 from ...ports import free_ports
 from ...rendezvous.kit import etcd_server
-from ...stopping import stop
+from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..scripts import started
 
@@ -372,6 +372,21 @@ def test_down_ends_the_system_on_all_hosts(
             rpc_sync("B", pow, (2, 3))
     assert keys_of(spec, system.name) == []
     assert members(system._stay.session) == []
+
+
+@pytest.mark.processes
+def test_a_program_that_is_stopped_while_its_system_is_ended_hears_why(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """It finds the news, and the end of its host's processes, at the same moment."""
+    with two_hosts(options, tmp_path, silence=20.0) as (system, second):
+        deputy = Watched.of(rpc_sync("B", os.getppid))
+        assert deputy is not None
+        with stopped(second.pid):
+            ending = subprocess.Popen([*DOWN, system.name], stdout=subprocess.DEVNULL)
+            eventually(lambda: not deputy.alive())
+        assert ending.wait(60) == 0
+        system.serve()
 
 
 @pytest.mark.processes
