@@ -31,6 +31,7 @@ from farref.testing import assert_nothing_held, until
 
 from ...marks import COUNTED
 from ...stopping import stopped
+from ..helpers import come_to_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -395,7 +396,7 @@ def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
 def check_messages(
     system: System, operation: Callable[[], None], expect: tuple[dict[str, int], dict[str, int]]
 ) -> None:
-    until(system, lambda: False, 0.2)  # what was made before is deleted
+    come_to_rest(system)  # what was made before is deleted
     before = sent(system)
     for _ in range(TIMES):
         operation()
