@@ -366,7 +366,7 @@ def test_down_ends_the_system_on_all_hosts(
     with two_hosts(options, tmp_path) as (system, second):
         ending = subprocess.run([*DOWN, system.name], capture_output=True, text=True, check=False)
         assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
-        second.wait(30)
+        second.wait(60)
         system.serve()  # it ends in order
         with pytest.raises(SystemDownError, match="it was ended"):
             rpc_sync("B", pow, (2, 3))

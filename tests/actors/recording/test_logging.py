@@ -170,7 +170,6 @@ with farref.System() as system:
 
 
 @NAMES
-@pytest.mark.timeout(60)
 def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
     """At the same address: actors that run by then log on."""
     program, errors = tmp_path / "program.py", tmp_path / "errors"
@@ -182,7 +181,7 @@ def test_a_killed_logger_has_a_successor(tmp_path: Path) -> None:
             stderr=file,
             text=True,
             check=True,
-            timeout=50,
+            timeout=100,
         )
     assert done.stdout == "True\n"
     said = re.findall(r"^WARNING app: (last, of \w)$", errors.read_text(), re.MULTILINE)
