@@ -349,7 +349,7 @@ def two_hosts(
             join, env={**os.environ, "XDG_RUNTIME_DIR": home}, stdout=subprocess.PIPE, text=True
         ) as second,
     ):
-        assert until(system, lambda: len(system.hosts()) == 2)
+        assert until(system, lambda: len(system.hosts()) == 2, 60)
         here = f"{given['host']}:{given['port']}"
         system.worker("B", on=next(h.address for h in system.hosts() if h.address != here))
         assert rpc_sync("B", pow, (2, 3)) == 8

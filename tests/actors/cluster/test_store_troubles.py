@@ -201,7 +201,7 @@ def test_an_etcd_without_space(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     (line,) = [line for line in said.splitlines() if FULL in line]
     assert "the etcd fails: http://" in line
     assert "new names and deaths wait" in line
-    assert said.count(AGAIN) == 1
+    assert AGAIN in said.partition(FULL)[2]  # on a busy machine it may be too slow before
 
 
 def test_a_start_at_an_etcd_without_space(tmp_path: Path) -> None:
