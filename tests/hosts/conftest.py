@@ -78,7 +78,7 @@ def first(network: Network, key: Path) -> Starting:
 
     @contextlib.contextmanager
     def start(base: str = bases.DEFAULT, **options: Any) -> Iterator[System]:
-        options = {"timeout": 30, "orphan_grace": GRACE, **options}
+        options = {"timeout": 60, "orphan_grace": GRACE, **options}
         if bases.BASES[base].own:
             options["key"] = key
         with network.on("A"), System(base, host=address("A"), **options) as system:
@@ -109,6 +109,9 @@ def joined(network: Network, key: Path) -> Joining:
                 yield process
             finally:
                 process.terminate()
-                process.communicate(timeout=60)
+                try:
+                    process.communicate(timeout=60)
+                finally:
+                    process.kill()  # or the host's port is taken for the next tests
 
     return join

@@ -21,7 +21,7 @@ from .network import Network, address
 if TYPE_CHECKING:
     from .conftest import Joining, Starting
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 
 def test_a_short_cut_is_survived(first: Starting, joined: Joining, network: Network) -> None:
