@@ -272,7 +272,7 @@ class Context:
         owner, state = self.owners[rref], self.state
         if (
             (owner.handles or owner.forks)
-            and not (owner.queue or owner.asking or owner.resolved)
+            and not (owner.queue or owner.asking)
             and state.making.get(rref) not in state.serving
         ):  # exit: nobody has asked for it yet
             state.making.pop(rref, None)

@@ -81,12 +81,14 @@ class Loans(msgspec.Struct):
         for each in descriptors:
             rref, fork = each.rref, each.fork
             user = users.get(rref)
-            loan = user.loans.get(fork) if user is not None else None
+            if user is None:  # it came home, its owner died, or this endpoint needs it no more
+                if each.passing is _LOAN and not replies:
+                    reports.append(Report(rref=rref, fork=fork, owner=each.owner, held=False))
+                continue
+            loan = user.loans.get(fork)
             if (
                 pins
-                and user is not None
                 and loan is not None
-                and len(user.loans) == 1
                 and not (user.handles or user.messages or user.pending or user.children)
                 and user.requested is None
                 and (user.known == (fork,) if loan.lender == user.owner else not user.known)
@@ -95,15 +97,11 @@ class Loans(msgspec.Struct):
                 continue
             if each.passing is not _LOAN:
                 continue
-            report: Report | None = None
-            if user is not None:
-                report, settled = user.end_loan(fork, replies=replies)
-                if settled:
-                    effects += entries.sendable(settled)
-                if not (user.handles or user.messages):
-                    effects += entries.settle(user)
-            elif not replies:  # it came home, its owner died, or this endpoint needs it no more
-                report = Report(rref=rref, fork=fork, owner=each.owner, held=False)
+            report, settled = user.end_loan(fork, replies=replies)
+            if settled:
+                effects += entries.sendable(settled)
+            if not (user.handles or user.messages):
+                effects += entries.settle(user)
             if report is not None:
                 reports.append(report)
         return tuple(reports), effects

@@ -22,6 +22,7 @@ from farref.actors.hosting import bases, directory
 from farref.serialization import shared, slots
 
 from .actors.scripts import family
+from .waiting import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -164,7 +165,7 @@ def nothing_left_behind() -> Iterator[None]:
     gc.collect()
     gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while (left := family(run, RUN)) and time.monotonic() < end:
         time.sleep(0.05)
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]

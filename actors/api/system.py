@@ -57,6 +57,8 @@ LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
+GLANCE = 1.0
+"""Seconds after which a thread that serves wakes, so that its signal handlers run."""
 
 
 class System:
@@ -660,8 +662,12 @@ class System:
             GivenUpError: this host was silent for too long, and counts as dead.
         """
         endpoint = self.endpoint
-        with endpoint.delivery.room:
-            endpoint.delivery.room.wait_for(lambda: endpoint.core.closed)
+        room = endpoint.delivery.room
+        with room:
+            # The kernel may give a signal that a stopped process gets to another thread. Python's
+            # handler then runs when this one wakes.
+            while not room.wait_for(lambda: endpoint.core.closed, GLANCE):
+                pass
         if not endpoint.deaths.in_order:
             endpoint.core.check_open()
 

@@ -42,6 +42,9 @@ if TYPE_CHECKING:
 
     Close = Callable[[str, FarrefError | None], None]
 
+NEWS = 0.2
+"""Seconds in which the news that the system ends in order is read, once its processes have ended. A
+process that was stopped meanwhile finds both at once."""
 SETTLING = 0.1
 """Seconds between two looks whether the owners have acknowledged this endpoint's announcements."""
 
@@ -179,11 +182,16 @@ class Deaths:
         """End when one of *pids*, the system's own processes on this host, ends."""
         core = self._core
         if pids and os.getpid() not in pids:
-            ended = (
+            why = (
                 f"one of its processes here ({', '.join(map(str, pids))}) is gone, as after "
                 "`farref down` or a kill"
             )
-            self._vigils.append(Vigil(pids, lambda: self.lose(ended), core.threads.start))
+
+            def ended() -> None:
+                time.sleep(NEWS)
+                self.lose(why)
+
+            self._vigils.append(Vigil(pids, ended, core.threads.start))
 
     def _lost(self, message: Down) -> None:
         """Take the message of a registrar on another host that the system ends."""

@@ -26,6 +26,14 @@ def idle(system: System, seconds: float) -> None:
     until(system, lambda: False, seconds)
 
 
+def come_to_rest(system: System) -> None:
+    """Wait until no endpoint sends messages for what was done before."""
+    sent: Any = None
+    while sent != (now := {k: (v.user, v.control) for k, v in system.counters().items()}):
+        sent = now
+        idle(system, 0.2)
+
+
 def hold(gate: Path, value: Any = None) -> Any:
     """Return *value* once *gate* is open (see the fixture); in any process."""
     eventually(gate.exists, "nobody opened the gate", HELD)

@@ -34,7 +34,7 @@ from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
-PATIENCE = 20.0  # seconds that a test waits for an event that should come in milliseconds
+PATIENCE = 30.0  # seconds that a test waits for an event that should come in milliseconds
 ME = Address("x-stranger", "", "127.0.0.1", 9)
 
 

@@ -247,7 +247,7 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
             refused.value.close()
             ending = threading.Thread(target=system.shutdown)
             ending.start()
-            assert serving.wait(30) == 0
+            assert serving.wait(60) == 0
             ending.join()
             assert "has ended" in serving.stderr.read()
         finally:

@@ -58,11 +58,11 @@ def test_without_a_system_there_is_nothing_to_list_or_end(own_folder: Path) -> N
 
 
 def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_path: Path) -> None:
-    port = str(free_port("127.0.0.2"))
+    port, there = str(free_port("127.0.0.2")), str(free_port("127.0.0.3"))
     with started(tmp_path, PROGRAM, "mine", port) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
-        command = [*FARREF, "join", f"127.0.0.2:{port}", "--host", "127.0.0.3"]
+        command = [*FARREF, "join", f"127.0.0.2:{port}", "--host", "127.0.0.3", "--port", there]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as join:
             assert join.stdout is not None
             assert "is a host of mine" in join.stdout.readline()
@@ -70,7 +70,10 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
             assert (first["system"], first["role"], first["pid"]) == ("mine", "first", program.pid)
             assert first["address"] == f"127.0.0.2:{port}"
             assert (joined["system"], joined["role"], joined["pid"]) == ("mine", "joined", join.pid)
-            assert (joined["first"], joined["address"]) == (f"127.0.0.2:{port}", "127.0.0.3")
+            assert (joined["first"], joined["address"]) == (
+                f"127.0.0.2:{port}",
+                f"127.0.0.3:{there}",
+            )
             for row, names in ((first, {"admin", "B"}), (joined, {"admin", "Steward"})):
                 parts = row["processes"]
                 assert isinstance(parts, list)
@@ -80,13 +83,13 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
                 assert all(psutil.pid_exists(part["pid"]) for part in parts)
             table = piped("ps", NO_COLOR="1", FORCE_COLOR="1").stdout
             assert "\x1b[3" not in table
-            assert f"127.0.0.3 joined 127.0.0.2:{port}" in table
+            assert f"127.0.0.3:{there} joined 127.0.0.2:{port}" in table
 
             assert run("down", "mine") == Finished(0, "mine has ended\n", "")
-            out, err = program.communicate(timeout=30)
+            out, err = program.communicate(timeout=60)
             assert (program.returncode, err) == (0, "")
             assert out == "FarrefError\n"
-            assert join.communicate(timeout=30)[0] == "mine has ended\n"
+            assert join.communicate(timeout=60)[0] == "mine has ended\n"
             assert join.returncode == 0
     assert listed() == []
 
@@ -114,7 +117,7 @@ def test_the_program_is_told_that_the_system_ended(own_folder: Path, tmp_path: P
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         assert run("down") == Finished(0, "alone has ended\n", "")
-        out, err = program.communicate(timeout=30)
+        out, err = program.communicate(timeout=60)
     assert (program.returncode, err) == (0, "")
     assert re.match(
         r"system 'alone' has ended, or this host is cut off from it: one of its processes here "
@@ -141,7 +144,7 @@ def test_a_system_that_does_not_answer_is_killed(own_folder: Path, tmp_path: Pat
         )
         assert (done.returncode, done.stdout) == (0, "stuck has ended\n")
         assert done.stderr.count("had to be killed") == len(parts) - 1
-        program.communicate(timeout=30)
+        program.communicate(timeout=60)
     assert listed() == []
 
 

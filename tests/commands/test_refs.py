@@ -224,7 +224,7 @@ def test_the_leak_of_the_page_is_found_as_it_says(tmp_path: Path) -> None:
             table = command(*asking, "--sort", "size").stdout
         finally:
             program.send_signal(signal.SIGINT)
-            program.communicate(timeout=30)
+            program.communicate(timeout=60)
     asked = "$ farref refs --why program/2\n"
     (expected,) = (block.body for block in STORY if block.body.startswith(asked))
     assert _without_figures(asked + run.stdout) == _without_figures(expected)
@@ -373,7 +373,7 @@ def test_watching_ends_with_the_system_and_in_a_pipe() -> None:
         assert watching.stdout is not None
         assert json.loads(watching.stdout.readline())["system"] == name
         assert system.references().silent == {}
-    _, errors = watching.communicate(timeout=30)
+    _, errors = watching.communicate(timeout=60)
     assert watching.returncode == 0
     assert errors.startswith("farref refs: ")
     assert "Traceback" not in errors
@@ -390,7 +390,7 @@ def test_an_interrupt_in_a_pipe_is_an_orderly_end(shop: System) -> None:
     assert watching.stdout is not None
     watching.stdout.readline()
     watching.send_signal(signal.SIGINT)
-    _, errors = watching.communicate(timeout=30)
+    _, errors = watching.communicate(timeout=60)
     assert (watching.returncode, errors) == (0, "")
     assert until(
         shop, lambda: {info.name for info in shop.workers()} == {"baker", "cook", "program"}

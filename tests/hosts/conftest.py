@@ -15,6 +15,7 @@ from farref import System
 from farref.actors.base import keys
 from farref.actors.hosting import bases
 
+from ..waiting import PATIENCE
 from .network import Network, Pair, address, why_not
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def network(network_of_all: Network) -> Iterator[Network]:
     """The hosts A, B and C; afterwards no process is on any of them."""
     yield network_of_all
     network_of_all.heal()
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while left := [pid for host in "ABC" for pid in network_of_all.processes(host)]:
         assert time.monotonic() < end, f"left: {left}"
         time.sleep(0.05)
@@ -77,7 +78,7 @@ def first(network: Network, key: Path) -> Starting:
 
     @contextlib.contextmanager
     def start(base: str = bases.DEFAULT, **options: Any) -> Iterator[System]:
-        options = {"timeout": 30, "orphan_grace": GRACE, **options}
+        options = {"timeout": 60, "orphan_grace": GRACE, **options}
         if bases.BASES[base].own:
             options["key"] = key
         with network.on("A"), System(base, host=address("A"), **options) as system:
@@ -108,6 +109,9 @@ def joined(network: Network, key: Path) -> Joining:
                 yield process
             finally:
                 process.terminate()
-                process.communicate(timeout=30)
+                try:
+                    process.communicate(timeout=60)
+                finally:
+                    process.kill()  # or the host's port is taken for the next tests
 
     return join

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import gc
 import os
 import signal
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
 
     from .conftest import Joining, Starting
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 
 def power_off(network: Network, host: str) -> None:
@@ -187,7 +188,7 @@ def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
         theirs = farref.remote("B1", list, ((1,),))
         theirs.to_here()
         away.send_signal(getattr(signal, how))
-        out, err = away.communicate(timeout=30)
+        out, err = away.communicate(timeout=60)
         if how != "SIGKILL":
             assert (away.returncode, err) == (0, "")
             assert out.endswith("left\n")
@@ -197,6 +198,15 @@ def test_a_host_that_leaves(first: Starting, joined: Joining, how: str) -> None:
         assert until(system, lambda: len(system.hosts()) == 1)
         del theirs
         assert_nothing_held(system)
+
+
+def test_a_signal_to_any_thread_of_a_host_has_it_leave(first: Starting, joined: Joining) -> None:
+    """The kernel chooses the thread if the process is stopped when the signal comes."""
+    with first(silence=None) as system, joined("B") as away:
+        system.worker("B1", on=address("B"))
+        (other, *_) = {each.id for each in psutil.Process(away.pid).threads()} - {away.pid}
+        assert ctypes.CDLL(None).tgkill(away.pid, other, signal.SIGTERM) == 0
+        assert away.communicate(timeout=60)[0].endswith("left\n")
 
 
 def test_a_frozen_host_that_comes_back_is_fenced(
@@ -218,7 +228,7 @@ def test_a_frozen_host_that_comes_back_is_fenced(
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
-        _, err = away.communicate(timeout=30)
+        _, err = away.communicate(timeout=60)
         assert away.returncode == 1
         assert "counts as dead" in err or "is cut off" in err
         assert until(system, lambda: not network.processes("B"))
@@ -237,7 +247,7 @@ def test_a_joined_host_without_the_frameworks_own(
         os.kill(steward if victim == "the steward" else admin, signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
             call.result()
-        _, err = away.communicate(timeout=30)
+        _, err = away.communicate(timeout=60)
         assert away.returncode == 1
         assert "one of its processes here" in err
         assert until(system, lambda: len(system.hosts()) == 1)
@@ -290,7 +300,7 @@ def test_the_end_of_the_first_host(
             here.kill()
         else:
             power_off(network, "A")
-        out, err = away.communicate(timeout=30)
+        out, err = away.communicate(timeout=60)
         if how == "in order":
             assert (away.returncode, err) == (0, "")
             assert out.endswith("has ended\n")

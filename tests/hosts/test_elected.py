@@ -91,7 +91,7 @@ def three(network: Network, etcds: Etcds, key: Path, tmp_path: Path) -> Iterator
                     yield Three(network, it, first)
             finally:
                 second.terminate()
-                second.communicate(timeout=30)
+                second.communicate(timeout=60)
         first.kill()
     directory.remove(name)  # a vanished host could not do it
 
@@ -206,7 +206,7 @@ def test_the_first_host_leaves(three: Three) -> None:
     """The program that began ends: only its host leaves, and another has the role at once."""
     system = three.system
     three.first.send_signal(signal.SIGINT)
-    three.first.communicate(timeout=30)
+    three.first.communicate(timeout=60)
     assert [host.address for host in system.hosts()] == [address("B"), address("C")]
     system.worker("B1", on=address("B"))
     assert farref.rpc_sync("B1", pow, (2, 2)) == 4

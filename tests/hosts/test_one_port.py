@@ -148,7 +148,7 @@ def ready(process: subprocess.Popen[str]) -> None:
 def results(first: subprocess.Popen[str], joined: subprocess.Popen[str]) -> list[str]:
     """The output of both when the system has ended in order."""
     out, err = first.communicate(timeout=90)
-    told, complaints = joined.communicate(timeout=30)
+    told, complaints = joined.communicate(timeout=60)
     assert (err, complaints) == ("", ""), out + told
     assert (first.returncode, joined.returncode) == (0, 0)
     assert "is a host of" in told

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from ..rpc.launch import failed
 from .network import Network, address
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(300)]
@@ -40,11 +41,19 @@ def run(network: Network, ranks: dict[int, str], todo: str, key: str) -> list[tu
     return [(each.returncode, said) for each, (_, said) in zip(running, outputs, strict=True)]
 
 
-@pytest.mark.parametrize("todo", ["calls", "chain", "at once"])
-def test_ranks_on_two_hosts(network: Network, key: Path, todo: str) -> None:
+@pytest.mark.parametrize(
+    ("todo", "failing"),
+    [("calls", {("int", 0), ("fail", 1)}), ("chain", set()), ("at once", set())],
+)
+def test_ranks_on_two_hosts(
+    network: Network, key: Path, todo: str, failing: set[tuple[str, int]]
+) -> None:
     """Ranks 0 and 2 are on one of them; they call rank 1, which is on the other."""
-    for code, errors in run(network, {0: "A", 1: "B", 2: "A"}, todo, str(key)):
-        assert (code, errors) == (0, "")
+    found = set()
+    for rank, (code, errors) in enumerate(run(network, {0: "A", 1: "B", 2: "A"}, todo, str(key))):
+        assert code == 0, errors
+        found |= failed(rank, errors)
+    assert found == failing
 
 
 def test_a_rank_on_another_host_without_the_key(network: Network) -> None:

@@ -52,7 +52,7 @@ def test_the_lines_work_as_they_stand(pair: Pair, tmp_path: Path) -> None:
             stack.callback(process.kill)
             started.append(process)
             if number < len(commands) - 2:  # the last two run side by side
-                _, err = process.communicate(timeout=30)
+                _, err = process.communicate(timeout=60)
                 assert process.returncode == 0, err
         second, first = started[-2:]
         out, err = first.communicate(timeout=60)

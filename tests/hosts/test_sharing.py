@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from .conftest import Joining, Starting
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 
 def value_of(ref: RRef[Any]) -> Any:

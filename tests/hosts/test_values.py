@@ -27,7 +27,7 @@ from .network import address
 if TYPE_CHECKING:
     from .conftest import Joining, Starting
 
-pytestmark = [pytest.mark.processes, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
 
 
 class Looker:

@@ -53,7 +53,7 @@ def test_a_program_of_the_first_host_attaches_by_name(
         entry = directory.folder() / f"{system.name}.json"
         assert entry.stat().st_mode & 0o077 == 0  # the key is in it
         with started(tmp_path, ATTACHED, system.name, on=network.command("A")) as program:
-            out, err = program.communicate(timeout=30)
+            out, err = program.communicate(timeout=60)
         assert (out, err) == ("[2]\n", "")
         assert_nothing_held(system)
 
@@ -74,7 +74,7 @@ def test_a_second_program_of_a_host_shares_it(
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
         with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
-            out, err = program.communicate(timeout=30)
+            out, err = program.communicate(timeout=60)
         assert (out, err) == (f"{address('B')} 8\n", "")
         assert (directory.folder() / f"{system.name}.json").exists()
         assert until(system, lambda: len(system.workers()) == 4)
@@ -116,7 +116,7 @@ def test_loopback_needs_no_key(near: tuple[System, str], tmp_path: Path) -> None
         system.worker("B", on="127.0.0.3")
         assert farref.rpc_sync("B", pow, (2, 2)) == 4
         system.shutdown()
-        out, err = program.communicate(timeout=30)
+        out, err = program.communicate(timeout=60)
         assert (out, err, program.returncode) == ("ready\n", "", 0)
 
 
@@ -296,9 +296,9 @@ def test_certificates_of_ones_own(tmp_path: Path) -> None:
             system.worker("B1", on="127.0.0.3")
             assert farref.rpc_sync("B1", pow, (2, 2)) == 4
             with started(folder, ATTACHED, system.name) as attached:
-                assert attached.communicate(timeout=30) == ("[2]\n", "")
+                assert attached.communicate(timeout=60) == ("[2]\n", "")
             system.shutdown()
-            assert program.communicate(timeout=30) == ("ready\n", "")
+            assert program.communicate(timeout=60) == ("ready\n", "")
 
 
 def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
@@ -311,7 +311,7 @@ def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
     with System(**options, timeout=30, orphan_grace=0.2) as system:
         system.worker("A")
         with started(tmp_path, ATTACHED.replace("B1", "A"), system.name) as program:
-            assert program.communicate(timeout=30) == ("[2]\n", "")
+            assert program.communicate(timeout=60) == ("[2]\n", "")
         with System.join(f"127.0.0.2:{port}", host="127.0.0.3", port=there, key=secret) as joined:
             names = [f"127.0.0.1:{port}", f"127.0.0.3:{there}"]
             assert sorted(host.address for host in joined.hosts()) == names

@@ -43,7 +43,7 @@ def run_script(folder: Path, text: str, **tools: str) -> str:
         capture_output=True,
         text=True,
         check=False,
-        timeout=PATIENCE,
+        timeout=4 * PATIENCE,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -51,6 +51,7 @@ def run_script(folder: Path, text: str, **tools: str) -> str:
 
 @pytest.mark.long
 @pytest.mark.processes
+@pytest.mark.timeout(300)
 def test_the_script_for_sbatch(tmp_path: Path) -> None:
     (block,) = recipes.of("SLURM", "sh")
     assert run_script(tmp_path, block.body, srun=SRUN) == recipes.ANSWER
@@ -58,6 +59,7 @@ def test_the_script_for_sbatch(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.processes
+@pytest.mark.timeout(300)
 def test_the_script_for_ssh(tmp_path: Path) -> None:
     (block,) = recipes.of("ssh", "sh")
     text = block.body.replace("10.0.0.1", FIRST).replace("10.0.0.2", "127.0.0.3")

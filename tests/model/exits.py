@@ -169,4 +169,9 @@ def _ends(context: Context) -> Iterator[tuple[str, Move]]:
             yield f"the end of a handle of {rref}", lambda it, rref=rref: it.drop(rref)  # type: ignore[misc]
     for rref, owner in context.owners.items():
         if not owner.resolved and owner.alias is None:
-            yield f"the value of {rref}", lambda it, rref=rref: it.resolve(rref)  # type: ignore[misc]
+            for serial in (True, False):
+
+                def resolve(it: Context, rref: Any = rref, serial: bool = serial) -> object:
+                    return it.resolve(rref, serial=serial)
+
+                yield f"the value of {rref}, serial: {serial}", resolve

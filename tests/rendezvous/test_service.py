@@ -39,7 +39,7 @@ def kill_the_service() -> None:
 
 
 def test_a_standby_goes_on_with_the_same_states() -> None:
-    with System(timeout=20, silence=1):
+    with System(timeout=20):
         backend = ServiceRendezvousBackend("run")
         stored = backend.set_state(b"before")
         assert stored is not None
@@ -82,7 +82,7 @@ sys.stdin.readline()
 
 
 def test_one_that_was_stopped_and_given_up_enters_again() -> None:
-    with System(timeout=20, silence=1) as system:
+    with System(timeout=20, silence=3) as system:
         command = [sys.executable, "-c", STOPPED, system.name]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as agent:
@@ -123,7 +123,7 @@ def test_a_service_by_hand_ends_in_order() -> None:
         assert service.stdout is not None
         assert service.stdout.readline().startswith("agents meet at farref://127.0.0.1:")
         service.terminate()
-        assert service.wait(30) == 0
+        assert service.wait(60) == 0
 
 
 def test_a_service_that_is_killed_is_not_started_again() -> None:

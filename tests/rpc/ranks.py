@@ -20,6 +20,7 @@ T = TypeVar("T")
 RANK = int(os.environ["RANK"])
 lock = threading.Lock()  # a function that uses it can go by its name only
 kept: dict[object, object] = {}
+gate = threading.Event()
 
 
 class Counter:
@@ -36,7 +37,7 @@ class Counter:
         return self.count
 
     def meet(self) -> int:
-        return self.both.wait(20)
+        return self.both.wait(60)
 
     @staticmethod
     @rpc.functions.async_execution
@@ -53,6 +54,14 @@ def keep(key: object, value: object) -> int:
 def slow(x: T) -> T:
     time.sleep(0.3)
     return x
+
+
+def hold() -> None:
+    gate.wait(60)
+
+
+def let_go() -> None:
+    gate.set()
 
 
 def chain(rank: int, left: int) -> None:
@@ -100,10 +109,11 @@ def calls() -> None:
             rpc.rpc_sync(wrong, me)
     with pytest.raises(RuntimeError, match="nobody"):
         rpc.rpc_sync("nobody", me)
-    late = rpc.rpc_async("worker1", slow, args=(1,), timeout=0.05)
+    late = rpc.rpc_async("worker1", hold, timeout=0.05)
     for _ in range(2):  # its timeout has ended it
         with pytest.raises(RuntimeError, match="not"):
             late.wait(10)
+    rpc.rpc_sync("worker1", let_go)
 
 
 def references() -> None:
@@ -145,7 +155,8 @@ def at_the_owner() -> None:
     made_here = rpc.remote(0, passed_on, args=("worker1", slow_two))
     assert (made_here.to_here(), made_here.to_here()) == (2, 2)
     with pytest.raises(RuntimeError, match="did not come within"):
-        rpc.remote(0, slow, args=(1,)).to_here(timeout=0.05)
+        rpc.remote(0, hold).to_here(timeout=0.05)
+    let_go()
 
 
 def passed_on(to: str, function: Callable[..., Any]) -> "rpc.RRef[Any]":
@@ -206,7 +217,7 @@ def answer_late() -> None:
 def fail_beside_others(failing: int) -> None:
     """The rank *failing* raises, and its process takes a while to end."""
     process = lives.Watched.of(rpc.rpc_sync(failing, os.getpid))
-    rpc.rpc_sync(failing, keep, args=(RANK, RANK))
+    rpc.rpc_async(failing, keep, args=(RANK, RANK))  # the reply may be too late
     if failing == RANK:
         while len(kept) < 3:
             time.sleep(0.01)

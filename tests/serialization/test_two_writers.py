@@ -28,7 +28,7 @@ pytestmark = [
     pytest.mark.usefixtures("nothing_stays_open", "small_pieces"),
 ]
 PIECE = 1 << 16
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds: one thread waits that long for the other."""
 SIZES = {"pieces": 16 * PIECE, "a rest": 16 * PIECE + 5, "one piece": PIECE - 1}
 two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")

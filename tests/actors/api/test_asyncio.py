@@ -81,7 +81,7 @@ async def _texts(asked: Iterable[Awaitable[str]]) -> list[str]:
 
 
 WITH_FUTURES: dict[str, Callable[[System], Awaitable[Any]]] = {
-    "wait": lambda system: _sets(system, timeout=0.3),
+    "wait": lambda system: _sets(system, timeout=3),
     "the first": lambda system: _sets(system, return_when=asyncio.FIRST_COMPLETED),
     "gather": lambda system: asyncio.gather(*(system.ask_async("echo", each) for each in "ab")),
     "as_completed": lambda system: _texts(

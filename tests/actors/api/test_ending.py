@@ -17,6 +17,7 @@ import pytest
 
 import farref
 from farref import RRef, System
+from farref.actors.api import ending
 
 from ...bases import BASES
 from ...stopping import stop
@@ -115,7 +116,7 @@ def test_it_ends_at_once_if_told_so(end: str, gate: Path) -> None:
         if end != "exception":
             eval(f"system.{end}")
         raise KeyError
-    assert time.monotonic() - begun < 20  # the system's timeout is 60
+    assert time.monotonic() - begun < 50  # the system's timeout is 60
 
 
 def lines_of(caplog: pytest.LogCaptureFixture) -> list[str]:
@@ -135,7 +136,10 @@ def test_it_names_what_it_gives_up(gate: Path, caplog: pytest.LogCaptureFixture)
     assert line.count(f"{__file__}:") == 2
 
 
-def test_an_owner_may_be_slow_to_name_it(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_owner_may_be_slow_to_name_it(
+    gate: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ending, "PARTING", 30.0)  # a busy machine may take the usual second
     with System(name="slow") as system:
         system.worker("B")
         pid = farref.rpc_sync("B", os.getpid)
@@ -151,10 +155,11 @@ def test_an_owner_may_be_slow_to_name_it(gate: Path, caplog: pytest.LogCaptureFi
 
 def test_it_names_each_creation_once(gate: Path, caplog: pytest.LogCaptureFixture) -> None:
     """Several results are one creation, and the owner may be too late for the last question."""
-    with System(name="once", timeout=1.5) as system:
+    with System(name="once") as system:
         system.worker("B")
         kept = farref.remote(farref.ANY, hold, (gate,))
         several = farref.remote("B", hold, (gate,), num_returns=3)
+        system.shutdown(timeout=3)
     (line,) = [r.getMessage() for r in caplog.records if "ends without" in r.getMessage()]
     assert line.count("hold() (called at ") == 2
     assert "does not say" not in line
@@ -222,7 +227,7 @@ def test_control_c_ends_the_wait(tmp_path: Path) -> None:
         assert process.stdout.readline() == "ready\n"
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=60)
     assert "KeyboardInterrupt" in err
     assert "farref waits for" not in err  # this is no terminal
 

@@ -66,7 +66,7 @@ def test_get_raises_an_error_behind_a_call_that_hangs(
 ) -> None:
     hangs = farref.remote("B", hold, (gate, 1))
     with pytest.raises((ZeroDivisionError, AttributeError)):
-        farref.get([hangs, FAIL[fail]()], timeout=10)
+        farref.get([hangs, FAIL[fail]()], timeout=60)
     assert farref.wait([hangs], timeout=0) == ([], [hangs])
     gate.touch()
     assert farref.get([hangs, hangs]) == [1, 1]

@@ -213,7 +213,7 @@ def halt():
 def a_running_call_sees_what_a_function_binds(on):
     future = rpc_async(on, loop)
     rpc_sync(on, halt)
-    yield future.result(timeout=10), "stopped"
+    yield future.result(timeout=60), "stopped"
 
 
 # ---- classes

@@ -29,7 +29,7 @@ _noted: list[Any] = []
 def started(sharing: Sharing) -> Iterator[System]:
     """A system with the worker B, which runs one function at a time."""
     gc.freeze()  # every process inherits pytest's heap
-    with System("farrefBase", sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
+    with System("farrefBase", sharing=sharing, timeout=60, orphan_grace=GRACE) as system:
         system.worker("B", threads=1)
         yield system
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 
-LONG = 10.0
+LONG = 30.0
 """Seconds within which a wait has certainly ended. The system's timeout is twice as long."""
 
 

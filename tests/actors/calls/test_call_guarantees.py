@@ -52,7 +52,7 @@ RETRY = 0.05
 """Seconds until a message is sent again."""
 SOON = 0.05
 """The timeout of a wait, in seconds."""
-LONG = 10.0
+LONG = 30.0
 """Seconds within which such a wait has certainly ended. The system's timeout is twice as long."""
 
 

@@ -41,7 +41,7 @@ SIZE = 100_000
 @pytest.fixture
 def system() -> Iterator[System]:
     slots.forget()
-    with System("farrefBase", timeout=5, silence=None, orphan_grace=0.2) as system:
+    with System("farrefBase", timeout=20, silence=None, orphan_grace=0.2) as system:
         system.worker("B")
         yield system
 

@@ -7,6 +7,7 @@ later change that makes an operation dearer is seen here, on any machine.
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -30,6 +31,7 @@ from farref.testing import assert_nothing_held, until
 
 from ...marks import COUNTED
 from ...stopping import stopped
+from ..helpers import come_to_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -199,15 +201,14 @@ def low(counts: Iterable[float], most: float, enough: int) -> float:
 
     Some work is due after a time, such as an acknowledgement. On a busy machine a round takes long,
     so most rounds contain such work. The bound is for the calls alone: a few rounds without other
-    work show their cost.
+    work show their cost. Infinite if in each round another thread did a part of the work.
     """
     found: list[float] = []
     for count in counts:
         found = sorted([*found, count])[:enough]
         if len(found) == enough and found[-1] <= most:
             break
-    assert found, "in each round another thread did a part of the work"
-    return found[-1]
+    return found[-1] if found else math.inf
 
 
 def counted(
@@ -395,7 +396,7 @@ def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
 def check_messages(
     system: System, operation: Callable[[], None], expect: tuple[dict[str, int], dict[str, int]]
 ) -> None:
-    until(system, lambda: False, 0.2)  # what was made before is deleted
+    come_to_rest(system)  # what was made before is deleted
     before = sent(system)
     for _ in range(TIMES):
         operation()

@@ -391,7 +391,7 @@ def test_no_memory_is_named_to_another_host(
 @pytest.mark.processes
 def test_a_frozen_value_with_many_buffers(system: System) -> None:
     """They share a segment: the places of all would be more than a message takes."""
-    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=5) as small:
+    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=20) as small:
         small.worker("S")
         for number in (1, 8, 9, 20, 100):
             ref = farref.remote("S", many_arrays, (number,), frozen=True)

@@ -56,5 +56,5 @@ def test_it_has_the_settings_and_is_not_given_up(
 
     monkeypatch.setattr(System, "_enter", later)
     with System(silence=SILENCE):
-        said, _ = programs[0].communicate(timeout=30)
+        said, _ = programs[0].communicate(timeout=60)
     assert said.split() == [str(SILENCE), "2"]

@@ -45,7 +45,7 @@ from farref.testing import assert_nothing_held, until
 from ...marks import NAMES
 from ...ports import free_ports
 from ...rendezvous.kit import etcd_server
-from ...stopping import stop
+from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..scripts import started
 
@@ -349,12 +349,12 @@ def two_hosts(
             join, env={**os.environ, "XDG_RUNTIME_DIR": home}, stdout=subprocess.PIPE, text=True
         ) as second,
     ):
-        assert until(system, lambda: len(system.hosts()) == 2)
+        assert until(system, lambda: len(system.hosts()) == 2, 60)
         here = f"{given['host']}:{given['port']}"
         system.worker("B", on=next(h.address for h in system.hosts() if h.address != here))
         assert rpc_sync("B", pow, (2, 3)) == 8
         yield system, second
-        assert second.communicate(timeout=30)[0].endswith("has ended\n")
+        assert second.communicate(timeout=60)[0].endswith("has ended\n")
         assert second.returncode == 0
 
 
@@ -366,12 +366,27 @@ def test_down_ends_the_system_on_all_hosts(
     with two_hosts(options, tmp_path) as (system, second):
         ending = subprocess.run([*DOWN, system.name], capture_output=True, text=True, check=False)
         assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
-        second.wait(30)
+        second.wait(60)
         system.serve()  # it ends in order
         with pytest.raises(SystemDownError, match="it was ended"):
             rpc_sync("B", pow, (2, 3))
     assert keys_of(spec, system.name) == []
     assert members(system._stay.session) == []
+
+
+@pytest.mark.processes
+def test_a_program_that_is_stopped_while_its_system_is_ended_hears_why(
+    options: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    """It finds the news, and the end of its host's processes, at the same moment."""
+    with two_hosts(options, tmp_path, silence=20.0) as (system, second):
+        deputy = Watched.of(rpc_sync("B", os.getppid))
+        assert deputy is not None
+        with stopped(second.pid):
+            ending = subprocess.Popen([*DOWN, system.name], stdout=subprocess.DEVNULL)
+            eventually(lambda: not deputy.alive())
+        assert ending.wait(60) == 0
+        system.serve()
 
 
 @pytest.mark.processes

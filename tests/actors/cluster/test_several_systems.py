@@ -148,7 +148,7 @@ def test_a_killed_program_is_noticed(
             assert process.stdout.readline().startswith("program-")
             ref = _came.pop()
             process.kill()
-            process.wait(10)
+            process.wait(60)
         with pytest.raises(farref.ReferenceLostError):
             ref.to_here()
         del ref

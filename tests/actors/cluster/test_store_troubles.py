@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RRef, System, SystemDownError, WorkerDiedError, rpc_sync
+from farref.actors.cluster import deputy
 from farref.actors.cluster.etcd import EtcdStore
 from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write, Written
 from farref.testing import assert_nothing_held, until
@@ -84,6 +85,12 @@ def keep(ref: RRef[Box]) -> None:
 def reads() -> int:
     content: int = KEPT[0].rpc_sync().get()
     return content
+
+
+@pytest.fixture
+def sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A start that finds no registrar ends well before the program gives up waiting for it."""
+    monkeypatch.setattr(deputy, "SEARCH", 10.0)  # actors inherit it by the fork
 
 
 @contextlib.contextmanager
@@ -201,9 +208,10 @@ def test_an_etcd_without_space(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     (line,) = [line for line in said.splitlines() if FULL in line]
     assert "the etcd fails: http://" in line
     assert "new names and deaths wait" in line
-    assert said.count(AGAIN) == 1
+    assert AGAIN in said.partition(FULL)[2]  # on a busy machine it may be too slow before
 
 
+@pytest.mark.usefixtures("sooner")
 def test_a_start_at_an_etcd_without_space(tmp_path: Path) -> None:
     with Servers(tmp_path, 1, "--quota-backend-bytes", "8000000") as servers:
         servers.fill()
@@ -249,6 +257,7 @@ def test_a_slow_etcd(tmp_path: Path) -> None:
         slow.close()
 
 
+@pytest.mark.usefixtures("sooner")
 def test_an_etcd_that_is_too_slow(tmp_path: Path) -> None:
     """A third of `silence` is the limit. The start ends, and says that it timed out."""
     with Servers(tmp_path) as servers:

@@ -99,12 +99,12 @@ def test_the_variable_of_another_thread_is_seen() -> None:
     def hold(nodes: list[Node]) -> None:
         kept = nodes.pop()
         begun.set()
-        end.wait(10)
+        end.wait(60)
         kept.links.clear()
 
     thread = threading.Thread(target=hold, args=(node,))
     thread.start()
-    begun.wait(10)
+    begun.wait(60)
     assert not is_alone(box, number)
     end.set()
     thread.join()

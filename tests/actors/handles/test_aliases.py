@@ -321,7 +321,7 @@ def test_a_cycle_is_an_error_for_every_waiter(chain_system: System, size: int) -
             ref.to_here()
         with pytest.raises(AliasCycleError):
             ref.rpc_sync().anything()
-    assert farref.wait(refs, size, timeout=5)[1] == []
+    assert farref.wait(refs, size, timeout=60)[1] == []
     del refs, tail, futures, future, ref, target
     assert until(chain_system, lambda: not any(references_everywhere(chain_system).values()))
 

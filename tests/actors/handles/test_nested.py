@@ -273,7 +273,7 @@ def test_a_task_that_returns_its_own_reference_in_a_container(
     assert farref.rpc_sync("B", pow, (2, 3)) == 8
     begin = time.monotonic()
     own_system.shutdown()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15  # the system's timeout is 20
 
 
 def fetch_twice(ref: RRef[Any]) -> Any:
@@ -315,7 +315,7 @@ def test_two_tasks_that_return_each_other(own_system: System) -> None:
     idle(own_system, 0.1)
     begin = time.monotonic()
     own_system.shutdown()
-    assert time.monotonic() - begin < 5
+    assert time.monotonic() - begin < 15  # the system's timeout is 20
 
 
 def test_an_object_that_is_given_a_reference_to_itself(system: System) -> None:

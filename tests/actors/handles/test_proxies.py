@@ -13,7 +13,7 @@ import pytest
 import farref
 from farref import RRef, SelfWaitError
 
-from ..helpers import Box, hold, make_box
+from ..helpers import Box, hold, make_box, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -451,15 +451,21 @@ def test_an_argument_that_is_the_object_itself_is_no_deadlock(system: System) ->
 def test_a_ring_through_an_argument_is_found(system: System, gate: Path) -> None:
     ref = farref.remote("B", Counter)
     late = farref.remote("C", _add_when_open, (gate, ref))
-    first = ref.rpc_async(resolve=True).add(late)  # it has the turn that `late` waits for
+    first = ref.rpc_async(resolve=True).add(late)
+    # It waits for `late`, and has the turn for which `late` is going to wait.
+    assert until(system, lambda: farref.rpc_sync("C", _asked) == 1)
     gate.touch()
     with pytest.raises(SelfWaitError, match="ring"):
         first.result()
     assert ref.rpc_sync().add(0) in {0, 1}
 
 
+def _asked() -> int:
+    """The number of requests that wait here for objects that are being made."""
+    return sum(row.tasks for row in farref.references())
+
+
 def _add_when_open(gate: Path, ref: RRef[Counter]) -> int:
     hold(gate)
-    time.sleep(0.2)  # the method of the test has its turn by now
     added: int = ref.rpc_sync().add(1)
     return added

@@ -144,10 +144,11 @@ def test_a_wait_may_be_shorter_and_the_call_goes_on(system: System, gate: Path) 
 
 @pytest.mark.parametrize("base", PROCESSES)
 def test_a_wait_may_be_longer_if_the_call_names_no_time(base: str, gate: Path) -> None:
-    with System(base, timeout=SHORT) as system:
+    seconds = 5  # enough for a busy machine to make a worker
+    with System(base, timeout=seconds) as system:
         system.worker("B")
         future = farref.rpc_async("B", hold, (gate, 1))
-        again = farref.rpc_async("B", hold, (gate, 1), timeout=SHORT)
+        again = farref.rpc_async("B", hold, (gate, 1), timeout=seconds)
         waits = threading.Thread(target=lambda: future.result(timeout=100))
         waits.start()
         with pytest.raises(FetchTimeoutError):

@@ -43,7 +43,7 @@ PROGRAM = """
                 print("unnamed:", name, repr(error))
 
     if __name__ == "__main__":
-        with farref.System(timeout=1) as system:
+        with farref.System(timeout=5) as system:
             system.worker("B"), system.worker("C")
             farref.rpc_sync("B", abs, (-1,))
             taken = len(os.listdir("/proc/self/fd")) - 1

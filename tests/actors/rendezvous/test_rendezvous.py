@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 SOON = RendezvousTimeouts(join=20, last_call=0.2)
 PATIENT = RendezvousTimeouts(join=20, last_call=10)
 """For groups that need all members, on a machine of any speed."""
-FAIR = RendezvousTimeouts(join=20, last_call=1)
+FAIR = RendezvousTimeouts(join=20, last_call=3)
 """For those groups, and smaller ones later."""
 
 

@@ -240,7 +240,7 @@ def test_a_kind_that_was_long_twice_goes_to_the_pool(brief: Brief) -> None:
     assert not brief.offered
     (start,) = later
     start()
-    assert done.wait(10)
+    assert done.wait(60)
     brief.took("kind", BRIEF / 2)
     brief.submit(pool, "kind", done.set, later=later)
     assert brief.offered
@@ -424,7 +424,7 @@ def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
     assert not brief.offered
     over = threading.Event()
     pool.submit(over.set)
-    assert over.wait(10)
+    assert over.wait(60)
     assert done == [1, 2]
 
 
@@ -507,7 +507,7 @@ def test_a_job_that_comes_while_an_earlier_one_goes_to_the_pool_begins_after_it(
     pool.run_here(began.append, (0,))
     over = threading.Event()
     pool.submit(over.set)
-    assert over.wait(10)
+    assert over.wait(60)
     assert began == [0, 1, 2]
 
 
@@ -536,13 +536,13 @@ def test_the_thread_that_runs_the_loop_keeps_what_it_offers(brief: Brief) -> Non
 
 def test_a_pool_without_a_place_takes_what_is_offered(brief: Brief) -> None:
     pool, gate, done = Pool(1, "test"), threading.Event(), threading.Event()
-    pool.submit(gate.wait, 10)
+    pool.submit(gate.wait, 60)
     eventually(lambda: pool.waits == 0)
     brief.submit(pool, "kind", done.set, later=[])
     brief.do()
     assert not done.is_set()
     gate.set()
-    assert done.wait(10)
+    assert done.wait(60)
 
 
 def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
@@ -552,13 +552,13 @@ def test_a_job_done_here_counts_as_one_of_the_pools() -> None:
         pool.submit(done.set)
         assert not done.wait(0.05)  # the only place is taken by this job
         with pool.waiting():
-            assert done.wait(10)
+            assert done.wait(60)
 
     assert pool.enter()
     pool.run_here(job, ())
     again = threading.Event()
     pool.submit(again.set)
-    assert again.wait(10)
+    assert again.wait(60)
     pool.close()
     assert not pool.enter()
 

@@ -220,7 +220,7 @@ def check_a_plain_send(system: System, signal: RRef[Signal]) -> None:
     futures = [signal.rpc_async().wait(name) for name in range(3)]
     wait_until(system, signal, 3)
     signal.rpc_sync().send_plainly()
-    assert [future.result(5) for future in futures] == [0, 1, 2]
+    assert [future.result() for future in futures] == [0, 1, 2]
 
 
 @everywhere
@@ -325,7 +325,7 @@ class Crowd:
         self.barrier = threading.Barrier(count)
 
     def meet(self) -> int:
-        return self.barrier.wait(10)
+        return self.barrier.wait(60)
 
     def call(self, me: RRef[Crowd]) -> Any:
         return me.rpc_sync().answer()

@@ -396,7 +396,7 @@ def test_a_killed_programs_name_is_free_again(mark: str, tmp_path: Path) -> None
         with pytest.raises(SystemDownError, match="runs already"):
             System("farrefBase", name=name)
         process.kill()
-        process.wait(10)
+        process.wait(60)
     assert all_gone(mark)
     with System("farrefBase", name=name) as system:
         system.worker("B")

@@ -53,7 +53,12 @@ LOANS = {
         ),
     ),
     "lent to a creation, and not kept [borrow]": (
-        in_context("says nothing of what came home", "end", "elif not replies:", "elif False:"),
+        in_context(
+            "says nothing of what came home",
+            "end",
+            "each.passing is _LOAN and not replies",
+            "False",
+        ),
     ),
     "lent by a user, and kept [lend]": (
         in_context("asks for nothing", "end", "effects += entries.sendable(settled)"),
