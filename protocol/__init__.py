@@ -31,8 +31,6 @@ and a test reads the list::
     quest       the evidence of one search for garbage in cycles
     creations   the creations that an owner has seen
     state       the tables of one endpoint, as plain data
-    plain_loan  the moves of calls that lend a few references, each in one function
-    plain       the moves of requests without references, each in one function
     entries     the beginning and end of entries in the tables, and their holders
     loans       the end of loans
     names       the names of handles, and the order of requests on them

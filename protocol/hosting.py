@@ -45,10 +45,7 @@ class Hosting(msgspec.Struct):
         if message.target is not None:
             entries.check_mine(message.target)
         if (
-            message.target is None
-            and rref not in state.owners
-            and not message.cargo.descriptors
-            and sender != state.me
+            message.target is None and rref not in state.owners and not message.cargo.descriptors
         ):  # exit: no request has overtaken it
             owner = state.owners[rref] = state.discipline.owner(rref, rref, state.now, True)
             owner.forks = {message.fork: sender}

@@ -135,11 +135,7 @@ class Loans(msgspec.Struct):
             if entry is None:
                 continue  # its owner died
             if (
-                pins
-                and user is not None
-                and user.handles
-                and len(user.children) == 1
-                and user.children.get(fork) == sender
+                pins and user is not None and user.handles and user.children == {fork: sender}
             ):  # exit: its only child was this loan
                 user.children = user.lent = EMPTY
                 continue

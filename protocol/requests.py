@@ -102,8 +102,8 @@ class Requests(msgspec.Struct):
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
         user = self._direct(rref)
         if user is not None and (to is None or user.owner == to):  # exit
-            owner = user.owner
-            call = self.entries.mint_pin(rref, Waiting(owner, rref, loans))
+            call, owner = self._pinned(user), user.owner
+            self.state.waiting[call] = Waiting(owner, rref, loans)
             return call, [Send(owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
         where, owner = self._at(rref, to)
         call = self.entries.mint_pin(where, Waiting(owner, where, loans))
@@ -119,7 +119,7 @@ class Requests(msgspec.Struct):
         user = self._direct(rref)
         if user is not None:  # exit
             direct = direct and not user.canonical
-            call = self.entries.mint_pin(rref)
+            call = self._pinned(user)
             fetch = Fetch(call=call, rref=rref, copy=copy, direct=direct, chain=chain)
             again = fetch if copy and direct and follow else None
             self.state.waiting[call] = Waiting(user.owner, rref, fetch=again)
@@ -145,6 +145,15 @@ class Requests(msgspec.Struct):
         if state.held or (state.names and rref in state.names):
             return None
         return user
+
+    def _pinned(self, user: User) -> CallId:
+        """The id of a new request on the object of *user*, which it pins."""
+        self.state.calls += 1
+        call = CallId(self.state.me, self.state.calls)
+        user.stamp += 1
+        user.pending = user.pending or set()
+        user.pending.add(call)
+        return call
 
     def _whole(self, chain: tuple[Busy, ...], rref: RRefId) -> tuple[Busy, ...]:
         """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.

@@ -51,17 +51,18 @@ anyway."""
 def dumps_call(
     function: Any, args: tuple[Any, ...], holes: list[Any] | None = None
 ) -> bytes | None:
-    """A function with its arguments, pickled; None unless it is plain at the first look.
+    """A function, or the name of a method, with its arguments; None unless plain at the first look.
 
     It is if the function is remembered as one that is pickled by its name, and every argument is a
     number or a text. `dumps_plain` looks again. With *holes*, the arguments are those of `holed`.
     """
-    if (
+    if args and holes is None and not _all_atoms(map(type, args)):
+        return None
+    if type(function) is not str and (
         type(function) not in NAMED
         or not BY_NAME.get(function)
         or _BY_VALUE
         or function.__module__ == "__main__"
-        or (args and holes is None and not _all_atoms(map(type, args)))
     ):
         return None
     try:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 from ..base.interrupts import new_future, undisturbed
 from ..calls.futures import Future
-from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..handles.parts import parts_of
@@ -120,11 +119,6 @@ def remote(
     if timeout is not None:
         check_timeout(timeout, front.core.settings.timeout)
     if check_number(num_returns) == 1:
-        if front.straight is not None and not (kwargs or resolve or frozen or not serial):
-            made = front.straight.create(to, fn, tuple(args or ()))
-            if made is not None:
-                made._asked(fn, timeout, sites.caller(1))
-                return made
         what = _invocation(fn, args, kwargs, resolve=resolve, frozen=frozen, serial=serial)
         ref = _create(front, to, what)
         ref._asked(fn, timeout, sites.caller(1))
@@ -151,12 +145,8 @@ def rpc_async(
     *timeout* is in seconds (default: the system's). It ends the call for everybody: see `Future`.
     Raises the errors of `remote`, and `ValueError` for a timeout of 0 or less.
     """
-    front, future = frame().core.front, None
-    if front.straight is not None and not (kwargs or resolve):
-        future = front.straight.begin(to, fn, tuple(args or ()), timeout)
-    if future is None:
-        what = _invocation(fn, args, kwargs, resolve=resolve)
-        future = _call(front, to, what, timeout, ())
+    what = _invocation(fn, args, kwargs, resolve=resolve)
+    future = _call(frame().core.front, to, what, timeout, ())
     future.place = sites.caller(1)
     return future
 
@@ -189,10 +179,6 @@ def rpc_sync(
     if core.loop_thread is not None:
         core.check_may_block("rpc_sync", "`await farref.rpc_async(...)`")
     front: Front = core.front
-    if front.straight is not None and not (kwargs or resolve):
-        value = front.straight.call(to, fn, tuple(args) if args else (), timeout, here)
-        if value is not NOT_PLAIN:
-            return value
     what = _invocation(fn, args, kwargs, resolve=resolve)
     if to is None:
         return _call(front, to, what, timeout, here.chain).result()

@@ -1,49 +1,74 @@
-"""The answer to a straight request, for the one thread that has made it and waits for it.
+"""A request for whose answer one thread waits at once: a future without locks and callbacks.
 
-It is a future with no lock, no callbacks and one reader. Whatever is not plain becomes a `Future`:
-an answer with references or an error, and a wait that cannot go on here.
+Most requests are made by `rpc_sync` and `to_here`. The calling thread waits at once; while it leads
+the loop of our own base, it receives the answer itself (`Leader`). Whatever needs more becomes a
+`Future`: an error, an answer with references, and a wait in which the thread may no longer lead.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import time
+from functools import partial
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from ..core import notices
+from ..core.core import Internal
+from ..values.packing import opened
 
 if TYPE_CHECKING:
     import weakref
-    from collections.abc import Callable
 
     from ...protocol.ids import CallId, RRefId
     from ...serialization.payload import Payload
+    from ..base.loop import RunLoop
+    from ..core.core import Core
     from ..core.current import CurrentRun
     from ..core.notices import What
-    from .futures import Future, Leads
+    from .futures import Future
+    from .waits import Waits
+
+_is_over = attrgetter("over")
+
+
+class FutureMaker(Protocol):
+    """Makes the futures of answers (`Calls`)."""
+
+    def new_future(
+        self, what: What, timeout: float | None, *, rref: RRefId | None = None
+    ) -> Future[Any]:
+        """A future of a request; *what* is the awaited thing in words."""
+
+    def future_of(self, pending: Answer) -> Future[Any]:
+        """The future for the rest of the wait for *pending*."""
 
 
 class Answer(msgspec.Struct, eq=False):
     """The awaited answer. Filled under the endpoint's lock."""
 
-    future_of: Callable[..., Future[Any]]
-    lead: Leads
-    """That of the waiting thread."""
+    calls: FutureMaker
+    leader: Leader
     run: CurrentRun | None
-    """The request that the thread runs, if it runs one."""
+    """The request that the waiting thread runs, if it runs one."""
     awaited: What
     timeout: float
-    """This, `awaited`, `rref`, `asker` and `end` are for the future that it may become."""
+    """In seconds."""
     rref: RRefId | None = None
+    """The object that the request is about."""
+    fetches: bool = False
+    """The request is for the value of this object."""
     asker: weakref.ref[Any] | None = None
+    """The handle that may keep the value."""
     call: CallId | None = None
     """The request, as soon as it is made."""
     end: float = 0.0
     over: bool = False
     """Nothing more is to be waited for here."""
     payload: Payload | None = None
-    """The plain answer, pickled. The thread that leads takes it: this one, or one that leads for it
-    while a signal handler waits. So nobody has to be woken."""
+    """The answer, pickled. The thread that leads takes it: this one, or one that leads for it while
+    a signal handler waits. So nobody has to be woken."""
     future: Future[Any] | None = None
     """The future that it has become."""
 
@@ -52,13 +77,79 @@ class Answer(msgspec.Struct, eq=False):
         """The awaited thing in words."""
         return notices.in_words(self.awaited)
 
+    def attend(self) -> None:
+        """Receive until it is over, if the calling thread may lead."""
+        self.leader.receive(self)
+
+    def result(self) -> Any:
+        """The value, or its error. Blocks. In the thread that has made the request."""
+        payload = self.payload
+        if payload is not None and not payload.frozen:  # a handle keeps a frozen value
+            return opened(payload)
+        try:
+            return self.calls.future_of(self).result()
+        finally:
+            del self  # an error's traceback holds this frame
+
+    def cancel(self) -> None:
+        """Nobody waits any more."""
+        if self.payload is None and self.call is not None:
+            future = self.calls.future_of(self)
+            if not future.over:
+                future.cancel()
+
     def become(self) -> Future[Any]:
         """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
         if self.future is None:
-            future = self.future_of(self.awaited, self.timeout, rref=self.rref)
+            future: Future[Any] = self.calls.new_future(self.awaited, self.timeout, rref=self.rref)
             future.deadline, future.asker = self.end, self.asker
-            future.fetches = self.rref is not None
+            future.fetches = self.fetches
             self.future = future
         self.over = True
-        self.lead.look()
+        self.leader.lead.look()
         return self.future
+
+
+class Leader(Internal):
+    """Lets the threads of one endpoint on our own base receive while they wait.
+
+    A thread of the program's may lead, and so may a thread that runs a function, if nobody else
+    needs the loop (`RunLoop.visit`). The wait of a function is noted, for the search for rings.
+    """
+
+    def __init__(self, core: Core, waits: Waits, loop: RunLoop, *, guests: bool) -> None:
+        """*guests*: threads that run no function may lead, as in a program."""
+        self._core = core
+        self._waits = waits
+        self._loop = loop
+        self.lead = loop.lead_of
+        self._guests = guests
+
+    def receive(self, pending: Answer) -> None:
+        """Receive until *pending* is over, if the calling thread may lead."""
+        if self._core.lock._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
+            return  # a signal handler, or a finalizer, in the midst of a step: it must not wait
+        over, pool, loop = partial(_is_over, pending), self._core.pool, self._loop
+        if not pool.mine.inside:
+            if self._guests:
+                loop.lead(over, pending.timeout)
+        elif not loop.is_runner():  # it may be: in a finalizer
+            waiting, run = self._waits.pending, pending.run
+            # The wait that a finalizer, which runs this, has interrupted.
+            before = None if run is None else waiting.get(run.call)
+            began = time.perf_counter()
+            self.lead.waiting.append(None)
+            try:
+                if run is not None:
+                    waiting[run.call] = pending
+                pool.lend()
+                loop.visit(over, pending.timeout)
+            finally:
+                pool.mine.waited += time.perf_counter() - began
+                pool.take_back()
+                if run is not None:
+                    if before is None:
+                        del waiting[run.call]
+                    else:
+                        waiting[run.call] = before
+                self.lead.waiting.pop()

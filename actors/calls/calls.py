@@ -34,9 +34,11 @@ from ...serialization.payload import Origin, Payload
 from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
+from ..core.current import found
 from ..core.notices import notice
+from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
-from .answers import Answer
+from .answers import Answer, Leader
 from .futures import Future
 
 if TYPE_CHECKING:
@@ -52,8 +54,8 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
+    from ..core.notices import What
     from ..values.packing import Pack, Packer
-    from ..wire.messages import WorkerInfo
     from .waits import Waits
 
     Invocation = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -100,7 +102,8 @@ class Calls(Internal):
         self._delivery = delivery
         self.packer = self._packer = packer
         self._waits = waits
-        self.future_of = partial(self.future.of, core, packer, waits)
+        self.leader: Leader | None = None
+        """On our own base: lets a thread that waits receive."""
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self.waiting: dict[CallId, Future[Any] | Answer] = {}
         """The calls and fetches without an answer."""
@@ -180,25 +183,21 @@ class Calls(Internal):
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
-        future: Future[Any] = self.future_of(("the reply of {} to {}()", to, label), timeout)
+        answer = self._answer(("the reply of {} to {}()", to, label), timeout, waits=waits)
         core = self._core
         self._admit(to, "requests")
         pack = self._packer.pack(what, to.id, label, call=True)
 
         def begin(cargo: Cargo) -> list[Effect]:
-            call, effects = core.context.call(to.id, cargo, chain)
-            future.call = call
-            self.waiting[call] = future
-            self.bound(future, call)
-            return effects
+            return self._begun(answer, *core.context.call(to.id, cargo, chain))
 
         with undisturbed:
             self._send(pack, begin, to=to, replies=True)
             if waits and not core.closed:
-                future.attend()
-        if core.closed and not future.over:  # meanwhile: nobody would complete it
+                answer.attend()
+        if core.closed and not answer.over:  # meanwhile: nobody would complete it
             core.check_open()
-        return future
+        return answer
 
     def invoke(
         self,
@@ -213,34 +212,29 @@ class Calls(Internal):
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
-        future: Future[Any] = self.future_of(
-            ("the reply of {}() of {}", label, rref), timeout, rref=rref
-        )
+        what_in_words = "the reply of {}() of {}", label, rref
+        answer = self._answer(what_in_words, timeout, rref=rref, waits=waits)
         core = self._core
         if core.closed:  # first: a death together with the system is no news
             core.check_open()
 
         def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
-            call, effects = core.context.invoke(rref, cargo, chain, to)
-            future.call = call
-            self.waiting[call] = future
-            self.bound(future, call)
-            return effects
+            return self._begun(answer, *core.context.invoke(rref, cargo, chain, to))
 
         while True:
-            to = core.owner(rref)
+            to = self._owner(rref)
             self._admit(to, "requests")
             pack = self._packer.pack(what, to.id, label, call=True)
             try:
                 with undisturbed:
                     self._send(pack, partial(begin, to.id), to=to, replies=True)
                     if waits and not core.closed:
-                        future.attend()
+                        answer.attend()
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
-            if core.closed and not future.over:  # meanwhile: nobody would complete it
+            if core.closed and not answer.over:  # meanwhile: nobody would complete it
                 core.check_open()
-            return future
+            return answer
 
     def fetch(
         self,
@@ -252,42 +246,41 @@ class Calls(Internal):
         direct: bool = False,
         follow: bool = True,
         waits: bool = False,
+        asker: weakref.ref[Any] | None = None,
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
-        *waits*: see `call`; an interrupted wait takes the request back.
+        *waits*: see `call`; an interrupted wait takes the request back. *asker*: the handle that
+        may keep a frozen value.
         *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in order with the earlier and later requests to it.
         """
         if copy and self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
-        future.fetches = True
+        answer = self._answer(("the value of {}", rref), timeout, rref=rref, waits=waits)
+        answer.fetches, answer.asker = True, asker
         core = self._core
         if copy and not core.closed:
-            to = core.owner_id(rref)
+            to = self._owner(rref).id
             if to != core.me and not self.fits(to):
-                self._await_owner(to, future.left())
+                self._await_owner(to, self._patience(timeout))
 
         def begin() -> list[Effect]:
-            call, effects = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
-            future.call = call
-            self.waiting[call] = future
-            self.bound(future, call)
-            return effects
+            made = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+            return self._begun(answer, *made)
 
         try:
             with undisturbed:
                 core.step_within(begin)
                 if waits and not core.closed:
-                    future.attend()
+                    answer.attend()
         except BaseException:
-            if future.call is not None:  # it has left
-                future.cancel()
+            if answer.call is not None:  # it has left
+                answer.cancel()
             raise
-        if core.closed and not future.over:  # meanwhile: nobody would complete it
+        if core.closed and not answer.over:  # meanwhile: nobody would complete it
             core.check_open()
-        return future
+        return answer
 
     def there(self, ref: Any, *, keep: bool) -> Future[Any] | None:
         """A future that is done when the value of the `RRef` *ref* is there; None if it is known.
@@ -326,7 +319,7 @@ class Calls(Internal):
 
     def known_already(self, rref: RRefId, timeout: float | None, frozen: Frozen) -> Future[Any]:
         """The same as a completed future."""
-        future: Future[Any] = self.future_of(("the value of {}", rref), timeout, rref=rref)
+        future: Future[Any] = self.new_future(("the value of {}", rref), timeout, rref=rref)
         future.known(self.known(rref, timeout, frozen))
         return future
 
@@ -344,7 +337,7 @@ class Calls(Internal):
     ) -> list[Future[Any]]:
         """Send a message; returns a future for each of the *answers* sent back to its address."""
         number, what = next(self._ask_numbers), ("the answer of {}", to)
-        made: list[Future[Any]] = [self.future_of(what, timeout) for _ in range(answers)]
+        made: list[Future[Any]] = [self.new_future(what, timeout) for _ in range(answers)]
         for each in made:
             each.question = number
         with self._core.lock:
@@ -424,33 +417,71 @@ class Calls(Internal):
         """The number of calls, fetches and questions without an answer."""
         return len(self.waiting) + len(self._asks)
 
-    # ---- for the requests that went straight (`straight`)
+    # ---- answers
 
-    def await_answer(self, call: CallId, answer: Answer) -> None:
-        """*answer* is that of *call*, which leaves now. Under the lock."""
-        answer.call, answer.end = call, self._state.now + answer.timeout
+    def _answer(
+        self, what: What, timeout: float | None, *, rref: RRefId | None = None, waits: bool
+    ) -> Future[Any]:
+        """The record of a request that is to be made: a `Future` only if one is needed.
+
+        A `Answer` has what the thread that waits needs of a future.
+        """
+        core, leader = self._core, self.leader
+        if not waits or leader is None:
+            future: Future[Any] = self.new_future(what, timeout, rref=rref)
+            return future
+        seconds, here = core.settings.timeout, found()
+        if timeout is not None:
+            seconds = check_timeout(timeout, seconds)
+        run = here.run if here is not None and here.core is core else None
+        pending: Any = Answer(self, leader, run, what, seconds, rref)
+        return pending  # type: ignore[no-any-return]  # as its docstring says
+
+    def _owner(self, rref: RRefId) -> WorkerInfo:
+        """The owner of *rref*, as far as it is known without the lock: it may be an alias."""
+        state, core = self._state, self._core
+        user = state.users.get(rref)
+        if user is not None and not user.lost and rref not in state.names:  # nearly always
+            address = core.peers.addresses.get(user.owner)
+            if address is not None:
+                return WorkerInfo(user.owner, address)
+        return core.owner(rref)
+
+    def _begun(
+        self, answer: Future[Any] | Answer, call: CallId, effects: list[Effect]
+    ) -> list[Effect]:
+        """The request *call* leaves now. Under the lock."""
+        answer.call = call
         self.waiting[call] = answer
+        if isinstance(answer, Answer):
+            answer.end = self._state.now + answer.timeout
+        else:
+            self.bound(answer, call)
+        return effects
 
-    def general(self, answer: Answer) -> Future[Any]:
-        """The future for the rest of the wait for *answer*."""
-        call = answer.call
-        if call is None:  # the endpoint had closed before it left
-            self._core.check_open()
-            raise AssertionError("a request has not left")
+    def new_future(
+        self, what: What, timeout: float | None, *, rref: RRefId | None = None
+    ) -> Future[Any]:
+        """The future of a request; *what* is the awaited thing in words."""
+        return self.future.of(self._core, self._packer, self._waits, what, timeout, rref=rref)
+
+    def future_of(self, pending: Answer) -> Future[Any]:
+        """The future for the rest of the wait for *pending*."""
+        call = pending.call
         with self._core.lock:
-            future = answer.become()
-            if self.waiting.get(call) is answer:
+            future = pending.become()
+            if call is not None and self.waiting.get(call) is pending:
                 future.call = call
                 self.waiting[call] = future
                 self.bound(future, call)
-        if answer.payload is not None:  # it has come just now
-            future.finish(cargo=Cargo(payload=answer.payload))
+        if pending.payload is not None:  # it has come just now
+            future.finish(cargo=Cargo(payload=pending.payload))
         return future
 
     def _taken(self, call: CallId) -> Future[Any] | None:
         """The future of *call*, which is answered now."""
         future = self.waiting.pop(call, None)
-        return future.become() if type(future) is Answer else future  # type: ignore[return-value]  # mypy does not narrow by `type`
+        return future.become() if isinstance(future, Answer) else future
 
     # ---- completed by the endpoint
 
@@ -464,6 +495,8 @@ class Calls(Internal):
         ):
             answer.payload, answer.over = payload, True
             del self.waiting[reply.call]
+            if effect.sender == self._core.me:  # another thread may lead
+                answer.leader.lead.look()
             return
         future = self._taken(reply.call)
         if future is None:
@@ -596,7 +629,8 @@ class Calls(Internal):
                     how = core.context.entries.how(to.id)
                     raise WorkerDiedError(f"worker {to} died{how}; choose another one")
                 core.peers.learn(to.id, to.address)
-        if self.fits(to.id):
+        channel = delivery.channels.get(to.id)
+        if channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES):
             return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)

@@ -55,8 +55,8 @@ class Awaited(Protocol):
         """Whether the answer is there."""
 
 
-class Straightly(Protocol):
-    """The answer that a request waits for straight (see `straight`)."""
+class Attended(Protocol):
+    """The answer for which a request waits while its thread receives (`answers`)."""
 
     call: CallId | None
     """None: it has not left yet."""
@@ -80,8 +80,8 @@ class Waits(Internal):
             core.observers[request] = self.arrived
         self._waits: dict[CallId, Wait] = {}
         self._numbers = itertools.count(1)
-        self.straight: dict[CallId, Straightly] = {}
-        """Requests that run here, and wait straight: the answer that each waits for."""
+        self.pending: dict[CallId, Attended] = {}
+        """Requests that run here, and that wait while their threads receive."""
         self._queues = Queues(core.context, self._waiting)
 
     # ---- in the thread, or the task, that waits
@@ -117,7 +117,7 @@ class Waits(Internal):
 
     def of(self, call: CallId) -> tuple[CallId | None, int, str]:
         """The request that *call*, which runs here, waits for: see `Context.waits`."""
-        answer = self.straight.get(call)
+        answer = self.pending.get(call)
         if answer is not None and answer.call is not None and not answer.over:
             # No other wait of the run is for this request, so its number tells the waits apart.
             return answer.call, answer.call.number, self._in_words(answer.run, answer.what)
@@ -133,7 +133,7 @@ class Waits(Internal):
         return what.encode("utf-8", "backslashreplace").decode()[:LONGEST]
 
     def _waiting(self, call: CallId) -> bool:
-        return call in self._waits or call in self.straight
+        return call in self._waits or call in self.pending
 
     def _tell(self, effect: Look, later: Later) -> None:
         needed = self._core.context.waits(effect.run, *self.of(effect.run))

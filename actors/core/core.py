@@ -29,7 +29,7 @@ from ...printable import logger
 from ...protocol.bulk import apart, together
 from ...protocol.columns import MANY
 from ...protocol.context import Context
-from ...protocol.effects import Confirmed, Send
+from ...protocol.effects import Confirmed, Run, Send
 from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
 from ...protocol.messages import Create, Fetch, Invoke
 from ...protocol.packets import Malformed
@@ -132,7 +132,8 @@ class Core(Internal):
         """The handler of each kind of effect; the parts add theirs. None: the effect needs no
         work."""
         self.observers: dict[type[Message], Callable[[Any], None]] = {}
-        """Told of each message of a kind, after it has taken effect. Under the lock."""
+        """Told of each message of a kind, after it has taken effect, unless it runs at once. Under
+        the lock."""
         self.takers: dict[type, Callable[[Any], object]] = {}
         """The taker of each kind of incoming message; the parts add theirs. Called in the mailbox
         thread."""
@@ -289,7 +290,7 @@ class Core(Internal):
                 self.note_site(message.rref, message.cargo)
             effects = self.context.take(sender, message)
             observer = self.observers.get(kind)
-            if observer is not None:
+            if observer is not None and not (effects and type(effects[-1]) is Run):
                 observer(message)
             if self.tracer is not None:
                 self.tracer.received(sender, message, number, effects)

@@ -74,7 +74,7 @@ class Links:
         self.dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return (self.channels.get(to) or self._channel(to)).send(message, flow, size)
+        return (self.channels.get(to) or self.channel(to)).send(message, flow, size)
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
@@ -86,7 +86,7 @@ class Links:
 
     def handed(self, sender: WorkerId) -> int:
         """The number of messages of *sender* that have been handed over."""
-        return (self.channels.get(sender) or self._channel(sender)).handed
+        return (self.channels.get(sender) or self.channel(sender)).handed
 
     def receive(
         self, sender: WorkerId, packet: Packet, now: float, full: Full = tuple
@@ -96,7 +96,7 @@ class Links:
         The flows in ``full()`` get no room until `give` finds them no longer full. Raises
         `ProtocolError`.
         """
-        channel = self.channels.get(sender) or self._channel(sender)
+        channel = self.channels.get(sender) or self.channel(sender)
         messages = channel.receive(packet, now, full)
         due = channel.acknowledge_at
         if channel.unsent or (due is not None and now >= due):  # or the window has room now
@@ -121,7 +121,7 @@ class Links:
     def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:
         """Give room for the flows that are no longer *full*, to each peer that asked."""
         for worker in list(self.owing):
-            channel, shut = self._channel(worker), full(worker)
+            channel, shut = self.channel(worker), full(worker)
             for flow in channel.owed:
                 if flow not in shut:
                     channel.give(flow)
@@ -247,7 +247,7 @@ class Links:
         self._prompt.discard(worker)
         return left
 
-    def _channel(self, worker: WorkerId) -> Channel:
+    def channel(self, worker: WorkerId) -> Channel:
         channel = self.channels.get(worker)
         if channel is None:
             channel = self.channels[worker] = Channel()

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
 
     from ..calls.calls import Calls
     from ..calls.placing import Placing
-    from ..calls.straight import Straight
     from ..calls.unasked import Unasked
     from ..calls.waits import Waits
     from ..core.core import Core
@@ -42,8 +41,6 @@ class Front(Internal):
         self.calls = calls
         self.placing = placing
         self.unasked = unasked
-        self.straight: Straight | None = None
-        """Makes the plain requests of a program on our own base."""
         self.count = count
         """Reads the counters of the endpoint."""
         core.front = self

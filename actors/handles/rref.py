@@ -17,7 +17,6 @@ from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
 from ..base import forks
 from ..base.interrupts import undisturbed
-from ..calls.straight import NOT_PLAIN
 from ..core import sites
 from ..core.current import chain_in, frame
 from ..core.discards import Hold
@@ -193,14 +192,6 @@ class RRef(Reference, Generic[T]):
         if self._frozen is not None:
             known: T = front.calls.known(self._id, seconds, self._frozen)
             return known
-        if front.straight is not None:
-            try:
-                value: T = front.straight.fetch(self._id, seconds, weakref.ref(self))
-            except BaseException:
-                del self  # an error's traceback holds this frame
-                raise
-            if value is not NOT_PLAIN:
-                return value
         future = self._fetch(timeout, chain_in(front.core), direct=True, waits=True)
         try:
             return future.result()
@@ -287,9 +278,15 @@ class RRef(Reference, Generic[T]):
         seconds, calls = self._seconds(timeout), self._front.calls
         if self._frozen is not None:
             return calls.known_already(self._id, seconds, self._frozen)
-        future = calls.fetch(self._id, seconds, chain, direct=direct, follow=follow, waits=waits)
-        future.asker = weakref.ref(self)
-        return future
+        return calls.fetch(
+            self._id,
+            seconds,
+            chain,
+            direct=direct,
+            follow=follow,
+            waits=waits,
+            asker=weakref.ref(self),
+        )
 
     def _asked(self, function: object, timeout: float | None, place: Place) -> None:
         """Note that code at *place* asked *function* for the value, within *timeout* seconds."""

@@ -48,7 +48,7 @@ from ..handles.rref import RRef
 from ..values.box import Box, CoroutineBox
 from ..values.making import Made
 from ..values.packing import LEAVING, Pack
-from ..values.several import check_run
+from ..values.several import PART, check_run
 from ..values.wrapper import ByValue
 from . import operations
 from .loop import Loop
@@ -165,7 +165,9 @@ class Server:
         their order.
         """
         core, caller = self._core, fetch.call.caller
-        if self._offered or core.chores.jobs or stored.fate is not None or caller == core.me:
+        if self._offered or core.chores.jobs or caller == core.me:
+            return False
+        if type(stored.value) is Failure:
             return False
         if core.context.owners[fetch.rref].queue:  # each answer would start the next request
             return False
@@ -345,6 +347,14 @@ class Server:
         target = None if isinstance(request, Call) else target_of(request)
         if target is None:
             return what, args, kwargs
+        stored = self._objects.stored(target)
+        if (
+            type(what) is str
+            and what != PART
+            and stored is not None
+            and type(stored.value) not in (Failure, Frozen)
+        ):  # nearly always
+            return operations.bound(what, stored.value), args, kwargs
         is_part = operations.is_part(what)
         value = self._stored(target, fetched=not is_part)
         if type(value) is Failure:

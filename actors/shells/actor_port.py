@@ -82,7 +82,7 @@ class ActorPort(SelfRunning):
             self._own.loop.take_turns(turn)
             endpoint.core.brief.looks = self._own.loop.looks
             endpoint.core.brief.leads = self._own.loop.is_runner
-            endpoint.go_straight(self._own.loop, guests=False)
+            endpoint.lead(self._own.loop, guests=False)
 
     def watch(self) -> ThespianWatch | None:
         """The watch for Thespian, valid until its next call of the actor."""

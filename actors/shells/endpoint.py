@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
+from ..calls.answers import Leader
 from ..calls.mail import Mail
 from ..calls.placing import Placing
-from ..calls.straight import Straight
 from ..calls.unasked import Unasked
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
@@ -139,17 +139,10 @@ class Endpoint(Internal):
         self.deaths.died(joined.dying)
         core.wake()
 
-    def go_straight(self, loop: RunLoop, *, guests: bool) -> None:
-        """Make plain requests straight, on the *loop* of our own base. *guests*: see `Straight`."""
-        if self.spans is None:  # else each request has a span
-            self.core.front.straight = Straight(
-                self.core,
-                delivery=self.delivery,
-                calls=self.calls,
-                waits=self.waits,
-                loop=loop,
-                guests=guests,
-            )
+    def lead(self, loop: RunLoop, *, guests: bool) -> None:
+        """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
+        if self.spans is None:  # else each request has a span, which a future ends
+            self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
 
     # ---- the mailbox thread
 

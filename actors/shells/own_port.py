@@ -54,7 +54,7 @@ class OwnPort(OutsidePort):
         self._loop.take_turns(self._turn)
         endpoint.core.brief.looks = self._loop.looks
         endpoint.core.brief.leads = self._loop.is_runner
-        endpoint.go_straight(self._loop, guests=True)
+        endpoint.lead(self._loop, guests=True)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from msgspec.structs import replace
@@ -43,6 +44,7 @@ from ..values.packing import Pack, Packer
 from ..values.wrapper import unwrapped
 
 if TYPE_CHECKING:
+    import weakref
     from collections.abc import Callable, Iterator
 
     from ...protocol.ids import CallId, RRefId, WorkerId
@@ -251,7 +253,7 @@ class CallsWithSpans(Calls):
             return super().remote(to, what, target)
 
     def remote_method(self, rref: RRefId, what: Invocation) -> Any:
-        with self._span(method_of(what[0]), "create", self._owner(rref), rref, ends=True):
+        with self._span(method_of(what[0]), "create", self._asked(rref), rref, ends=True):
             return super().remote_method(rref, what)
 
     def call(
@@ -275,7 +277,7 @@ class CallsWithSpans(Calls):
         *,
         waits: bool = False,  # noqa: ARG002 - see above
     ) -> Future[Any]:
-        with self._span(method_of(what[0]), "invoke", self._owner(rref), rref):
+        with self._span(method_of(what[0]), "invoke", self._asked(rref), rref):
             return super().invoke(rref, what, timeout, chain)
 
     def fetch(
@@ -288,13 +290,16 @@ class CallsWithSpans(Calls):
         direct: bool = False,
         follow: bool = True,
         waits: bool = False,  # noqa: ARG002 - see above
+        asker: weakref.ref[Any] | None = None,
     ) -> Future[Any]:
         """No span for a wait for the value, which is a fetch without *copy*."""
-        ask = super().fetch
+        ask = partial(
+            super().fetch, rref, timeout, chain, direct=direct, follow=follow, asker=asker
+        )
         if not copy:
-            return ask(rref, timeout, chain, copy=copy, direct=direct, follow=follow)
-        with self._span("to_here", "fetch", self._owner(rref), rref):
-            return ask(rref, timeout, chain, direct=direct, follow=follow)
+            return ask(copy=False)
+        with self._span("to_here", "fetch", self._asked(rref), rref):
+            return ask()
 
     def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
         """No span for an answer or a question: their request has one."""
@@ -314,7 +319,7 @@ class CallsWithSpans(Calls):
             each.span = None
         return [*first, last]
 
-    def _owner(self, rref: RRefId) -> WorkerInfo:
+    def _asked(self, rref: RRefId) -> WorkerInfo:
         self._core.check_open()  # first: deaths with the system are no news
         return self._core.owner(rref)
 

@@ -6,6 +6,7 @@ coroutine that is dropped on its way, as its actor ends, is closed in its box.
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import msgspec
@@ -26,5 +27,5 @@ class CoroutineBox(Box, eq=False):
     """A box with a coroutine, which it closes if it is dropped."""
 
     def __del__(self) -> None:
-        if self.content is not None:
+        if type(self.content) is types.CoroutineType:  # else its result has taken its place
             self.content.close()

@@ -13,13 +13,14 @@ import msgspec
 from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
+from ...protocol.columns import MANY
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
 from ...serialization import pickling, plain, shared
 from ...serialization.errors import Failure
 from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
-from ...serialization.holes import filled
+from ...serialization.holes import filled, holed
 from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers, slots
 from ...serialization.pickling import (
@@ -32,7 +33,15 @@ from ...serialization.pickling import (
     placed,
     share,
 )
-from ...serialization.plain import ATOMS, SHORT, dumps_call, dumps_plain, dumps_soon, fits_slot
+from ...serialization.plain import (
+    ATOMS,
+    SHORT,
+    dumps_arguments,
+    dumps_call,
+    dumps_plain,
+    dumps_soon,
+    fits_slot,
+)
 from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
@@ -59,6 +68,8 @@ _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")
 FEW_REFERENCES = 16
 """So few references are no matter for the size of a message."""
+MOST_LENT = MANY - 1
+"""The most references among simple arguments: more travel in columns."""
 LEAVING = 0.1
 """Seconds to wait for the thread that posts a large answer; it may run a user's finalizer."""
 FEW_BUFFERS = 8
@@ -103,6 +114,8 @@ class Packer(Internal):
         self.leaving = threading.Lock()
         """Held while a large answer is posted, until its thread has let go of it. The next one is
         to be written to the same memory."""
+        self._introduced: dict[WorkerId, set[WorkerId]] = {}
+        """For each peer: the owners of references that a call has introduced to it."""
         core.on_deaths.append(self._forget)
 
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
@@ -127,6 +140,10 @@ class Packer(Internal):
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag, plain=True)))
                 simple = simplest, []
+            elif not kwargs and any(map(_is_reference, map(type, args))):
+                lent = self._holed(function, args, to, tag)
+                if lent is not None:
+                    return lent
         lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
         if simple is None and not lends:
             simple = dumps_plain(value)
@@ -164,6 +181,46 @@ class Packer(Internal):
             )
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
         return Pack(large, None, partial(self._share, pickled, tag, frozen))
+
+    def _holed(
+        self, function: Any, args: tuple[Any, ...], to: WorkerId, tag: object
+    ) -> Pack | None:
+        """A call with few references among simple arguments; None if it is another one."""
+        found = holed(args, MOST_LENT)
+        if found is None:
+            return None
+        args, references = found
+        front = self._core.front
+        rrefs = [each._id for each in references if getattr(each, "_front", 0) is front]
+        if len(set(rrefs)) < len(references):  # one comes twice, or belongs to another endpoint
+            return None
+        holes: list[Any] = []
+        functions: tuple[Definition, ...] = ()
+        data = dumps_call(function, args, holes)
+        if data is None:
+            data, definition = dumps_arguments(args, holes), self.definition_of(function)
+            if data is None or definition is None:
+                return None
+            functions = (definition,)
+        if len(data) >= SHORT:
+            return None
+        payload = Payload(data, tag=tag, functions=functions, plain=True)
+        return Pack(False, None, partial(self._share_holes, payload, rrefs, to))
+
+    def _share_holes(
+        self, payload: Payload, rrefs: list[RRefId], to: WorkerId, share: Share
+    ) -> Cargo:
+        """The cargo; it introduces each owner to *to* once."""
+        core = self._core
+        with core.lock:
+            descriptors = share(rrefs)
+            known = self._introduced.setdefault(to, set())
+            new = {each.owner for each in descriptors} - known - {core.me, to}
+            known |= new
+            found = [WorkerInfo(each, at) for each in new if (at := core.address_of(each))]
+        if found:
+            payload = replace(payload, peers=tuple(found))
+        return Cargo(payload=payload, descriptors=descriptors)
 
     def soon(self, value: object, to: WorkerId) -> Payload | None:
         """*value*, pickled for *to* in microseconds; None if it may take longer.
@@ -346,6 +403,8 @@ class Packer(Internal):
 
         So do their slots.
         """
+        for worker in dead:
+            self._introduced.pop(worker, None)
         gone: list[Any] = SPACES.forget(dead)
         self._asked.difference_update(dead)
         if slots.cache_info().currsize:  # it has been loaded

@@ -51,11 +51,13 @@ _Buffer = bytes | tuple[Number, Number, str, Number, bool, int]
 """A buffer itself, or the `Segment.row` of it."""
 
 
-class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
+class MessagePart(
+    msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True
+):
     """One message."""
 
 
-class CallPart(Part, frozen=True, tag=1):
+class CallPart(MessagePart, frozen=True, tag=1):
     """A `Call` by the sender, of the function with this name."""
 
     call: Number
@@ -68,7 +70,7 @@ class CallPart(Part, frozen=True, tag=1):
     """See `Payload.plain`."""
 
 
-class InvokePart(Part, frozen=True, tag=2):
+class InvokePart(MessagePart, frozen=True, tag=2):
     """An `Invoke` by the sender."""
 
     call: Number
@@ -81,14 +83,14 @@ class InvokePart(Part, frozen=True, tag=2):
     number: Number
 
 
-class ReplyPart(Part, frozen=True, tag=3):
+class ReplyPart(MessagePart, frozen=True, tag=3):
     """The `Reply` to a request of the receiver's."""
 
     call: Number
     data: bytes
 
 
-class BuffersReplyPart(Part, frozen=True, tag=4):
+class BuffersReplyPart(MessagePart, frozen=True, tag=4):
     """The same for a value with buffers, and for each value that never changes."""
 
     call: Number
@@ -97,7 +99,7 @@ class BuffersReplyPart(Part, frozen=True, tag=4):
     frozen: bool
 
 
-class FetchPart(Part, frozen=True, tag=5):
+class FetchPart(MessagePart, frozen=True, tag=5):
     """A `Fetch` by the sender."""
 
     call: Number
@@ -107,7 +109,7 @@ class FetchPart(Part, frozen=True, tag=5):
     direct: bool
 
 
-class CreatePart(Part, frozen=True, tag=6):
+class CreatePart(MessagePart, frozen=True, tag=6):
     """A `Create` by the sender, of the object with this number."""
 
     call: Number
@@ -120,7 +122,7 @@ class CreatePart(Part, frozen=True, tag=6):
     settled: Number
 
 
-class AckPart(Part, frozen=True, tag=7):
+class AckPart(MessagePart, frozen=True, tag=7):
     """An `Ack`."""
 
     namer: Namer
@@ -130,7 +132,7 @@ class AckPart(Part, frozen=True, tag=7):
     fork: Number
 
 
-class DeletePart(Part, frozen=True, tag=8):
+class DeletePart(MessagePart, frozen=True, tag=8):
     """The `Delete` of one fork."""
 
     namer: Namer
@@ -139,13 +141,13 @@ class DeletePart(Part, frozen=True, tag=8):
     fork: Number
 
 
-class AskedPart(Part, frozen=True, tag=9):
+class AskedPart(MessagePart, frozen=True, tag=9):
     """A `RoomAsked`."""
 
     flow: Flow
 
 
-class GivenPart(Part, frozen=True, tag=10):
+class GivenPart(MessagePart, frozen=True, tag=10):
     """A `RoomGiven`."""
 
     flow: Flow
@@ -212,7 +214,9 @@ def messages_of(row: Row, sender: WorkerId, me: WorkerId) -> tuple[Message, ...]
 # ---- out: the part of a message, or None
 
 
-def _call(message: Call | Invoke, sender: WorkerId, to: WorkerId, longest: int) -> Part | None:
+def _call(
+    message: Call | Invoke, sender: WorkerId, to: WorkerId, longest: int
+) -> MessagePart | None:
     payload, loans = message.cargo.payload, message.cargo.descriptors
     if message.chain or len(loans) >= MANY or message.call.caller != sender:
         return None
@@ -238,7 +242,7 @@ def _call(message: Call | Invoke, sender: WorkerId, to: WorkerId, longest: int) 
     return InvokePart(call, data, name, place, loans, payload.plain, namer, rref.number)
 
 
-def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> Part | None:
+def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> MessagePart | None:
     rref, fork = message.rref, message.fork
     if message.target is not None or message.cargo.descriptors:
         return None
@@ -259,7 +263,7 @@ def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> Pa
     )
 
 
-def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> Part | None:
+def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> MessagePart | None:
     payload = message.cargo.payload
     if message.loans or message.cargo.descriptors or message.moved is not None:
         return None
@@ -281,7 +285,7 @@ def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> Part | No
     return BuffersReplyPart(message.call.number, payload.data, tuple(buffers), payload.frozen)
 
 
-def _fetch(message: Fetch, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+def _fetch(message: Fetch, sender: WorkerId, to: WorkerId, _: int) -> MessagePart | None:
     rref = message.rref
     if message.chain or message.cancelled or message.call.caller != sender:
         return None
@@ -289,13 +293,13 @@ def _fetch(message: Fetch, sender: WorkerId, to: WorkerId, _: int) -> Part | Non
     return FetchPart(message.call.number, namer, rref.number, message.copy, message.direct)
 
 
-def _ack(message: Ack, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+def _ack(message: Ack, sender: WorkerId, to: WorkerId, _: int) -> MessagePart | None:
     rref, fork = message.rref, message.fork
     namer, minter = _namer(rref.creator, sender, to), _namer(fork.parent, sender, to)
     return AckPart(namer, rref.number, minter, fork.number)
 
 
-def _delete(message: Delete, sender: WorkerId, to: WorkerId, _: int) -> Part | None:
+def _delete(message: Delete, sender: WorkerId, to: WorkerId, _: int) -> MessagePart | None:
     if message.borrowers or len(message.forks) != 1:
         return None
     rref, (fork,) = message.rref, message.forks
@@ -303,11 +307,11 @@ def _delete(message: Delete, sender: WorkerId, to: WorkerId, _: int) -> Part | N
     return DeletePart(namer, rref.number, minter, fork.number)
 
 
-def _asked(message: RoomAsked, _: WorkerId, __: WorkerId, ___: int) -> Part:
+def _asked(message: RoomAsked, _: WorkerId, __: WorkerId, ___: int) -> MessagePart:
     return AskedPart(message.flow)
 
 
-def _given(message: RoomGiven, _: WorkerId, __: WorkerId, ___: int) -> Part:
+def _given(message: RoomGiven, _: WorkerId, __: WorkerId, ___: int) -> MessagePart:
     return GivenPart(message.flow)
 
 
@@ -315,7 +319,7 @@ def _namer(who: WorkerId, sender: WorkerId, to: WorkerId) -> Namer:
     return 0 if who == sender else 1 if who == to else who
 
 
-_PARTS: dict[type[Message], Callable[[Any, WorkerId, WorkerId, int], Part | None]] = {
+_PARTS: dict[type[Message], Callable[[Any, WorkerId, WorkerId, int], MessagePart | None]] = {
     Call: _call,
     Invoke: _call,
     Reply: _reply,
@@ -394,7 +398,7 @@ def _who(namer: Namer, sender: WorkerId, me: WorkerId) -> WorkerId:
     return sender if namer == 0 else me if namer == 1 else namer
 
 
-_MESSAGES: dict[type[Part], Callable[[Any, WorkerId, WorkerId], Message]] = {
+_MESSAGES: dict[type[MessagePart], Callable[[Any, WorkerId, WorkerId], Message]] = {
     CallPart: _to_call,
     InvokePart: _to_invoke,
     ReplyPart: _to_reply,

@@ -15,11 +15,12 @@ from collections.abc import Callable, Hashable, Iterator
 from itertools import chain
 from typing import Any
 
+from msgspec.structs import replace
+
 from farref.protocol.context import Context
-from farref.protocol.effects import Effect
 from farref.protocol.errors import FarrefError
 from farref.protocol.ids import RRefId, WorkerId
-from farref.protocol.messages import Call, Cargo, Fetch, Invoke, Message
+from farref.protocol.messages import Call, Cargo, Fetch, Invoke, Message, Passing
 from farref.protocol.requests import ElsewhereError
 
 from .endpoint import ScriptedEndpoint
@@ -80,12 +81,17 @@ def _arrivals(taken: Taken) -> Iterator[tuple[str, Move]]:
     step = taken.step
     if isinstance(step, Arrival):
         message: Message = step.message
-        for sender in (step.sender, STRANGER):
+        cases = [(step.sender, message), (STRANGER, message)]
+        if isinstance(message, Call | Invoke) and message.cargo.descriptors:
+            forks = tuple(replace(e, passing=Passing.FORK) for e in message.cargo.descriptors)
+            cargo = replace(message.cargo, descriptors=forks)
+            cases.append((step.sender, replace(message, cargo=cargo)))  # by "lend" nobody does this
+        for sender, each in cases:
 
-            def take(it: Context, sender: WorkerId = sender) -> list[Effect]:
-                return it.take(sender, message)
+            def take(it: Context, sender: WorkerId = sender, each: Message = each) -> object:
+                return it.take(sender, each)
 
-            yield f"{message} of {sender}", take
+            yield f"{each} of {sender}", take
 
 
 def _requests(context: Context) -> Iterator[tuple[str, Move]]:

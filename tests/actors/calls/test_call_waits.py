@@ -17,7 +17,6 @@ from msgspec.structs import replace
 import farref
 from farref import FetchTimeoutError, OverloadedError, RRef, SelfWaitError
 from farref.actors.calls import calls
-from farref.actors.calls import straight as calling
 from farref.actors.looking.counting import counters
 from farref.actors.serving import server
 from farref.protocol.sharing import DISCIPLINES
@@ -151,8 +150,7 @@ def test_calls_wait_while_results_are_not_fetched(
     system: System, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Calls that are waited for, calls in flight, and fetches. All go on when there is room."""
-    for module in (calls, calling):
-        monkeypatch.setattr(module, "MAX_UNFETCHED_BYTES", UNFETCHED)
+    monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", UNFETCHED)
     ready(system)
     value = farref.remote("B", note, (1,))
     farref.wait([value])

@@ -131,7 +131,7 @@ def ask(node: RRef[Node]) -> Any:
 
 
 def ask_copy(node: RRef[Node]) -> Any:
-    """Waits straight, as no object waits for it in its chain."""
+    """Waits; no object waits for it in its chain."""
     return node.to_here().end()
 
 
@@ -262,11 +262,11 @@ def test_an_object_that_waits_for_itself_by_way_of_a_call_without_a_chain(
         ("function that calls", call_asker, "call_asker() on C waits for the reply of B to"),
     ],
 )
-def test_a_wait_of_the_straight_way_is_seen(
+def test_a_wait_of_a_function_is_seen(
     system: System, how: str, function: Any, wait: str, tmp_path: Path
 ) -> None:
     node = farref.remote("B", make_node)
-    for _ in range(20):  # now C has a connection to B, so the function waits straight
+    for _ in range(20):  # now C has a connection to B
         assert farref.rpc_sync("C", function, (node,)) == "end"
     ring_of([node])
     _, (text,) = outcomes(set_out([node], tmp_path, how))

@@ -486,7 +486,7 @@ def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: S
         return receive
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(endpoint.core, "receive", noting(endpoint.core.receive))
+        patched.setattr(endpoint.core.context, "take", noting(endpoint.core.context.take))
         assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
         assert opened == [True]
         assert total(farref.rpc_sync("B", sevens_and_more)[0]) == 7 * SIZE

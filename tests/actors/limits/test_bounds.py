@@ -17,7 +17,7 @@ import pytest
 
 import farref
 from farref import OverloadedError, RefActor, RRef, System
-from farref.actors.calls import calls, straight
+from farref.actors.calls import calls
 from farref.actors.core import delivery, port
 from farref.actors.core.current import frame
 from farref.protocol import room
@@ -269,8 +269,7 @@ def test_results_that_nobody_has_fetched(
     system: System, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     """They are the program's. But they keep no descriptors, and the program's next call waits."""
-    for module in (calls, straight):
-        monkeypatch.setattr(module, "MAX_UNFETCHED_BYTES", FLOOD // 2)
+    monkeypatch.setattr(calls, "MAX_UNFETCHED_BYTES", FLOOD // 2)
     system.worker("B")
     count, futures = FLOOD // size, []
     pid = farref.rpc_sync("B", os.getpid)

@@ -116,7 +116,7 @@ def call_while_it_receives(receives: Callable[[], bool]) -> int | None:
 
 
 def call_from_the_aide() -> int | None:
-    return call_while_it_receives(frame().core.front.straight._loop.is_aide)
+    return call_while_it_receives(lambda: threading.current_thread().name == "farref aide")
 
 
 @pytest.mark.processes
@@ -136,7 +136,8 @@ def test_a_finalizer_that_calls_in_the_midst_of_a_step_is_refused(
 ) -> None:
     """The thread that receives its answer would need the lock that this thread has."""
     brief_system.worker("C")
-    lead: Lead = brief_system.endpoint.core.front.straight._loop.lead_of
+    port: Any = brief_system._port
+    lead: Lead = port._loop.lead_of
     lock: Any = lead._lock if step == "of the lead" else brief_system.endpoint.core.lock
     guest = threading.Thread(target=farref.rpc_sync, args=("B", hold, (gate, 1)))
     guest.start()

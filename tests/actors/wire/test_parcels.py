@@ -178,6 +178,7 @@ WHOLE = [
         True,
         ORIGIN,
         (Placed(1), Placed(2, A, 3, b"function")),
+        plain=True,
     ),
     Envelope(ME, WorkerId("B", 2), b"packet", (Payload(b"data"),), (ME,)),
 ]

@@ -38,7 +38,12 @@ LOANS = {
             "self.state.serving.get(call, ())",
         ),
         in_context("holds what a request brought", "end", "entries.release(descriptors)", "[]"),
-        in_context("settles no loan", "end", "if user is not None:", "if False:"),
+        in_context(
+            "settles no loan",
+            "end",
+            "report, settled = user.end_loan(fork, replies=replies)",
+            "report, settled = None, []",
+        ),
         in_context(
             "does not delete after a loan", "end", "effects += entries.settle(user)", "pass"
         ),

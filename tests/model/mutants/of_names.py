@@ -1,8 +1,6 @@
 """Rules of names: the counts of handles, and the order of requests."""
 
-from farref.protocol import plain
-
-from .mutant import Mutant, in_context
+from .mutant import in_context
 
 FORGETS = in_context("forgets the name that it knows", "lend_on", "b.name or a.name", "b.name")
 
@@ -88,13 +86,6 @@ NAMES = {
         ),
         in_context(
             "keeps a name that has no request any more", "_free", "self._settle_name(handle, name)"
-        ),
-        Mutant(
-            "keeps the name of a call with a plain answer",
-            plain,
-            "replied",
-            "or (state.named and call in state.named)  # the name may end",
-            "",
         ),
     ),
     "a creation on an alias, which comes back without its name, in order": (
