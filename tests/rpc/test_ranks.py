@@ -16,7 +16,11 @@ PRINTED = re.compile(
 
 @pytest.mark.parametrize(
     ("part", "failed"),
-    [("calls", {("int", 0), ("fail", 1)}), ("aliases", {("fail", 0), ("fail", 2)})],
+    [
+        ("calls", {("int", 0), ("fail", 1)}),
+        ("aliases", {("fail", 0), ("fail", 2)}),
+        ("names", {("no_such", 0), ("no_such", 1)}),
+    ],
 )
 def test_all_that_a_rank_calls(part: str, failed: set[tuple[str, int]]) -> None:
     printed = set()
