@@ -130,12 +130,16 @@ class Library:
         The caller drops them, without any lock: their finalizers are code of the user's.
         """
         gone: list[Any] = SPACES.tidy()
-        with self._lock:
+        if not self._lock.acquire(blocking=False):
+            return gone  # as in `Spaces.tidy`
+        try:
             # Python's collector may run anywhere here, and a finalizer change these tables.
             for key in list(self._known):
                 known = self._known.get(key)
                 if known is not None and (known.has_gone() or not known.is_right()):
                     gone.append(self._known.pop(key, None))
+        finally:
+            self._lock.release()
         return gone
 
 

@@ -346,9 +346,13 @@ class Spaces:
 
     def tidy(self) -> list[Any]:
         """Let go of what the program does not use any more; the caller drops it, without lock."""
-        with self.lock:
+        if not self.lock.acquire(blocking=False):
+            return []  # a signal handler may have interrupted its holder, and wait for this thread
+        try:
             spaces = [*self.modules.values(), *self._classes.values()]
             return [gone for space in spaces for gone in space.tidy()]
+        finally:
+            self.lock.release()
 
     def renew(self) -> None:
         """This process is another one than its parent: it has sent nothing so far."""

@@ -6,11 +6,10 @@ import concurrent.futures
 import itertools
 import math
 import time
-from _thread import RLock
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from ..base.interrupts import new_future, undisturbed
+from ..base.interrupts import Guard, new_future
 from ..calls.futures import Future
 from ..core import sites
 from ..core.current import chain_in, frame
@@ -254,7 +253,7 @@ class Fetched:
         self._timeout = timeout
         self._futures: dict[RRefId, Future[Any]] = {}
         """By the id of the object, as far as it was known at the time of the fetch."""
-        self._lock = RLock()
+        self._lock = Guard()
         self._left = 0
         """The fetches without an answer."""
         self._news: deque[Future[Any]] = deque()
@@ -293,7 +292,7 @@ class Fetched:
                 self._timeout, chain_in(ref._front.core), direct=True, follow=False
             )
             future.overlooked = True  # `get` raises the first error
-            with undisturbed, self._lock:  # a signal handler may receive an answer in between
+            with self._lock:  # a signal handler may receive an answer in between
                 self._left, self._last = self._left + 1, future
             future.check_self_wait()
             future.watch(self)
@@ -302,7 +301,7 @@ class Fetched:
     def _wait(self, there: list[Future[Any]]) -> bool:
         """Wait for news. False if there are none, and all answers have come."""
         front = self._front
-        with undisturbed, self._lock:
+        with self._lock:
             if self._news or not self._left:
                 return bool(self._news)
             self._told = told = new_future()

@@ -4,7 +4,7 @@ Python runs them in that thread, between any two steps of it.  If a handler rais
 deadline by ``SIGALRM``), the thread's current work ends half way.  That must not happen
 
 - in a *section*, ``with undisturbed:``.  A step of the protocol is one, with the work that belongs
-  to it: a count and its handle, a fork and its message;
+  to it: a count and its handle, a fork and its message.  Whoever holds a `Guard` is in one;
 - in a *turn*, while the main thread leads the loop: a reply would be lost, maybe another thread's.
 
 A handler that a section puts off runs at the end of the outermost section.  One that a turn puts
@@ -36,13 +36,15 @@ import threading
 # As in `signal`, but without names for the numbers: they take a tenth of the time.
 from _signal import getsignal  # type: ignore[import-not-found]  # it has no types
 from _signal import signal as set_signal
-from _thread import allocate_lock
+from _thread import RLock, allocate_lock
 from collections import deque
 from collections.abc import Callable
 from operator import attrgetter, call
 from threading import get_ident
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from .signals import THESPIAN
 
@@ -71,7 +73,7 @@ class Interrupts:
 
     def __init__(self) -> None:
         self._main = threading.main_thread().ident
-        self._within: list[Poller | None] = []
+        self.within: list[Poller | None] = []
         """The sections (None) and turns that the main thread is in, the innermost last."""
         self._found: tuple[Any, ...] = ()
         """The handler of each signal in `HELD`, as it was when the last outermost one began."""
@@ -89,24 +91,24 @@ class Interrupts:
             return False
         # If a handler raises before all are ours, some are.  They pass signals on, and the end of
         # the next section puts the user's back.
-        if not self._within:
+        if not self.within:
             found = tuple(map(getsignal, HELD))
             if found != self._found:
                 self._look_at(found)
             for number, ours in self._ours:
                 set_signal(number, ours)
-        self._within.append(poller)
+        self.within.append(poller)
         return True
 
     def release(self, *_: object) -> None:
         """It is over.  Raises the errors of the handlers that were put off."""
         if get_ident() != self._main:
             return
-        self._within.pop()
-        if self._within and not self.put_off:
+        self.within.pop()
+        if self.within and not self.put_off:
             return  # nearly always
         try:
-            if not self._within:
+            if not self.within:
                 for number, ours in self._ours:
                     if getsignal(number) is ours:  # or one of them has set another
                         set_signal(number, ours.handler)
@@ -124,7 +126,7 @@ class Interrupts:
             handler(number, frame)
             return
         self.put_off.append((handler, number, frame))
-        for poller in self._within:
+        for poller in self.within:
             if poller is not None:
                 poller.wake()  # it may be about to sleep
 
@@ -144,15 +146,15 @@ class Interrupts:
 
     def _lets_in(self) -> bool:
         """Whether a handler may run now."""
-        innermost = self._within[-1] if self._within else None
-        return not self._within or (innermost is not None and innermost.asleep == self._main)
+        innermost = self.within[-1] if self.within else None
+        return not self.within or (innermost is not None and innermost.asleep == self._main)
 
     def after_fork(self) -> None:
         """In a forked child the thread that forked is the main one, and alone."""
         main = threading.main_thread().ident
         if main != self._main:
             self._main = main
-            self._within.clear()  # those of a thread that is not there
+            self.within.clear()  # those of a thread that is not there
             self.put_off.clear()  # they run in the parent
 
 
@@ -176,8 +178,45 @@ undisturbed: Final = Interrupts()
 os.register_at_fork(after_in_child=undisturbed.after_fork)
 
 
+class Guard(msgspec.Struct, eq=False):
+    """A reentrant lock for short work that needs no other thread: its holder is in a section.
+
+    For every lock that the program's main thread takes outside a step, and that a thread with an
+    answer may need.  A signal handler that ran while the main thread holds it, and waited for such
+    an answer, would keep that thread from bringing it.
+    """
+
+    lock: Any = msgspec.field(default_factory=RLock)
+    """Will do while the main thread is in a section or a turn: see `Interrupts.within`."""
+
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
+        """Begin a section, and take the lock.  Returns whether it was taken."""
+        undisturbed.hold()
+        taken: bool = self.lock.acquire(blocking, timeout)
+        if not taken:
+            undisturbed.release()
+        return taken
+
+    def release(self, *_: object) -> None:
+        """Give the lock back, and end the section, with the handlers that were put off."""
+        self.lock.release()
+        undisturbed.release()
+
+    __enter__ = acquire
+    __exit__ = release
+
+    # what a condition uses of an `RLock`
+    _is_owned = property(attrgetter("lock._is_owned"))
+    _release_save = property(attrgetter("lock._release_save"))
+    _acquire_restore = property(attrgetter("lock._acquire_restore"))
+
+
 class Condition(threading.Condition):
-    """A ``threading.Condition`` of an ``RLock``, for threads that a signal may interrupt."""
+    """A ``threading.Condition`` of an ``RLock``, for threads that a signal may interrupt.
+
+    If the lock is a `Guard`, the section goes on while it waits: then only threads other than the
+    main one wait for long.
+    """
 
     _lock: Any
     _waiters: Any

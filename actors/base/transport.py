@@ -45,6 +45,7 @@ from .endpoints import Berth, CloneInit, register
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
+from .interrupts import undisturbed
 from .listener import Listener, bind
 from .loop import RunLoop
 from .outbox import Outbox
@@ -224,7 +225,8 @@ class Transport:
         kind = framing.DATA if type(intent) is UserIntent else framing.DATA_ACK_NOW
         parts = self._encoder.encode(intent.message, kind)
         self._check_size(sum(map(len, parts)), target)
-        return self._outbox.post(details, parts, intent)
+        with undisturbed:  # the thread with the answers needs its lock
+            return self._outbox.post(details, parts, intent)
 
     def send_raw(self, address: ActorAddress, data: bytes) -> bool:
         """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.

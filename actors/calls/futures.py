@@ -18,13 +18,13 @@ from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, Protocol, TypeVar
 
-from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError
+from ...protocol.errors import FarrefError, FetchTimeoutError, SelfWaitError, WouldBlockError
 from ...protocol.messages import Busy
 from ...serialization.errors import Failure
 from ...serialization.failures import pass_on
 from ...serialization.shared import used
 from ..base import forks
-from ..base.interrupts import Condition, undisturbed
+from ..base.interrupts import Condition, Guard, undisturbed
 from ..core import notices, sites
 from ..core.current import found, frame
 from ..wire.settings import check_timeout
@@ -124,10 +124,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     _timeout: float
     _waiters: list[Any]
     _done_callbacks: list[Callable[[Any], object]]
-    _deciding: RLock
+    _deciding: Guard
     """Guards the state, so it decides between an outcome and a cancel. Reentrant, as a callback of
     a cancel may cancel again."""
-    _taking: threading.Lock
+    _taking: RLock
 
     # What most futures never change. The first three are those of `concurrent.futures`.
     _state = "PENDING"
@@ -198,7 +198,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._core, self._packer, self._waits = core, packer, waits
         self._what, self._rref = what, rref
         self._timeout, self.deadline = seconds, time.monotonic() + seconds
-        self._deciding, self._taking = RLock(), threading.Lock()
+        self._deciding, self._taking = Guard(), RLock()
         return self
 
     # ---- filled by the endpoint, in the mailbox thread
@@ -243,7 +243,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         With neither it was set before, or there is none but the end. Nothing changes if the state
         is not *since*, as the outcome is no longer wanted: *cargo* is given back.
         """
-        with self._deciding:
+        # Most answers come in a turn, and there the lock alone will do.
+        with self._deciding.lock if undisturbed.within else self._deciding:
             wanted = self._state == since
             if wanted:
                 if cargo is not None:
@@ -632,6 +633,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """Unpickle the reply, once, in the thread that asks for it first."""
         if self._taken:
             return
+        if self._taking._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
+            raise WouldBlockError(
+                f"this code has interrupted the thread that unpickles {self.what}: ask again later"
+            )
         with self._taking:  # other threads wait here until the first has unpickled it
             cargo = self._cargo
             if cargo is not None:
@@ -676,7 +681,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def watch(self, waiter: Any) -> None:
         """Tell *waiter*, as `concurrent.futures.wait` has it, once the outcome is there."""
-        with undisturbed, self._deciding:
+        with self._deciding:
             if not self.over:
                 self._waiters.append(waiter)
                 return
@@ -684,13 +689,13 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     def watch_no_more(self, waiter: Any) -> None:
         """Undo one `watch`, if it has been made."""
-        with undisturbed, self._deciding:
+        with self._deciding:
             if waiter in self._waiters:
                 self._waiters.remove(waiter)
 
     def answered(self, *, keep: bool) -> None:
         """Let go of the answer of a wait, once; see `on_answer`."""
-        with self._taking:
+        with undisturbed, self._taking:
             cargo = self._cargo
             keeper = self.asker() if keep and self.asker is not None else None
             if cargo is None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import concurrent.futures
 import itertools
-import threading
 import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.errors import WorkerNotFoundError
+from ..base.interrupts import Guard
 from ..core.core import Internal
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ class Placing(Internal):
     def __init__(self, core: Core, registry: Registry) -> None:
         self._core = core
         self._registry = registry
-        self._lock = threading.Lock()
+        self._lock = Guard()
         self._workers: list[WorkerInfo] = []
         self._until = 0.0
         """The time until which the list is believed."""

@@ -11,6 +11,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
+from ..base.interrupts import undisturbed
 from .pool import Pool
 
 if TYPE_CHECKING:
@@ -41,8 +42,9 @@ class Callbacks:
         """Run ``fn(future)`` soon."""
         mark = object()
         self._threads[mark] = 0
-        if not self._pool.submit(self._run, fn, future, mark):
-            self._call_last(fn, future, mark)
+        with undisturbed:  # the thread with the answers needs the pool's lock
+            if not self._pool.submit(self._run, fn, future, mark):
+                self._call_last(fn, future, mark)
 
     def _call_last(self, *args: Any) -> None:
         jobs: list[Job] = [(self._run, args)]

@@ -79,6 +79,12 @@ CHORES = 4
 _ON_OBJECTS = (Fetch, Invoke)
 
 
+def runs_loop() -> bool:
+    """Whether an asyncio loop runs in this thread."""
+    running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
+    return running is not None and running() is not None
+
+
 class Internal:
     """A part of an endpoint. A search of the user's values does not look into it."""
 
@@ -419,8 +425,7 @@ class Core(Internal):
                 f"waiting for {notices.in_words(what)} here would stop {self.me}, which runs one "
                 f"handler at a time; write {instead} instead, in an `async def`"
             )
-        running = getattr(sys.modules.get("asyncio"), "_get_running_loop", None)
-        if running is not None and running() is not None:
+        if runs_loop():
             notices.blocks_loop(notices.in_words(what), instead)
 
     def check_no_step(self) -> None:

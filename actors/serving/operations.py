@@ -57,12 +57,23 @@ async def _next_async(value: Any) -> Any:
     return await type(value).__anext__(value)
 
 
+def _lack(value: Any, name: str) -> str:
+    """Why *value* has no operation *name*; empty if it has."""
+    try:
+        bound(name, value)
+    except AttributeError as error:
+        return str(error) or repr(name)
+    return ""
+
+
 def _nothing() -> None:
     """Do nothing: a wait asks only whether the value exists."""
 
 
 TYPE = "__type__"
 """The operation that gives the type of the object."""
+LACK = "__lack__"
+"""The operation that gives the reason why the object has no operation of a name, or no text."""
 MADE = "__made__"
 """The operation that gives None, once there is a value."""
 OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
@@ -80,6 +91,7 @@ OPERATIONS: dict[str, Callable[[Any], Callable[..., Any]]] = {
     "__setattr__": lambda value: partial(setattr, value),
     "__delattr__": lambda value: partial(delattr, value),
     TYPE: lambda value: partial(type, value),
+    LACK: lambda value: partial(_lack, value),
     MADE: lambda _: _nothing,
     PART: lambda value: partial(part_of, value),
     **{name: partial(partial, function) for name, function in (OPERATORS | ANSWERED).items()},

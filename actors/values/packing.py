@@ -405,12 +405,10 @@ class Packer(Internal):
         """
         for worker in dead:
             self._introduced.pop(worker, None)
-        gone: list[Any] = SPACES.forget(dead)
+        self._core.chores.submit(SPACES.forget, dead)
         self._asked.difference_update(dead)
         if slots.cache_info().currsize:  # it has been loaded
             self._core.chores.submit(slots().forget_dead)
-        if gone:
-            self._core.chores.submit(gone.clear)
 
     def open_frozen(self, cargo: Cargo, *, copy: bool = True) -> Frozen | None:
         """The frozen value in *cargo*, to be kept; None if it is not frozen.

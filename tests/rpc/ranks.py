@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+import farref
 from farref import rpc
 from farref.actors.base import lives
 from farref.rpc.roster import Roster, Round
@@ -132,11 +133,65 @@ def references() -> None:
     again = made.remote(timeout=0).add(2)
     assert (again.owner(), again.to_here(timeout=-1)) == (second, 2)
     failed = rpc.remote(1, fail)
-    for wait in (failed._get_future().wait, failed._get_type, failed.to_here):
+    for wait in (failed._get_future().wait, failed._get_type, failed.to_here, failed.remote().x):
         with pytest.raises(KeyError):
             wait()
     with pytest.raises(NotImplementedError, match="gradients"):
         made.backward()
+
+
+class Asked:
+    """It has any attribute, and counts how often it is asked for one."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __getattr__(self, _: str) -> Callable[[], int]:
+        self.times += 1
+        return lambda: self.times
+
+
+async def next_of(rref: "rpc.RRef[Any]", name: str) -> Any:
+    return await getattr(rref.remote(), name)()
+
+
+class Serial:
+    """Its methods take turns."""
+
+    def other(self, itself: "rpc.RRef[Serial]") -> "rpc.RRef[int]":
+        five: rpc.RRef[int] = itself.remote().five()
+        return five
+
+    def five(self) -> int:
+        return 5
+
+
+def call_other(rref: "rpc.RRef[Serial]") -> int:
+    five: rpc.RRef[int] = rref.rpc_sync().other(rref)
+    return five.to_here()
+
+
+def names() -> None:
+    """`remote` itself raises for a method that is not there, as in PyTorch."""
+    for to in (0, 1):
+        made = rpc.remote(to, slow, args=(5,))
+        with pytest.raises(AttributeError, match="has no attribute 'no_such'"):
+            made.remote().no_such()
+        assert made.remote().bit_length().remote().bit_length().to_here() == 2
+        assert (made.remote() + 1).to_here() == 6
+        slower = rpc.remote(to, slow, args=(5,))
+        with pytest.raises(RuntimeError, match="did not come within"):
+            slower.remote(timeout=0.05).bit_length()
+        assert slower.remote(timeout=0).bit_length().to_here() == 3
+        asked = rpc.remote(to, Asked)
+        assert [asked.remote().any().to_here() for _ in range(3)] == [2, 3, 4], "once, and 3 calls"
+        # A loop does not wait.
+        assert rpc.rpc_sync(to, next_of, args=(rpc.remote(2, slow, args=(5,)), "bit_length")) == 3
+        with pytest.raises(AttributeError, match="has no attribute 'no_such'"):
+            rpc.rpc_sync(to, next_of, args=(made, "no_such"))
+    assert asyncio.run(next_of(rpc.remote(1, slow, args=(5,)), "bit_length")) == 3
+    serial = farref.RRef(Serial())
+    assert rpc.rpc_sync(1, call_other, args=(serial,)) == 5, "nor does code it waits for"
 
 
 def changed(rref: "rpc.RRef[list[int]]") -> list[int]:
@@ -246,6 +301,8 @@ def main() -> None:
         at_the_owner()
     if RANK == 0 and todo == "aliases":
         aliases()
+    if RANK == 0 and todo == "names":
+        names()
     if RANK == 0 and todo == "chain":
         rpc.rpc_async(1, chain, args=(1, 7))
     if RANK == 0 and todo == "remote":

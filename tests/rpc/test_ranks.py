@@ -11,7 +11,11 @@ RANKS = Path(__file__).with_name("ranks.py")
 
 @pytest.mark.parametrize(
     ("part", "failing"),
-    [("calls", {("int", 0), ("fail", 1)}), ("aliases", {("fail", 0), ("fail", 2)})],
+    [
+        ("calls", {("int", 0), ("fail", 1)}),
+        ("aliases", {("fail", 0), ("fail", 2)}),
+        ("names", {("no_such", 0), ("no_such", 1)}),
+    ],
 )
 def test_all_that_a_rank_calls(part: str, failing: set[tuple[str, int]]) -> None:
     found = set()

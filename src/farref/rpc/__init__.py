@@ -12,6 +12,7 @@ processes, and each of them is an endpoint. What differs from the functions in `
 
 * timeouts: 0 is no limit, and -1 the default (also in `RRef.to_here` and other methods);
 * methods of one object may run in several threads at once (``serial=False``);
+* ``rref.remote().method()`` waits for the object once, and raises `AttributeError` itself;
 * functions and classes of ``__main__`` go by their names if all ranks run the same file;
 * `WorkerInfo.id` is the rank, and *to* may be a rank.
 """

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import concurrent.futures
 import math
-import threading
 from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
+from ..actors.base.interrupts import Guard
 from ..actors.calls.futures import Future
 from ..actors.core import sites
 from .options import UNSET_RPC_TIMEOUT
@@ -105,7 +105,7 @@ def _together(all_of: list[Future[Any]], *, early: bool) -> Future[list[Future[A
     """A future for *all_of*, set once all are done, or if *early* once one has failed."""
     together: Future[list[Future[Any]]] = Future()
     together.outlast(all_of)
-    lock, left = threading.Lock(), len(all_of)
+    lock, left = Guard(), len(all_of)
 
     def one(future: Any) -> None:
         nonlocal left

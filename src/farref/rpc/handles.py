@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import sys
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, get_origin
 
 from ..actors.core import sites
+from ..actors.core.core import runs_loop
 from ..actors.core.current import chain_in
 from ..actors.handles import rref as handle
-from ..actors.serving.operations import MADE, TYPE
-from ..protocol.errors import FarrefError, SystemDownError
+from ..actors.handles.proxies import Proxy, Way
+from ..actors.serving.operations import LACK, MADE, OPERATIONS, TYPE
+from ..actors.wire.settings import check_timeout
+from ..protocol.errors import FarrefError, SelfWaitError, SystemDownError, WouldBlockError
 from ..serialization.errors import RemoteTraceback
 from .missing import GRADIENTS
 from .options import UNSET_RPC_TIMEOUT, refuse_devices
@@ -41,7 +45,10 @@ class RankRRef(handle.RRef[T]):
         NotImplementedError: *devices* are given.
     """
 
-    __slots__ = ()
+    __slots__ = ("_has",)
+
+    _has: frozenset[str]
+    """The methods that the value has, as far as `remote` has asked."""
 
     def __init__(
         self, value: T, type_hint: object = None, devices: Sequence[Any] | None = None
@@ -96,32 +103,63 @@ class RankRRef(handle.RRef[T]):
         """``rref.remote().method(*args)``: the result stays at the owner; returns its `RRef`.
 
         *timeout* is that of the creation. Methods of the result may run in several threads at once.
+
+        As in PyTorch, the first call of a method blocks until the value is there, at most *timeout*
+        seconds, and raises `AttributeError` if the value has no such method. It does not where
+        `to_here` may not wait: on an asyncio loop, or in code that the value waits for.
         """
-        return super().remote(timeout, serial=False)
+        check_timeout(timeout, self._front.core.settings.timeout)
+        return Proxy(_Remote(self, "remote", timeout, serial=False))
 
     def _get_type(self, timeout: float = UNSET_RPC_TIMEOUT, blocking: bool = True) -> Any:
         """The type of the value; with *blocking* false a `Future` for it."""
         seconds = None if timeout == UNSET_RPC_TIMEOUT else timeout
-        future = self._ask(TYPE, seconds, chain_in(self._front.core) if blocking else ())
+        future = self._ask((TYPE, (), {}), seconds, chain_in(self._front.core) if blocking else ())
         return future.result() if blocking else future
 
     def _get_future(self) -> Future[None]:
         """A future that is done once there is the value, or its error. It brings no copy."""
-        return self._ask(MADE, None, ())
+        return self._ask((MADE, (), {}), None, ())
 
-    def _ask(self, name: str, timeout: float | None, chain: tuple[Busy, ...]) -> Future[Any]:
-        """A future for the operation *name* on the value: there, if this stands for another.
+    def _check_has(self, name: str, timeout: float | None) -> None:
+        """Raise `AttributeError` if the value has no method *name*; or raise its own error.
+
+        Asks the owner once, and not at all where a wait is not possible.
+        """
+        known: frozenset[str] = getattr(self, "_has", frozenset())
+        if name in OPERATIONS or name in known or runs_loop():
+            return
+        future = self._ask((LACK, (name,), {}), timeout, chain_in(self._front.core))
+        future.overlooked = True
+        with suppress(WouldBlockError, SelfWaitError):
+            if lack := future.result():
+                raise AttributeError(lack)
+            self._has = known | {name}
+
+    def _ask(
+        self, what: tuple[Any, ...], timeout: float | None, chain: tuple[Busy, ...]
+    ) -> Future[Any]:
+        """A future for the operation *what* on the value: there, if this stands for another.
 
         Without a *timeout* it ends with the creation's own.
         """
         seconds = self._seconds(None if timeout == UNSET_RPC_TIMEOUT else timeout)
-        future = self._front.calls.invoke(self.id, (name, (), {}), seconds, chain)
+        future = self._front.calls.invoke(self.id, what, seconds, chain)
         future.place = sites.caller(2)
         return future
 
     def backward(self, dist_autograd_ctx_id: int = -1, retain_graph: bool = False) -> NoReturn:
         """Refuse: there is no distributed autograd. Raises `NotImplementedError`."""
         raise NotImplementedError(f"farref has no distributed autograd: {GRADIENTS}")
+
+
+class _Remote(Way, frozen=True):
+    """The way of `RankRRef.remote`."""
+
+    def ask(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        rref: Any = self.rref
+        rref._check_has(name, self.timeout)
+        return self._make(name, args, kwargs, sites.caller(2))
 
 
 def as_in_torch(system: System) -> None:

@@ -15,9 +15,9 @@ anybody.
 
 from __future__ import annotations
 
-import threading
 from typing import TypeAlias
 
+from ..actors.base.interrupts import Guard
 from ..actors.calls.futures import Future
 from ..protocol.errors import FarrefError, SystemDownError
 
@@ -47,7 +47,7 @@ class Roster:
     """
 
     def __init__(self, size: int) -> None:
-        self._lock = threading.Lock()
+        self._lock = Guard()
         self._size = size
         self._arrived: dict[int, tuple[str, str, Origin, Future[Listing]]] = {}
         self._ready: dict[int, tuple[int, Future[Round]]] = {}

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..actors.api import rpc
+from ..actors.base.interrupts import Guard
 from ..actors.wire.settings import LONGEST, timeouts_as_in_torch
 from ..protocol.errors import SystemDownError, WorkerNotFoundError
 from ..serialization.by_value import share_main
@@ -86,7 +87,7 @@ class Here:
     """At rank 0."""
 
 
-_leaving = threading.Lock()
+_leaving = Guard()
 
 
 def is_in_world() -> bool:

@@ -44,7 +44,36 @@ PROGRAM = """
             longest = max(longest, time.monotonic() - began)
     print(came > 0, longest < TIMEOUT / 2)
 """
+OPENING = """
+    import signal
+    import farref
+
+    class Opened:
+        def __setstate__(self, state):
+            if farref.get_worker_info().name != "A":
+                signal.raise_signal(signal.SIGUSR1)
+
+        def __getstate__(self):
+            return 1
+
+    def handler(*_):
+        try:
+            future.result()
+        except farref.WouldBlockError as error:
+            print(error)
+
+    with farref.System(timeout=20) as system:
+        system.worker("A")
+        signal.signal(signal.SIGUSR1, handler)
+        future = farref.rpc_async("A", Opened)
+        print(type(future.result()).__name__)
+"""
 
 
 def test_no_wait_sits_out_its_timeout(tmp_path: Path) -> None:
     assert run(tmp_path, PROGRAM, seconds=100) == "True True\n"
+
+
+def test_a_result_that_is_being_opened(tmp_path: Path) -> None:
+    said = "this code has interrupted the thread that unpickles the reply of A to Opened()"
+    assert run(tmp_path, OPENING, seconds=60) == f"{said}: ask again later\nOpened\n"

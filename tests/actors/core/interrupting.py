@@ -1,4 +1,4 @@
-"""Raising the exception of a signal handler at every place where Python could run the handler.
+"""Running a signal handler at every place where Python could run it; mostly it raises.
 
 Python checks for signals when a function begins, after a call, and when a loop goes back. So these
 places are counted over one run of the code. The code then runs once for each place, and the signal
@@ -63,9 +63,9 @@ def _places(code: CodeType) -> dict[int, int]:
 class Interrupting:
     """Runs code, and interrupts it at the place with a given number."""
 
-    def __init__(self, *files: str) -> None:
+    def __init__(self, *files: str, handler: Callable[..., None] = _interrupt) -> None:
         """Count only places in the code of *files*, given by the ends of their paths."""
-        self._files = files
+        self._files, self._handler = files, handler
         self._places: dict[CodeType, dict[int, int]] = {}
         self._left = 0
 
@@ -81,8 +81,8 @@ class Interrupting:
 
     def _run(self, code: Callable[[], object], number: int) -> bool:
         self._left = number
-        before = signal.signal(signal.SIGINT, _interrupt)
-        assert before is not _interrupt, "it was left behind"
+        before = signal.signal(signal.SIGINT, self._handler)
+        assert before is not self._handler, "it was left behind"
         # When the trace is set, Python 3.12 checks whether any frame wants its instructions.
         sys._getframe().f_trace_opcodes = True
         try:

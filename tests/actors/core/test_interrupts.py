@@ -9,16 +9,21 @@ counted too.
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # typeshed lacks it
+import concurrent.futures
+import contextlib
+import itertools
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
-from farref import RefActor, RRef, System
+from farref import RefActor, RRef, System, rpc
 from farref.actors.base.interrupts import HELD
+from farref.actors.values import packing
 from farref.actors.wire.messages import ReplyAddress
 from farref.testing import assert_nothing_held
 
@@ -214,6 +219,63 @@ def test_no_interrupt_keeps_the_lock_of_a_future(monkeypatch: pytest.MonkeyPatch
                 locks.clear()
                 assert farref.rpc_sync("B", make, (2,)) == 2, (way, place)
             assert place > 10, way
+
+
+def call(*_: object) -> None:
+    """A signal handler that waits."""
+    time.sleep(0.02)  # the answer to the interrupted code comes first
+    with contextlib.suppress(farref.WouldBlockError):
+        assert farref.rpc_sync("B", make, (2,), timeout=PATIENCE) == 2
+
+
+@pytest.mark.processes
+def test_a_handler_waits_for_an_answer_at_any_place() -> None:
+    """What its thread holds then, the thread that receives the answers does not need."""
+
+    def called() -> farref.Future[int]:
+        return farref.rpc_async("B", make, (1,))
+
+    def cancel() -> None:
+        future = called()
+        future.add_done_callback(bool)
+        future.remove_done_callback(bool)
+        future.add_done_callback(bool)
+        future.cancel()
+
+    def set_one() -> None:
+        future: farref.Future[int] = farref.Future()
+        then = future.then(bool)
+        future.set_result(1)
+        then.result()
+
+    files = "/futures.py", "/_base.py", "/pool.py", "/placing.py", "/outbox.py", "/rpc/calls.py"
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        ways: tuple[Callable[[], object], ...] = (
+            *(cancel, set_one),
+            lambda: farref.wait([farref.remote(None, make, (1,))]),
+            lambda: rpc.wait_all([called(), called()]),
+            lambda: concurrent.futures.wait([called(), called()]),
+            system.workers,
+        )
+        for way in ways:
+            places = sum(1 for _ in Interrupting(*files, handler=call).at_every_place(way))
+            assert places > 10, way
+
+
+@pytest.mark.processes
+def test_a_handler_waits_while_a_function_is_pickled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thread that receives the answers tidies what is kept of functions now and then."""
+    monkeypatch.setattr(packing, "TIDY_SECONDS", 0.0)  # at each of its turns
+
+    def way() -> None:
+        used = [1]
+        assert farref.rpc_sync("B", lambda: len(used) + PATIENCE) == 1 + PATIENCE
+
+    with System("farrefBase", timeout=PATIENCE) as system:
+        system.worker("B")
+        pickled = Interrupting("/library.py", "/spaces.py", handler=call).at_every_place(way, 5)
+        assert sum(1 for _ in itertools.islice(pickled, 60)) > 20
 
 
 PROGRAM = """
