@@ -187,9 +187,9 @@ class References(msgspec.Struct):
                     home.messages += 1
                     home.stamp += 1
                     continue
-                home, lost = self.entries.own_or_await(rref)
+                home, more = self.entries.own_or_await(rref)
                 effects += home.arrive(descriptor, me)
-                effects += lost
+                effects += more
                 continue
             user = users.get(rref)
             if user is None:
@@ -197,7 +197,8 @@ class References(msgspec.Struct):
                     loan = {descriptor.fork: counted if descriptor.counted else uncounted}
                     users[rref] = make(rref, owner, state.now, messages=1, loans=loan)
                     continue
-                user = self.entries.use(rref, owner)
+                lost = bool(state.dead.firsts) and owner in state.dead
+                user = users[rref] = make(rref, owner, state.now, lost)
             user.messages += 1
             if user.lost or passing is _BACK:
                 continue

@@ -491,7 +491,8 @@ class Calls(Internal):
         if (
             type(answer) is Answer
             and type(payload) is Payload
-            and not (reply.cargo.descriptors or payload.functions or payload.inert)
+            and not reply.cargo.descriptors
+            and (payload.plain or not (payload.buffers or payload.functions or payload.inert))
         ):
             answer.payload, answer.over = payload, True
             del self.waiting[reply.call]

@@ -109,8 +109,6 @@ class Packer(Internal):
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
         """The endpoints for which a chore is to ask, or asks now, whether they are near."""
-        self._most = min(LONGEST, core.port.largest() - HEAD)
-        """A payload that is not looked at again has at most so many bytes in the message."""
         self.leaving = threading.Lock()
         """Held while a large answer is posted, until its thread has let go of it. The next one is
         to be written to the same memory."""
@@ -160,7 +158,7 @@ class Packer(Internal):
                 if self.leaving.locked() and self.leaving.acquire(timeout=LEAVING):
                     self.leaving.release()
                 buffers = placed(views, partial(self._registry.near, to))
-            payload = Payload(data, buffers, tag=tag, functions=functions, plain=call)
+            payload = Payload(data, buffers, tag=tag, functions=functions, plain=True)
             cargo = Cargo(payload=payload)
             if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
@@ -232,7 +230,7 @@ class Packer(Internal):
             return self._as_it_is(value, to) if type(value) is Frozen else None
         data, buffer = made
         if buffer is None:
-            return Payload(data) if len(data) <= self._most else None
+            return Payload(data, plain=True) if self._is_short(len(data)) else None
         return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
     def _as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
@@ -247,7 +245,11 @@ class Packer(Internal):
         if value.shared and not self._core.peers.near(to):
             return None
         payload = Payload(pickled.data, pickled.buffers, frozen=True)
-        return payload if payload.framed <= self._most else None
+        return payload if self._is_short(payload.framed) else None
+
+    def _is_short(self, size: int) -> bool:
+        """Whether so many bytes surely have room in a message."""
+        return size < SHORT or size <= min(LONGEST, self._core.port.largest() - HEAD)
 
     def in_slot(
         self, value: Any, to: WorkerId, tag: object = None, *, wait: bool = False
@@ -350,10 +352,9 @@ class Packer(Internal):
         if type(payload) is Failure:
             raise payload.rebuild(_Hooks(self._core, _share_nothing).join(cargo.descriptors))
         if isinstance(payload, Payload):
-            if payload.plain:
-                payload = _filled(
-                    payload, _Hooks(self._core, _share_nothing).join(cargo.descriptors)
-                )
+            if payload.plain and not (payload.buffers or again):
+                hooks = _Hooks(self._core, _share_nothing)
+                payload = _filled(payload, hooks.join(cargo.descriptors))
             elif cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, again=again)
@@ -449,7 +450,7 @@ def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None)
         made = None if buffer is None else slots().put(buffer)
     except Exception:  # such as for want of memory, or of descriptors to load the module
         return None
-    return None if made is None else Payload(data, (made,), tag=tag)
+    return None if made is None else Payload(data, (made,), tag=tag, plain=True)
 
 
 def _filled(payload: Payload, references: tuple[Reference, ...]) -> Any:

@@ -88,6 +88,7 @@ class ReplyPart(MessagePart, frozen=True, tag=3):
 
     call: Number
     data: bytes
+    plain: bool
 
 
 class BuffersReplyPart(MessagePart, frozen=True, tag=4):
@@ -97,6 +98,7 @@ class BuffersReplyPart(MessagePart, frozen=True, tag=4):
     data: bytes
     buffers: tuple[_Buffer, ...]
     frozen: bool
+    plain: bool
 
 
 class FetchPart(MessagePart, frozen=True, tag=5):
@@ -276,13 +278,14 @@ def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> MessagePa
     if payload.inert or payload.peers or payload.origin or payload.functions:
         return None
     if not (payload.buffers or payload.frozen):
-        return ReplyPart(message.call.number, payload.data)
+        return ReplyPart(message.call.number, payload.data, payload.plain)
     buffers: list[Any] = []
     for each in payload.buffers:
         if type(each) is bytearray:  # its reader may change it
             return None
         buffers.append(each if type(each) is bytes else each.row())  # type: ignore[union-attr]  # a `Segment`
-    return BuffersReplyPart(message.call.number, payload.data, tuple(buffers), payload.frozen)
+    call, frozen, plain = message.call.number, payload.frozen, payload.plain
+    return BuffersReplyPart(call, payload.data, tuple(buffers), frozen, plain)
 
 
 def _fetch(message: Fetch, sender: WorkerId, to: WorkerId, _: int) -> MessagePart | None:
@@ -350,12 +353,13 @@ def _to_invoke(part: InvokePart, sender: WorkerId, me: WorkerId) -> Invoke:
 
 
 def _to_reply(part: ReplyPart, _: WorkerId, me: WorkerId) -> Reply:
-    return Reply(call=CallId(me, part.call), cargo=Cargo(payload=Payload(part.data)))
+    payload = Payload(part.data, plain=part.plain)
+    return Reply(call=CallId(me, part.call), cargo=Cargo(payload=payload))
 
 
 def _to_buffers_reply(part: BuffersReplyPart, _: WorkerId, me: WorkerId) -> Reply:
     buffers = tuple([each if type(each) is bytes else said(each) for each in part.buffers])  # type: ignore[arg-type]  # mypy does not narrow by `type`
-    payload = Payload(part.data, buffers, frozen=part.frozen)
+    payload = Payload(part.data, buffers, frozen=part.frozen, plain=part.plain)
     return Reply(call=CallId(me, part.call), cargo=Cargo(payload=payload))
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref.protocol import loans, references
 from farref.protocol.context import Context
 from farref.protocol.delivery import Packet
 from farref.protocol.effects import Send
@@ -22,7 +21,6 @@ from farref.protocol.messages import Cargo, Tell
 from farref.protocol.packets import decode, encode
 
 from ..counting import functions
-from ..model.state import freeze
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -113,26 +111,6 @@ def test_functions_for_each_reference_in_a_call(
 ) -> None:
     found = slopes(lender, sharing)
     assert all(found[name] <= most for name, most in expected.items()), found
-
-
-@pytest.mark.parametrize("keep", [0, 1, 20])
-@pytest.mark.parametrize(("lender", "to"), [(A, C), (B, C), (A, B), (A, A), (B, B)])
-def test_many_are_lent_as_few_are(
-    lender: WorkerId, to: WorkerId, keep: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The moves of plain calls change as much as the general machine, or they are not made."""
-
-    def tables() -> list[object]:
-        world = World(20)
-        if lender != B:
-            world.give()
-        world.call(lender, to=to, keep=keep)
-        return [freeze(end.state) for end in world.ends.values()]
-
-    plainly = tables()
-    for machine in (loans, references):
-        monkeypatch.setattr(machine, "MANY", 21)
-    assert tables() == plainly
 
 
 def test_functions_for_each_reference_that_comes_in_bulk() -> None:
