@@ -114,11 +114,7 @@ class Hosting(msgspec.Struct):
         if not isinstance(request, Create) and request.cancelled:
             return self.entries.after(owner, [Refuse(sender, request, Refusal.CANCELLED)])
         if (
-            owner.resolved
-            and owner.serial
-            and owner.running is None
-            and owner.alias is None
-            and not owner.queue
+            owner.resolved and owner.serial and owner.running is None
         ):  # exit: it has its turn at once, and cannot wait for itself
             owner.stamp += 1
             owner.running = request.call

@@ -85,13 +85,11 @@ class Loans(msgspec.Struct):
                 if each.passing is _LOAN and not replies:
                     reports.append(Report(rref=rref, fork=fork, owner=each.owner, held=False))
                 continue
-            loan = user.loans.get(fork)
             if (
                 pins
-                and loan is not None
                 and not (user.handles or user.messages or user.pending or user.children)
                 and user.requested is None
-                and (user.known == (fork,) if loan.lender == user.owner else not user.known)
+                and user.known == ((fork,) if user.loans[fork].lender == user.owner else ())
             ):  # exit: nothing needs it here any more
                 del users[rref]
                 continue

@@ -248,6 +248,7 @@ class Links:
         return left
 
     def channel(self, worker: WorkerId) -> Channel:
+        """The channel to *worker*; a new one if there is none."""
         channel = self.channels.get(worker)
         if channel is None:
             channel = self.channels[worker] = Channel()

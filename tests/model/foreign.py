@@ -217,7 +217,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a child's ACK from another", C, ChildAck(rref=CONFIRMED, fork=ForkId(B, 3))),
     ),
     (
-        _no(Context, "_check_caller", "message.call.caller != sender"),
+        _no(Context, "_call", "call.caller != sender"),
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
     ),
     (

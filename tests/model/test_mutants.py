@@ -12,10 +12,12 @@ import pytest
 
 from farref.tracetest.files import TraceTestError, differences
 
+from .exits import EXITS
 from .explorer import TooManyStatesError, explore
 from .foreign import FOREIGN, FOREIGN_MUTANTS, Foreign
 from .model import ProgramModel
 from .mutants import DELIVERY, MACHINES, Mutant, mutated
+from .mutants.of_exits import CAUGHT_BY, ExitMutant, applied, exit_mutants
 from .programs import PROGRAMS
 from .wire import LINKS, WireModel, small_numbers
 
@@ -34,7 +36,7 @@ def caught(mutant: Mutant, by: str) -> str | None:
     program = PROGRAM_OF.get(by)
     if program is None:
         return "its trace is another" if differs(mutant, by) else None
-    with mutated(mutant):
+    with mutated(mutant, exits=False):  # an exit may have the rule, too
         looks = program.victims is not None
         result = explore(ProgramModel(program), limit=300_000, progress=looks)
     if result.mistake is not None:
@@ -45,7 +47,7 @@ def caught(mutant: Mutant, by: str) -> str | None:
 
 def differs(mutant: Mutant, trace: str) -> bool:
     """Whether the run of *trace* shows anything unexpected, or cannot go on."""
-    with mutated(mutant):
+    with mutated(mutant, exits=False):
         try:
             return bool(differences(TRACES / f"{trace}.txt"))
         except TraceTestError:
@@ -73,6 +75,19 @@ def test_a_mutant_of_the_machines_is_caught(mutant: Mutant, by: str) -> None:
     print(f"{mutant}\n    {by}: {how}")  # noqa: T201 - the list of mutants
 
 
+@pytest.mark.parametrize("mutant", exit_mutants(), ids=str)
+def test_a_mutant_of_an_exit_is_caught(mutant: ExitMutant | Mutant) -> None:
+    program = PROGRAM_OF[CAUGHT_BY[str(mutant)]]
+    with applied(mutant):
+        result = explore(ProgramModel(program), limit=150_000)
+    assert result.mistake is not None, f"{mutant} survives {program.name!r}"
+    assert result.mistake.property in EXITS, result.mistake
+
+
+def test_each_line_of_the_table_is_of_a_mutant() -> None:
+    assert sorted(map(str, exit_mutants())) == sorted(CAUGHT_BY)
+
+
 @pytest.mark.parametrize(("mutant", "by"), each_of(DELIVERY), ids=str)
 def test_a_mutant_of_delivery_is_caught(mutant: Mutant, by: str) -> None:
     how = caught_on_the_wire(mutant, by)
@@ -85,7 +100,7 @@ def test_a_mutant_that_believes_a_foreign_message_is_caught(
     mutant: Mutant, foreign: Foreign
 ) -> None:
     assert foreign.flaw() is None
-    with mutated(mutant):
+    with mutated(mutant, exits=False):
         how = foreign.flaw()
     assert how is not None, f"{mutant} survives {foreign}"
     print(f"{mutant}\n    {foreign}: {how}")  # noqa: T201 - the list of mutants
@@ -93,7 +108,11 @@ def test_a_mutant_that_believes_a_foreign_message_is_caught(
 
 def test_the_page_has_the_numbers_of_mutants() -> None:
     rules, refusals = len(each_of(*MACHINES, DELIVERY)), len(FOREIGN_MUTANTS)
-    told = f"| {rules + refusals} mutants: {rules} of the rules, {refusals} of the refusals;"
+    exits = len(exit_mutants())
+    told = (
+        f"| {rules + refusals + exits} mutants: {rules} of the rules, {refusals} of the refusals, "
+        f"{exits} of the exits;"
+    )
     page = Path(__file__).parents[2] / "docs" / "verification.md"
     assert told in page.read_text(), f"docs/verification.md lacks: {told}"
 

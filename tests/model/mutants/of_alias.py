@@ -282,7 +282,7 @@ ALIAS = {
             "gives nothing back through",
             "_share_back",
             "give((descriptor.rref,), call)",
-            "fork((descriptor.rref,), call.caller, lost=True)",
+            "share((descriptor.rref,), call.caller, lost=True)",
         ),
     ),
     "aliases/a_refused_call": (

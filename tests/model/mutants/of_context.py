@@ -63,12 +63,14 @@ CONTEXT = {
         ),
         in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
         in_context("frees nothing at the last drop", "drop", "self.settle(entry)", "[]"),
-        in_context(
-            "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
-        ),
         in_context("does not count a drop", "drop", "entry.handles -= 1"),
         in_context(
             "keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("
+        ),
+    ),
+    "a user shares with itself, the object is not its own": (
+        in_context(
+            "does not count a handle", "hold", "name.canonical).handles += 1", "name.canonical)"
         ),
     ),
     "note: return value": (
@@ -122,7 +124,7 @@ CONTEXT = {
         in_context("calls the dead", "call", "self.entries.check_alive(to)"),
     ),
     "a message is abandoned after its owner died": (
-        in_context("creates on the dead", "create", "entries.check_alive(to)"),
+        in_context("creates on the dead", "create", "self.entries.check_alive(to)"),
     ),
     "the owner dies while a method makes an object": (
         in_context(
@@ -138,7 +140,7 @@ CONTEXT = {
     "the owner dies and its users keep what they have": (
         in_context(
             "forgets that the owner of what arrives is dead",
-            "use",
+            "accept",
             "lost = bool(state.dead.firsts) and owner in state.dead",
             "lost = False",
         ),

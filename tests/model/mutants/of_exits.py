@@ -1,18 +1,29 @@
 """Each condition and each change of each exit, removed in turn.
 
-These mutants are made from the source: a new exit has its mutants at once, and each of them needs
-the name of a program here that catches it.
+These mutants are made from the source: a new exit has its mutants at once, and each of them needs a
+line in ``of_exits.txt``, with the name of a program that catches it. The rules of the methods that
+only exits call are written out below.
 """
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from farref.protocol.requests import Requests
+
 from ..source import compiled, exits_in, source, with_exits
+from .mutant import Mutant, mutated
+
+CAUGHT_BY = dict(
+    line.split("  <-  ")
+    for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
+)
+"""Each of these mutants, and the program that catches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +60,10 @@ class ExitMutant:
             setattr(self.machine, self.method, before)
 
 
+def _in_a_line(node: ast.AST) -> str:
+    return " ".join(ast.unparse(node).split())
+
+
 def _conditions(node: ast.If) -> list[tuple[ast.expr, ast.BoolOp, int]]:
     """The conditions of an exit, each with what it is a part of, and its place there."""
     found: list[tuple[ast.expr, ast.BoolOp, int]] = []
@@ -67,17 +82,49 @@ def _conditions(node: ast.If) -> list[tuple[ast.expr, ast.BoolOp, int]]:
     return found
 
 
-def exit_mutants() -> list[ExitMutant]:
+def _requests(name: str, method: str, old: str, new: str = "pass") -> Mutant:
+    return Mutant(name, Requests, method, old, new)
+
+
+HELPERS = (
+    _requests("asks what is lost", "_direct", "user.lost or ", ""),
+    _requests("asks what it does not use", "_direct", "user is None or ", ""),
+    _requests("passes a fetch", "_direct", " or rref in state.fetching", ""),
+    _requests("passes what is held", "_direct", "state.held or ", ""),
+    _requests("asks an alias", "_direct", " or (state.names and rref in state.names)", ""),
+    _requests("does not note that it has left", "_pinned", "user.stamp += 1"),
+    _requests("pins nothing", "_pinned", "user.pending.add(call)"),
+    _requests("gives a number twice", "_pinned", "self.state.calls += 1"),
+    _requests("keeps what nobody holds", "_is_answered", "not user.handles or ", ""),
+    _requests("settles what it does not use", "_is_answered", "user is None or ", ""),
+    _requests("settles what is not pinned", "_is_answered", " or call not in user.pending", ""),
+    _requests("frees nothing that is held", "_is_answered", "state.held or ", ""),
+    _requests("keeps the name", "_is_answered", " or (state.named and call in state.named)", ""),
+    _requests(
+        "fetches for ever", "_is_answered", "if state.fetching.get(rref) == call:", "if False:"
+    ),
+    _requests("does not learn", "_is_answered", "user.canonical = True"),
+    _requests("pins for ever", "_is_answered", "user.pending.discard(call)"),
+)
+"""Rules of the methods that only exits call."""
+
+
+def applied(mutant: ExitMutant | Mutant) -> AbstractContextManager[None]:
+    """The machine is *mutant* inside this block."""
+    return mutated(mutant) if isinstance(mutant, Mutant) else mutant.applied()
+
+
+def exit_mutants() -> list[ExitMutant | Mutant]:
     """All of them."""
-    made: list[ExitMutant] = []
+    made: list[ExitMutant | Mutant] = [*HELPERS]
     for machine, method in with_exits():
         text = source(machine, method)
         for place, node in enumerate(exits_in(ast.parse(text), text)):
             for number, (part, _, _) in enumerate(_conditions(node)):
-                words = ast.unparse(part)
+                words = _in_a_line(part)
                 made.append(ExitMutant(machine, method, place, number, False, words))
             for number, statement in enumerate(node.body):
                 if not isinstance(statement, ast.Return | ast.Continue):
-                    words = ast.unparse(statement)
+                    words = _in_a_line(statement)
                     made.append(ExitMutant(machine, method, place, number, True, words))
     return made
