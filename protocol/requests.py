@@ -140,11 +140,9 @@ class Requests(msgspec.Struct):
         """The entry of *rref*, if no alias is known of, and a request on it leaves at once."""
         state = self.state
         user = state.users.get(rref)
-        if user is None or user.lost or rref in state.fetching:
+        if user is None or user.lost or rref in state.fetching:  # others may be held behind a fetch
             return None
-        if state.held or (state.names and rref in state.names):
-            return None
-        return user
+        return None if state.names and rref in state.names else user
 
     def _pinned(self, user: User) -> CallId:
         """The id of a new request on the object of *user*, which it pins."""
@@ -276,7 +274,7 @@ class Requests(msgspec.Struct):
         """Whether *call* pins *rref* no more, which its owner answered, and handles keep it."""
         state = self.state
         user = state.users.get(rref)
-        if user is None or not user.handles or call not in user.pending:
+        if user is None or not user.handles:
             return False
         if state.held or (state.named and call in state.named):  # others may leave, a name may end
             return False

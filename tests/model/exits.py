@@ -33,8 +33,6 @@ from .world import Taken
 CARGO = Cargo(payload="plain")
 STRANGER = WorkerId("stranger", 1)
 """An endpoint that sends what no correct one does."""
-EXITS = {"an exit does what the rest does", "an exit takes a message as the rest does"}
-"""The properties that compare the two machines."""
 Move = Callable[[Context], object]
 Result = tuple[object, Hashable]
 """The effects of a move, or its error; and the tables afterwards."""

@@ -224,7 +224,9 @@ def counted(
 
 @COUNTED
 @pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize(("operation", "most"), [(call, 58), (fetch, 63), (create, 162), (lend, 78)])
+@pytest.mark.parametrize(
+    ("operation", "most"), [(call, 58), (fetch, 63), (create, 162), (lend, 78)]
+)
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation, 0.8 * most, most, MANY) <= most
 
@@ -275,7 +277,9 @@ def counted_there(
 
 @COUNTED
 @pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize(("operation", "most"), [(call, 61), (fetch, 47), (create, 122), (lend, 90)])
+@pytest.mark.parametrize(
+    ("operation", "most"), [(call, 61), (fetch, 47), (create, 122), (lend, 90)]
+)
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
     assert counted_there(operation, 0.7 * most, most, MANY) <= most
 
