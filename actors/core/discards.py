@@ -120,44 +120,6 @@ class Discards:
         """The number of objects that are counted."""
         return len(self.holds)
 
-    @property
-    def only(self) -> RRefId | None:
-        """The object of the handle that has ended, if no other count has."""
-        hold = self.ended[0]
-        if len(self.ended) > 2 or self.ended[-1] is not hold:  # `__del__` is followed by a callback
-            return None
-        return hold.rref if type(hold) is Hold and hold in self.holds else None
-
-    def settle_only(self) -> None:
-        """`only` is settled."""
-        hold: Any = self.ended.popleft()
-        del self.holds[hold]
-        if self.ended and self.ended[0] is hold:
-            self.ended.popleft()
-
-    def few(self, most: int) -> list[Hold] | None:
-        """The handles that have ended, if no other count has, and they are at most *most*."""
-        ended = self.ended
-        found: dict[Hold, None] = {}
-        number = len(ended)  # finalizers append more
-        if number > 2 * most:
-            return None
-        for place in range(number):
-            hold = ended[place]
-            if type(hold) is not Hold or hold.rref is None:
-                return None
-            if hold in self.holds:
-                found[hold] = None
-        return list(found)
-
-    def settle_few(self, few: list[Hold]) -> None:
-        """What `few` has returned is settled."""
-        for hold in few:
-            del self.holds[hold]
-        ended = self.ended  # meanwhile other threads may have added messages, too
-        while ended and type(ended[0]) is Hold and ended[0] not in self.holds:
-            ended.popleft()
-
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended: some now, and the others soon."""
         carry_out(self.settled(context, MOST), later)

@@ -183,13 +183,11 @@ class Objects(Internal):
         self._core.carry_out(self._core.context.resolve(rref), later)
 
     def _free(self, effect: Free, later: Later) -> None:
-        self.free(effect.rref, later)
-
-    def free(self, rref: RRefId, later: Later) -> None:
         """No reference to the object is left: let go of its value, tell the program.
 
         Under the lock.
         """
+        rref = effect.rref
         stored, handles = self._values.pop(rref, None), self.inside.pop(rref, ())
         if self.beside:
             self.beside.discard(rref)
