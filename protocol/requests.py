@@ -142,7 +142,9 @@ class Requests(msgspec.Struct):
         user = state.users.get(rref)
         if user is None or user.lost or rref in state.fetching:  # others may be held behind a fetch
             return None
-        return None if state.names and rref in state.names else user
+        if state.held or (state.names and rref in state.names):  # its creation may be held: `_whole`
+            return None
+        return user
 
     def _pinned(self, user: User) -> CallId:
         """The id of a new request on the object of *user*, which it pins."""

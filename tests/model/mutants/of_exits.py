@@ -1,7 +1,7 @@
 """Each condition and each change of each exit, removed in turn.
 
 These mutants are made from the source: a new exit has its mutants at once, and each of them needs a
-line in ``of_exits.txt``, with the name of a program that catches it. The rules of the methods that
+line in ``of_exits.txt``, with the name of a program or trace that catches it. The rules of the methods that
 only exits call are written out below.
 """
 
@@ -23,7 +23,7 @@ CAUGHT_BY = dict(
     line.split("  <-  ")
     for line in Path(__file__).with_suffix(".txt").read_text("utf-8").splitlines()
 )
-"""Each of these mutants, and the program that catches it."""
+"""Each of these mutants, and the program or trace that catches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,8 @@ HELPERS = (
     _requests("asks what is lost", "_direct", "user.lost or ", ""),
     _requests("asks what it does not use", "_direct", "user is None or ", ""),
     _requests("passes a fetch", "_direct", " or rref in state.fetching", ""),
-    _requests("asks an alias", "_direct", "None if state.names and rref in state.names else ", ""),
+    _requests("asks an alias", "_direct", " or (state.names and rref in state.names)", ""),
+    _requests("asks what is held back", "_direct", "state.held or ", ""),
     _requests("does not note that it has left", "_pinned", "user.stamp += 1"),
     _requests("pins nothing", "_pinned", "user.pending.add(call)"),
     _requests("gives a number twice", "_pinned", "self.state.calls += 1"),
