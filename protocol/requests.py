@@ -142,7 +142,7 @@ class Requests(msgspec.Struct):
         user = state.users.get(rref)
         if user is None or user.lost or rref in state.fetching:  # others may be held behind a fetch
             return None
-        if state.held or (state.names and rref in state.names):  # its creation may be held: `_whole`
+        if state.held or (state.names and rref in state.names):  # its creation may be held back
             return None
         return user
 

@@ -137,10 +137,11 @@ class Delivery(Internal):
                 message, more = self.shelves.place(to, flow, message)
                 size += more
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
-        tally, many = self.tally, 1
-        if isinstance(message, Bulk):
-            kind, many = BY_NAME[message.kind], len(message.numbers)
-        tally.kinds_sent[kind] += many
+        tally = self.tally
+        if kind is Bulk:
+            tally.kinds_sent[BY_NAME[message.kind]] += len(message.numbers)  # type: ignore[union-attr]  # mypy does not narrow by `kind`
+        else:
+            tally.kinds_sent[kind] += 1
         tally.payload_bytes += size
         return self.links.send(to, message, flow, size, prompt=large)
 
@@ -165,9 +166,11 @@ class Delivery(Internal):
         state = core.context.state
         packets, news = links.packets(state.now, gather=gather and self._gathers)
         self.tally.packets_sent += len(packets)
-        minted = state.forks, state.calls
-        if minted != core.mints.latest:
-            core.mints.mark(minted, state.now)
+        minted, mints = (state.forks, state.calls), core.mints
+        if state.now < mints.due:
+            mints.latest = minted
+        elif minted != mints.latest:
+            mints.mark(minted, state.now)
         if news:
             core.wake()  # the mailbox thread keeps the time
         return packets

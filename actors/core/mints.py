@@ -21,28 +21,25 @@ class Mints:
         self._minted: list[tuple[int, int]] = []
         self._times: list[float] = []
         self._step = STEP
-        self._due = 0.0
-        """Before this time all that is named belongs to the last note."""
+        self.due = 0.0
+        """Before this time all that is named belongs to the last note: it is only `latest`."""
         self.latest = (0, 0)
         """The numbers of forks and of calls that belong to it."""
 
     def mark(self, minted: tuple[int, int], now: float) -> None:
         """*minted* is the number of forks and of calls named by *now*."""
-        if now < self._due:
+        if now < self.due:
             self.latest = minted
-        elif minted != self.latest or not self._times:
-            self._note(minted, now)
-
-    def _note(self, minted: tuple[int, int], now: float) -> None:
+            return
         if self._times:
             self._minted[-1] = self.latest
         self._minted.append(minted)
         self._times.append(now)
-        self.latest, self._due = minted, now + self._step
+        self.latest, self.due = minted, now + self._step
         if len(self._times) > MOST:
             del self._minted[::2], self._times[::2]
             self._step *= 2
-            self._due = self._times[-1] + self._step
+            self.due = self._times[-1] + self._step
 
     def age_of_fork(self, number: int, now: float) -> float:
         """Seconds since the fork *number* was named, or a `STEP` more."""

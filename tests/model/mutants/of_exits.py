@@ -1,8 +1,8 @@
 """Each condition and each change of each exit, removed in turn.
 
 These mutants are made from the source: a new exit has its mutants at once, and each of them needs a
-line in ``of_exits.txt``, with the name of a program or trace that catches it. The rules of the methods that
-only exits call are written out below.
+line in ``of_exits.txt``, with the name of a program or trace that catches it. The rules of the
+methods that only exits call are written out below.
 """
 
 from __future__ import annotations
