@@ -215,20 +215,25 @@ class Context:
         return self._requests.create(to, cargo, target)
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = ()
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = (), by: object = None
     ) -> tuple[CallId, list[Effect]]:
-        """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``."""
-        return self._requests.call(to, cargo, chain)
+        """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``. *by*: see `Waiting.by`."""
+        return self._requests.call(to, cargo, chain, by)
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...] = (), to: WorkerId | None = None
+        self,
+        rref: RRefId,
+        cargo: Cargo,
+        chain: tuple[Busy, ...] = (),
+        to: WorkerId | None = None,
+        by: object = None,
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object: ``rref.rpc_sync().method()`` and its kin.
 
         The references in *cargo* were lent to *to*. Raises `ElsewhereError` if *to* is not the
         owner.
         """
-        return self._requests.invoke(rref, cargo, chain, to)
+        return self._requests.invoke(rref, cargo, chain, to, by)
 
     def fetch(
         self,
@@ -238,13 +243,14 @@ class Context:
         copy: bool = True,
         direct: bool = False,
         follow: bool = True,
+        by: object = None,
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value (``to_here``), or only whether there is one (``wait``).
 
         With *direct* an alias answers with the value's place; with *follow* the fetch is repeated
         there.
         """
-        return self._requests.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+        return self._requests.fetch(rref, chain, copy=copy, direct=direct, follow=follow, by=by)
 
     def cancel(self, call: CallId) -> list[Effect]:
         """Ask the callee not to start *call*. Its reply still comes."""

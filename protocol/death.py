@@ -69,7 +69,7 @@ class Death(msgspec.Struct):
                 del state.waiting[call]
                 relay = waiting.relay
                 effects.append(
-                    Fail(call, worker, waiting.rref)
+                    Fail(call, worker, waiting.rref, waiting.by)
                     if relay is None
                     else Refuse(relay.sender, relay.request, Refusal.LOST)
                 )

@@ -71,6 +71,8 @@ class Settle(msgspec.Struct, frozen=True):
 
     sender: WorkerId
     reply: Reply
+    by: object = None
+    """See `Waiting.by`."""
 
 
 class Fail(msgspec.Struct, frozen=True):
@@ -79,6 +81,8 @@ class Fail(msgspec.Struct, frozen=True):
     call: CallId
     worker: WorkerId
     rref: RRefId | None
+    by: object = None
+    """See `Waiting.by`."""
 
 
 class Stop(msgspec.Struct, frozen=True):

@@ -83,7 +83,7 @@ class Requests(msgspec.Struct):
         return rref, [send] if target is None else self.names.dispatch(target, send)
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...]
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...], by: object
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*."""
         state = self.state
@@ -92,28 +92,40 @@ class Requests(msgspec.Struct):
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
         state.calls += 1
         call = CallId(state.me, state.calls)
-        state.waiting[call] = Waiting(to, None, loans)
+        state.waiting[call] = Waiting(to, None, loans, None, None, by)
         return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...], to: WorkerId | None
+        self,
+        rref: RRefId,
+        cargo: Cargo,
+        chain: tuple[Busy, ...],
+        to: WorkerId | None,
+        by: object,
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object. Raises `ElsewhereError` if *to* is not its owner."""
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
         user = self._direct(rref)
         if user is not None and (to is None or user.owner == to):  # exit
             call, owner = self._pinned(user), user.owner
-            self.state.waiting[call] = Waiting(owner, rref, loans)
+            self.state.waiting[call] = Waiting(owner, rref, loans, None, None, by)
             return call, [Send(owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
         where, owner = self._at(rref, to)
-        call = self.entries.mint_pin(where, Waiting(owner, where, loans))
+        call = self.entries.mint_pin(where, Waiting(owner, where, loans, by=by))
         if chain:
             chain = self._whole(chain, where)
         send = Send(owner, Invoke(call=call, rref=where, cargo=cargo, chain=chain))
         return call, self.names.dispatch(rref, send)
 
     def fetch(
-        self, rref: RRefId, chain: tuple[Busy, ...], *, copy: bool, direct: bool, follow: bool
+        self,
+        rref: RRefId,
+        chain: tuple[Busy, ...],
+        *,
+        copy: bool,
+        direct: bool,
+        follow: bool,
+        by: object,
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value, or only whether there is one."""
         user = self._direct(rref)
@@ -122,13 +134,13 @@ class Requests(msgspec.Struct):
             call = self._pinned(user)
             fetch = Fetch(call=call, rref=rref, copy=copy, direct=direct, chain=chain)
             again = fetch if copy and direct and follow else None
-            self.state.waiting[call] = Waiting(user.owner, rref, fetch=again)
+            self.state.waiting[call] = Waiting(user.owner, rref, fetch=again, by=by)
             if direct:
                 self.state.fetching[rref] = call
             return call, [Send(user.owner, fetch)]
         where, to = self._at(rref)
         direct = direct and self.names.canonical(rref) is None
-        call = self.entries.mint_pin(where, Waiting(to, where))
+        call = self.entries.mint_pin(where, Waiting(to, where, by=by))
         if chain:
             chain = self._whole(chain, where)
         fetch = Fetch(call=call, rref=where, copy=copy, direct=direct, chain=chain)
@@ -236,8 +248,9 @@ class Requests(msgspec.Struct):
         ):  # exit: it is only to be settled
             del state.waiting[call]
             if waiting.loans:
-                return [Settle(sender, message), *self.loans.ended(sender, waiting.loans, ())]
-            return [Settle(sender, message)]
+                settle = Settle(sender, message, waiting.by)
+                return [settle, *self.loans.ended(sender, waiting.loans, ())]
+            return [Settle(sender, message, waiting.by)]
         brings = message.loans or message.cargo.descriptors
         lent = {loan.fork: loan.rref for loan in waiting.loans} if brings else {}
         for report in message.loans:
@@ -261,11 +274,11 @@ class Requests(msgspec.Struct):
             aside = message.relayed or message.refused
             if user is not None and not aside and message.moved is None:
                 user.canonical = True
-            effects.append(Settle(sender, message))
+            effects.append(Settle(sender, message, waiting.by))
         if waiting.rref is not None:
             effects += self.entries.answered(waiting.rref, message.call)
         if message.moved and elsewhere and waiting.fetch is not None:
-            effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)
+            effects += self._fetch_there(waiting.fetch, message.moved.fork.rref, waiting.by)
         if moved:
             effects += self.entries.release(moved)
         if waiting.loans:
@@ -287,14 +300,14 @@ class Requests(msgspec.Struct):
         user.pending = user.pending or EMPTY_SET
         return True
 
-    def _fetch_there(self, fetch: Fetch, target: RRefId) -> list[Effect]:
+    def _fetch_there(self, fetch: Fetch, target: RRefId, by: object) -> list[Effect]:
         """The value is elsewhere: ask there, in order with the other requests on the alias."""
         entry = self.entries.entry(target)
         if isinstance(entry, User) and entry.lost:
-            return [Fail(fetch.call, entry.owner, target)]
+            return [Fail(fetch.call, entry.owner, target, by)]
         entry.stamp += 1
         entry.pending = entry.pending or set()
         entry.pending.add(fetch.call)
         to, again = self.names.owner_of(target), replace(fetch, rref=target)
-        self.state.waiting[fetch.call] = Waiting(to, target, fetch=again)
+        self.state.waiting[fetch.call] = Waiting(to, target, fetch=again, by=by)
         return self.names.dispatch(fetch.rref, Send(to, again), first=True)

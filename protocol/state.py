@@ -38,6 +38,8 @@ class Waiting(msgspec.Struct, frozen=True):
     """The fetch to repeat where the value is, if the value turns out to be elsewhere."""
     relay: Relay | None = None
     """The request that this call passes on, if it is not this endpoint's own."""
+    by: object = None
+    """Who waits for the answer: the shell's record, of which the machines know nothing."""
 
 
 class Relay(msgspec.Struct, frozen=True):

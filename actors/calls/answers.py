@@ -126,13 +126,16 @@ class Leader(Internal):
         self._guests = guests
 
     def receive(self, pending: Answer) -> None:
-        """Receive until *pending* is over, if the calling thread may lead."""
+        """Receive until *pending* is over, if the calling thread may lead.
+
+        The thread is in a section with the loop's poller: see `base.interrupts`.
+        """
         if self._core.lock._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
             return  # a signal handler, or a finalizer, in the midst of a step: it must not wait
         over, pool, loop = partial(_is_over, pending), self._core.pool, self._loop
         if not pool.mine.inside:
             if self._guests:
-                loop.lead(over, pending.timeout)
+                loop.lead(over, pending.timeout, held=True)
         elif not loop.is_runner():  # it may be: in a finalizer
             waiting, run = self._waits.pending, pending.run
             # The wait that a finalizer, which runs this, has interrupted.

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Busy, Descriptor, Flow, Message
     from ...serialization.frozen import Frozen
+    from ..base.poller import Poller
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
@@ -104,9 +105,9 @@ class Calls(Internal):
         self._waits = waits
         self.leader: Leader | None = None
         """On our own base: lets a thread that waits receive."""
+        self.poller: Poller | None = None
+        """Where it sleeps then; its section is the turn, too (see `base.interrupts`)."""
         core.handlers |= {Settle: self._settle, Fail: self._fail}
-        self.waiting: dict[CallId, Future[Any] | Answer] = {}
-        """The calls and fetches without an answer."""
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
         self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
@@ -189,15 +190,21 @@ class Calls(Internal):
         pack = self._packer.pack(what, to.id, label, call=True)
 
         def begin(cargo: Cargo) -> list[Effect]:
-            return self._begun(answer, *core.context.call(to.id, cargo, chain))
+            answer.call, effects = core.context.call(to.id, cargo, chain, answer)
+            if type(answer) is not Answer:
+                self.bound(answer, answer.call)
+            return effects
 
-        with undisturbed:
+        undisturbed.hold(self.poller if waits else None)
+        try:
             self._send(pack, begin, to=to, replies=True)
             if waits and not core.closed:
                 answer.attend()
+        finally:
+            undisturbed.release()
         if core.closed and not answer.over:  # meanwhile: nobody would complete it
             core.check_open()
-        return answer
+        return answer  # type: ignore[no-any-return]  # or what stands in for it
 
     def invoke(
         self,
@@ -219,22 +226,27 @@ class Calls(Internal):
             core.check_open()
 
         def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
-            return self._begun(answer, *core.context.invoke(rref, cargo, chain, to))
+            answer.call, effects = core.context.invoke(rref, cargo, chain, to, answer)
+            if type(answer) is not Answer:
+                self.bound(answer, answer.call)
+            return effects
 
         while True:
             to = self._owner(rref)
             self._admit(to, "requests")
             pack = self._packer.pack(what, to.id, label, call=True)
+            undisturbed.hold(self.poller if waits else None)
             try:
-                with undisturbed:
-                    self._send(pack, partial(begin, to.id), to=to, replies=True)
-                    if waits and not core.closed:
-                        answer.attend()
+                self._send(pack, partial(begin, to.id), to=to, replies=True)
+                if waits and not core.closed:
+                    answer.attend()
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
+            finally:
+                undisturbed.release()
             if core.closed and not answer.over:  # meanwhile: nobody would complete it
                 core.check_open()
-            return answer
+            return answer  # type: ignore[no-any-return]  # or what stands in for it
 
     def fetch(
         self,
@@ -266,21 +278,28 @@ class Calls(Internal):
                 self._await_owner(to, self._patience(timeout))
 
         def begin() -> list[Effect]:
-            made = core.context.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
-            return self._begun(answer, *made)
+            answer.call, effects = core.context.fetch(
+                rref, chain, copy=copy, direct=direct, follow=follow, by=answer
+            )
+            if type(answer) is not Answer:
+                self.bound(answer, answer.call)
+            return effects
 
         try:
-            with undisturbed:
+            undisturbed.hold(self.poller if waits else None)
+            try:
                 core.step_within(begin)
                 if waits and not core.closed:
                     answer.attend()
+            finally:
+                undisturbed.release()
         except BaseException:
             if answer.call is not None:  # it has left
                 answer.cancel()
             raise
         if core.closed and not answer.over:  # meanwhile: nobody would complete it
             core.check_open()
-        return answer
+        return answer  # type: ignore[no-any-return]  # or what stands in for it
 
     def there(self, ref: Any, *, keep: bool) -> Future[Any] | None:
         """A future that is done when the value of the `RRef` *ref* is there; None if it is known.
@@ -361,8 +380,8 @@ class Calls(Internal):
         with self._core.lock:
             if future.question is not None:
                 self._asks.pop(future.question, None)  # with its other answers
-            elif future.call is not None and self.waiting.get(future.call) is future:
-                del self.waiting[future.call]
+            elif future.call is not None and self._awaiting(future.call) is future:
+                self._hand_over(future.call, None)
 
     # ---- the ends of requests by their timeouts
 
@@ -379,7 +398,7 @@ class Calls(Internal):
             self.first = due
             self._core.wake()  # the mailbox thread keeps the time
         if len(heap) > self.most:
-            heap[:] = [each for each in heap if each[2] in self.waiting or each[2] in self._asks]
+            heap[:] = [each for each in heap if self._awaiting(each[2]) or each[2] in self._asks]
             heapq.heapify(heap)
             self.most = 2 * len(heap) + FEW
 
@@ -397,7 +416,7 @@ class Calls(Internal):
             while heap and len(late) < FEW:
                 due, _, of = heap[0]
                 asked: Any = of  # a call, or the number of a question
-                future: Any = self.waiting.get(asked)
+                future = self._awaiting(asked)
                 mine = [future] if future is not None else [*self._asks.get(asked, none)[1]]
                 if due > now and mine:
                     break
@@ -415,27 +434,26 @@ class Calls(Internal):
     @property
     def in_flight(self) -> int:
         """The number of calls, fetches and questions without an answer."""
-        return len(self.waiting) + len(self._asks)
+        return len(self.awaited()) + len(self._asks)
 
     # ---- answers
 
     def _answer(
         self, what: What, timeout: float | None, *, rref: RRefId | None = None, waits: bool
-    ) -> Future[Any]:
+    ) -> Any:
         """The record of a request that is to be made: a `Future` only if one is needed.
 
-        A `Answer` has what the thread that waits needs of a future.
+        Or else an `Answer`, which has what the thread that waits needs of a future.
         """
         core, leader = self._core, self.leader
         if not waits or leader is None:
-            future: Future[Any] = self.new_future(what, timeout, rref=rref)
-            return future
+            return self.new_future(what, timeout, rref=rref)
         seconds, here = core.settings.timeout, found()
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         run = here.run if here is not None and here.core is core else None
-        pending: Any = Answer(self, leader, run, what, seconds, rref)
-        return pending  # type: ignore[no-any-return]  # as its docstring says
+        end = time.monotonic() + seconds
+        return Answer(self, leader, run, what, seconds, rref, end=end)
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*, as far as it is known without the lock: it may be an alias."""
@@ -447,17 +465,19 @@ class Calls(Internal):
                 return WorkerInfo(user.owner, address)
         return core.owner(rref)
 
-    def _begun(
-        self, answer: Future[Any] | Answer, call: CallId, effects: list[Effect]
-    ) -> list[Effect]:
-        """The request *call* leaves now. Under the lock."""
-        answer.call = call
-        self.waiting[call] = answer
-        if isinstance(answer, Answer):
-            answer.end = self._state.now + answer.timeout
-        else:
-            self.bound(answer, call)
-        return effects
+    def awaited(self) -> list[Future[Any] | Answer]:
+        """The calls and fetches for whose answers somebody waits. In any thread."""
+        waiting: list[Any] = [each.by for each in self._state.waiting.copy().values()]
+        return [each for each in waiting if each is not None]
+
+    def _awaiting(self, call: Any) -> Any:
+        """The `Future` or `Answer` of *call*, if anybody waits for it. Under the lock."""
+        waiting = self._state.waiting.get(call)
+        return waiting.by if waiting is not None else None
+
+    def _hand_over(self, call: CallId, by: Future[Any] | None) -> None:
+        """From now on *by* waits for the answer to *call*. Under the lock."""
+        self._state.waiting[call] = replace(self._state.waiting[call], by=by)
 
     def new_future(
         self, what: What, timeout: float | None, *, rref: RRefId | None = None
@@ -470,24 +490,20 @@ class Calls(Internal):
         call = pending.call
         with self._core.lock:
             future = pending.become()
-            if call is not None and self.waiting.get(call) is pending:
+            if call is not None and self._awaiting(call) is pending:
                 future.call = call
-                self.waiting[call] = future
+                self._hand_over(call, future)
                 self.bound(future, call)
         if pending.payload is not None:  # it has come just now
             future.finish(cargo=Cargo(payload=pending.payload))
         return future
 
-    def _taken(self, call: CallId) -> Future[Any] | None:
-        """The future of *call*, which is answered now."""
-        future = self.waiting.pop(call, None)
-        return future.become() if isinstance(future, Answer) else future
-
     # ---- completed by the endpoint
 
     def _settle(self, effect: Settle, later: Later) -> None:
         reply = effect.reply
-        answer, payload = self.waiting.get(reply.call), reply.cargo.payload
+        answer: Any = effect.by
+        payload = reply.cargo.payload
         if (
             type(answer) is Answer
             and type(payload) is Payload
@@ -495,11 +511,10 @@ class Calls(Internal):
             and (payload.plain or not (payload.buffers or payload.functions or payload.inert))
         ):
             answer.payload, answer.over = payload, True
-            del self.waiting[reply.call]
             if effect.sender == self._core.me:  # another thread may lead
                 answer.leader.lead.look()
             return
-        future = self._taken(reply.call)
+        future = _future_of(answer)
         if future is None:
             self._core.discards.message(reply.cargo.descriptors)
         elif reply.moved is not None and payload is None:
@@ -508,7 +523,7 @@ class Calls(Internal):
             later.append(partial(future.finish, cargo=reply.cargo))
 
     def _fail(self, effect: Fail, later: Later) -> None:
-        future = self._taken(effect.call)
+        future = _future_of(effect.by)
         if future is not None:
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.finish, error=_death_of(effect.worker, effect.rref, how)))
@@ -562,11 +577,9 @@ class Calls(Internal):
     def end(self) -> list[Future[Any]]:
         """The futures that will never be completed, as the endpoint closes. Under its lock."""
         asked = [each for _, left in self._asks.copy().values() for each in left]
-        taken = [self._taken(call) for call in list(self.waiting)]
-        left = [future for future in (*taken, *asked, *self._made) if future is not None]
-        self.waiting.clear()
+        taken = [_future_of(each) for each in self.awaited()]
         self._asks.clear()
-        return left
+        return [future for future in (*taken, *asked, *self._made) if future is not None]
 
     # ---- inside
 
@@ -734,6 +747,11 @@ class Calls(Internal):
                     return False
                 room.wait(min(left, 0.1))  # finalizers make room without notifying
         return True
+
+
+def _future_of(by: Any) -> Future[Any] | None:
+    """The future of who waits for an answer that is there; None if nobody does."""
+    return by.become() if isinstance(by, Answer) else by
 
 
 def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:

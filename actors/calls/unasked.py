@@ -155,7 +155,7 @@ class Unasked(Internal):
         with self._core.lock:
             futures = [
                 each.become() if isinstance(each, Answer) else each
-                for each in self._calls.waiting.values()
+                for each in self._calls.awaited()
             ]
         waiting = [each for each in futures if not each.overlooked and not each.done()]
         for each in waiting:

@@ -100,16 +100,21 @@ class Recorded(Context):
         return rref, effects
 
     def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = ()
+        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = (), by: object = None
     ) -> tuple[CallId, list[Effect]]:
-        call, effects = self.plain.call(to, cargo, chain)
+        call, effects = self.plain.call(to, cargo, chain, by)
         self._tracer.told(effects, True, "call", to, cargo.descriptors, chain)
         return call, effects
 
     def invoke(
-        self, rref: RRefId, cargo: Cargo, chain: tuple[Busy, ...] = (), to: WorkerId | None = None
+        self,
+        rref: RRefId,
+        cargo: Cargo,
+        chain: tuple[Busy, ...] = (),
+        to: WorkerId | None = None,
+        by: object = None,
     ) -> tuple[CallId, list[Effect]]:
-        call, effects = self.plain.invoke(rref, cargo, chain, to)
+        call, effects = self.plain.invoke(rref, cargo, chain, to, by)
         whole = _names(effects, "rref", rref)
         self._tracer.told(effects, whole, "invoke", rref, cargo.descriptors, chain, to)
         return call, effects
@@ -122,8 +127,11 @@ class Recorded(Context):
         copy: bool = True,
         direct: bool = False,
         follow: bool = True,
+        by: object = None,
     ) -> tuple[CallId, list[Effect]]:
-        call, effects = self.plain.fetch(rref, chain, copy=copy, direct=direct, follow=follow)
+        call, effects = self.plain.fetch(
+            rref, chain, copy=copy, direct=direct, follow=follow, by=by
+        )
         whole = _names(effects, "rref", rref) and (not direct or follow)
         self._tracer.told(effects, whole, "fetch", rref, chain, copy, direct, follow)
         return call, effects

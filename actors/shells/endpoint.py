@@ -143,6 +143,7 @@ class Endpoint(Internal):
         """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
         if self.spans is None:  # else each request has a span, which a future ends
             self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
+            self.calls.poller = loop.poller
 
     # ---- the mailbox thread
 

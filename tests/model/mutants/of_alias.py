@@ -87,7 +87,7 @@ ALIAS = {
             "answers nobody for a dead owner",
             "died",
             "else Refuse(relay.sender, relay.request, Refusal.LOST)",
-            "else Fail(call, worker, waiting.rref)",
+            "else Fail(call, worker, waiting.rref, waiting.by)",
         ),
     ),
     "the owner of what an alias stands for dies": (

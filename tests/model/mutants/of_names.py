@@ -153,7 +153,7 @@ NAMES = {
         in_context(
             "does not ask again",
             "receive_reply",
-            "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref)",
+            "effects += self._fetch_there(waiting.fetch, message.moved.fork.rref, waiting.by)",
         ),
         in_context(
             "settles a fetch that is asked again",
