@@ -21,6 +21,7 @@ from farref.protocol.lending import LendingOwner, LendingUser
 from farref.protocol.loans import Loans
 from farref.protocol.messages import (
     Ack,
+    AliasRef,
     Call,
     Cancel,
     Cargo,
@@ -30,6 +31,7 @@ from farref.protocol.messages import (
     Descriptor,
     Fetch,
     ForkRequest,
+    Invoke,
     Message,
     NotifyRefRemoved,
     Passing,
@@ -219,6 +221,22 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
     (
         _no(Context, "_call", "call.caller != sender"),
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
+    ),
+    (
+        _no(Context, "_check_caller", "message.call.caller != sender"),
+        _to_b("a fetch in another's name", A, Fetch(call=CallId(C, 1), rref=OF_A)),
+    ),
+    (
+        _no(Context, "_check_caller", "message.call.caller != sender"),
+        _to_b("a method in another's name", A, Invoke(call=CallId(C, 1), rref=X, cargo=Cargo())),
+    ),
+    (
+        _no(Context, "receive_alias_ref", "message.call.caller != sender"),
+        _to_b(
+            "an alias's question in another's name",
+            A,
+            AliasRef(call=CallId(C, 1), rref=X, alias=OF_A, label=OF_A),
+        ),
     ),
     (
         _no(Context, "receive_probe", "call is None or call.caller != sender"),
