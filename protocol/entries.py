@@ -170,7 +170,7 @@ class Entries(msgspec.Struct):
                 user.handles += 1
 
     def drop_all(self, rrefs: Iterable[RRefId]) -> list[Effect]:
-        """`drop` each of *rrefs*."""
+        """`drop` each of *rrefs*; the effects may be for the dead."""
         users, names = self.state.users, self.state.names
         effects: list[Effect] = []
         for rref in rrefs:
@@ -179,8 +179,9 @@ class Entries(msgspec.Struct):
                 effects += self.drop(rref)
                 continue
             user.handles -= 1
-            if not (user.handles or user.messages):  # else they keep it
-                effects += self.settle(user)
+            if not (user.handles or user.messages) and user.unused:
+                del users[rref]
+                effects += user.leave()
         return effects
 
     def drop(self, rref: RRefId) -> list[Effect]:

@@ -202,7 +202,3 @@ class LendingUser(User):
         super().lose()
         self.lent = EMPTY
         self.loans = EMPTY
-
-    def leave(self) -> list[Effect]:
-        """Without a known fork there is no owner to tell."""
-        return User.leave(self) if self.known else []

@@ -250,8 +250,8 @@ class User(msgspec.Struct, gc=False, eq=False):
         return self.leave() if self.unused else []
 
     def leave(self) -> list[Effect]:
-        """The end of an unused entry: its owner, if it lives, is told of all forks."""
-        if self.lost:
+        """The end of an unused entry: its owner, if it lives and knows a fork, is told of all."""
+        if self.lost or not self.known:
             return []
         known = self.known if len(self.known) == 1 else sorted(self.known)
         return [Send(self.owner, Delete(rref=self.rref, forks=tuple(known)))]

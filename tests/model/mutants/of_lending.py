@@ -26,7 +26,7 @@ LENDING = {
         _owner("does not free after a loan", "loan_ended", "self.settle()", "[]"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
         _user("deletes what it returned", "_hold_on", "self.known = without(self.known, fork)"),
-        _user("deletes what the owner never counted", "leave", "if self.known else []", ""),
+        Mutant("deletes what the owner never counted", User, "leave", " or not self.known", ""),
     ),
     "lent twice in one call by the owner [lend]": (
         Mutant("deletes while a loan runs", User, "unused", "or self.loans", ""),
