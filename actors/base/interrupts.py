@@ -206,6 +206,7 @@ class Guard(msgspec.Struct, eq=False):
     __exit__ = release
 
     # what a condition uses of an `RLock`
+    locked = property(attrgetter("lock.locked"))  # from Python 3.14 on
     _is_owned = property(attrgetter("lock._is_owned"))
     _release_save = property(attrgetter("lock._release_save"))
     _acquire_restore = property(attrgetter("lock._acquire_restore"))
