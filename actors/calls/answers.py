@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ..base.loop import RunLoop
     from ..core.core import Core
     from ..core.current import CurrentRun
+    from ..core.hooks import Asked
     from ..core.notices import What
     from .futures import Future
     from .waits import Waits
@@ -57,6 +58,8 @@ class Answer(msgspec.Struct, eq=False):
     """In seconds."""
     rref: RRefId | None = None
     """The object that the request is about."""
+    asked: Asked | None = None
+    """The request, as the hooks have it."""
     fetches: bool = False
     """The request is for the value of this object."""
     asker: weakref.ref[Any] | None = None
@@ -79,12 +82,16 @@ class Answer(msgspec.Struct, eq=False):
 
     def attend(self) -> None:
         """Receive until it is over, if the calling thread may lead."""
+        if self.asked is not None:
+            self.asked.sent()
         self.leader.receive(self)
 
     def result(self) -> Any:
         """The value, or its error. Blocks. In the thread that has made the request."""
         payload = self.payload
         if payload is not None and not payload.frozen:  # a handle keeps a frozen value
+            if self.asked is not None:
+                self.asked.over()
             return opened(payload)
         try:
             return self.calls.future_of(self).result()
@@ -103,7 +110,7 @@ class Answer(msgspec.Struct, eq=False):
         if self.future is None:
             future: Future[Any] = self.calls.new_future(self.awaited, self.timeout, rref=self.rref)
             future.deadline, future.asker = self.end, self.asker
-            future.fetches = self.fetches
+            future.fetches, future.asked = self.fetches, self.asked
             self.future = future
         self.over = True
         self.leader.lead.look()

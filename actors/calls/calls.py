@@ -18,7 +18,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
+from msgspec.structs import force_setattr, replace
 
 from ...printable import logger
 from ...protocol.effects import Fail, Settle
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
+    from ..core.hooks import Asked
     from ..core.notices import What
     from ..values.packing import Pack, Packer
     from .waits import Waits
@@ -63,6 +64,8 @@ if TYPE_CHECKING:
     """A function, or a method's name, and the arguments."""
 
     Chain = tuple[Busy, ...]
+    Told = Asked | None
+    """The request as the hooks have it, if there are any."""
 
 log = logger(__name__)
 
@@ -93,9 +96,6 @@ room may wait for that function."""
 
 class Calls(Internal):
     """Makes the calls of one endpoint, and completes their futures."""
-
-    future = Future
-    """The class of the futures."""
 
     def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
         self._core = core
@@ -135,9 +135,13 @@ class Calls(Internal):
 
     # ---- made by the user
 
-    def remote(self, to: WorkerInfo, what: Invocation, target: RRefId | None = None) -> Any:
+    def remote(
+        self, to: WorkerInfo, what: Invocation, target: RRefId | None = None, asked: Told = None
+    ) -> Any:
         """Have *to* own the result of *what*; returns the result's reference at once."""
         core = self._core
+        if core.hooks is not None and asked is None:
+            return core.hooks.asks(partial(self.remote, to, what, target), what[0], "create", to)
         self._admit(to, "requests")
         label = str(getattr(what[0], "__name__", what[0]))
         pack = self._packer.pack(what, to.id, label, call=True)
@@ -145,10 +149,6 @@ class Calls(Internal):
         made: list[RRefId] = []
 
         def move(cargo: Cargo) -> list[Effect]:
-            if site is not None and isinstance(cargo.payload, Payload):
-                origin = replace(cargo.payload.origin or Origin(), site=site)
-                payload = replace(cargo.payload, origin=origin)
-                cargo = Cargo(payload=payload, descriptors=cargo.descriptors)
             rref, effects = core.context.create(to.id, cargo, target)
             made.append(rref)
             if site is not None:
@@ -156,18 +156,22 @@ class Calls(Internal):
             return effects
 
         with undisturbed:
-            self._send(pack, move, to=to, replies=False)
+            self._send(pack, move, to=to, replies=False, asked=asked, site=site)
             self.owners[to.id] = to
             if core.closed:  # after the message was packed
                 core.check_open()
             return core.handles(made)[0]
 
-    def remote_method(self, rref: RRefId, what: Invocation) -> Any:
+    def remote_method(self, rref: RRefId, what: Invocation, asked: Told = None) -> Any:
         """Run a method of the object at its owner, which owns the result. Returns its reference."""
-        self._core.check_open()
+        core = self._core
+        core.check_open()
+        if core.hooks is not None and asked is None:
+            ask = partial(self.remote_method, rref, what)
+            return core.hooks.asks(ask, what[0], "create", core.owner(rref), rref)
         while True:
             try:
-                return self.remote(self._core.owner(rref), what, rref)
+                return self.remote(core.owner(rref), what, rref, asked)
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
 
@@ -179,13 +183,18 @@ class Calls(Internal):
         chain: Chain,
         *,
         waits: bool = False,
+        asked: Told = None,
     ) -> Future[Any]:
         """Run *what* on *to*. *waits*: the calling thread will ask for the result at once."""
+        core = self._core
+        if core.hooks is not None and asked is None:
+            ask = partial(self.call, to, what, timeout, chain, waits=waits)
+            return core.hooks.asks(ask, what[0], "call", to)
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
-        answer = self._answer(("the reply of {} to {}()", to, label), timeout, waits=waits)
-        core = self._core
+        what_in_words = "the reply of {} to {}()", to, label
+        answer = self._answer(what_in_words, timeout, asked, rref=None, waits=waits)
         self._admit(to, "requests")
         pack = self._packer.pack(what, to.id, label, call=True)
 
@@ -197,8 +206,8 @@ class Calls(Internal):
 
         undisturbed.hold(self.poller if waits else None)
         try:
-            self._send(pack, begin, to=to, replies=True)
-            if waits and not core.closed:
+            self._send(pack, begin, to=to, replies=True, asked=asked)
+            if type(answer) is Answer and not core.closed:
                 answer.attend()
         finally:
             undisturbed.release()
@@ -214,16 +223,20 @@ class Calls(Internal):
         chain: Chain,
         *,
         waits: bool = False,
+        asked: Told = None,
     ) -> Future[Any]:
         """Run a method of the object. *waits*: see `call`."""
+        core = self._core
+        if core.closed:  # first: a death together with the system is no news
+            core.check_open()
+        if core.hooks is not None and asked is None:
+            ask = partial(self.invoke, rref, what, timeout, chain, waits=waits)
+            return core.hooks.asks(ask, what[0], "invoke", self._owner(rref), rref)
         if self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
         label = str(getattr(what[0], "__name__", what[0]))
         what_in_words = "the reply of {}() of {}", label, rref
-        answer = self._answer(what_in_words, timeout, rref=rref, waits=waits)
-        core = self._core
-        if core.closed:  # first: a death together with the system is no news
-            core.check_open()
+        answer = self._answer(what_in_words, timeout, asked, rref=rref, waits=waits)
 
         def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
             answer.call, effects = core.context.invoke(rref, cargo, chain, to, answer)
@@ -237,8 +250,8 @@ class Calls(Internal):
             pack = self._packer.pack(what, to.id, label, call=True)
             undisturbed.hold(self.poller if waits else None)
             try:
-                self._send(pack, partial(begin, to.id), to=to, replies=True)
-                if waits and not core.closed:
+                self._send(pack, partial(begin, to.id), to=to, replies=True, asked=asked)
+                if type(answer) is Answer and not core.closed:
                     answer.attend()
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
@@ -259,6 +272,7 @@ class Calls(Internal):
         follow: bool = True,
         waits: bool = False,
         asker: weakref.ref[Any] | None = None,
+        asked: Told = None,
     ) -> Future[Any]:
         """Ask for a copy of the value, or with *copy* false whether there is one.
 
@@ -267,11 +281,15 @@ class Calls(Internal):
         *direct* and *follow*: see `Context.fetch`. Without *direct* the value of an alias comes by
         way of the alias's owner, in order with the earlier and later requests to it.
         """
+        core = self._core
+        if copy and core.hooks is not None and asked is None and not core.closed:
+            ask = partial(self.fetch, rref, timeout, chain, direct=direct, follow=follow)
+            ask = partial(ask, waits=waits, asker=asker)
+            return core.hooks.asks(ask, "to_here", "fetch", self._owner(rref), rref)
         if copy and self.unfetched.bytes >= MAX_UNFETCHED_BYTES:
             self._await_fetching()
-        answer = self._answer(("the value of {}", rref), timeout, rref=rref, waits=waits)
+        answer = self._answer(("the value of {}", rref), timeout, asked, rref=rref, waits=waits)
         answer.fetches, answer.asker = True, asker
-        core = self._core
         if copy and not core.closed:
             to = self._owner(rref).id
             if to != core.me and not self.fits(to):
@@ -289,7 +307,7 @@ class Calls(Internal):
             undisturbed.hold(self.poller if waits else None)
             try:
                 core.step_within(begin)
-                if waits and not core.closed:
+                if type(answer) is Answer and not core.closed:
                     answer.attend()
             finally:
                 undisturbed.release()
@@ -342,28 +360,47 @@ class Calls(Internal):
         future.known(self.known(rref, timeout, frozen))
         return future
 
-    def tell(self, to: WorkerInfo, message: object, tag: tuple[str, int] | None = None) -> None:
+    def tell(
+        self,
+        to: WorkerInfo,
+        message: object,
+        tag: tuple[str, int] | None = None,
+        asked: Told = None,
+    ) -> None:
         """Send a one-way message."""
         name = type(message).__name__  # for traces: the receiver has it before it unpickles
-        self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         core = self._core
+        if core.hooks is not None and asked is None and tag is None:  # no question, and no answer
+            core.hooks.asks(partial(self.tell, to, message), name, "tell", to)
+            return
+        self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         pack = self._packer.pack(message, to.id, (*tag, name) if tag else name)
         with undisturbed:
-            self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to)
+            self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to, asked=asked)
 
     def ask(
-        self, to: WorkerInfo, message: object, timeout: float, answers: int = 1
+        self,
+        to: WorkerInfo,
+        message: object,
+        timeout: float,
+        answers: int = 1,
+        asked: Told = None,
     ) -> list[Future[Any]]:
         """Send a message; returns a future for each of the *answers* sent back to its address."""
+        core = self._core
+        if core.hooks is not None and asked is None:
+            ask = partial(self.ask, to, message, timeout, answers)
+            return core.hooks.asks(ask, type(message).__name__, "ask", to)
         number, what = next(self._ask_numbers), ("the answer of {}", to)
         made: list[Future[Any]] = [self.new_future(what, timeout) for _ in range(answers)]
         for each in made:
             each.question = number
-        with self._core.lock:
+        made[-1].asked = asked
+        with core.lock:
             self._asks[number] = to.id, deque(made)
             self.bound(made[-1], number)
         try:
-            self.tell(to, message, tag=("ask", number))
+            self.tell(to, message, ("ask", number), asked)
         except BaseException:
             self.drop(made[-1])
             raise
@@ -439,7 +476,7 @@ class Calls(Internal):
     # ---- answers
 
     def _answer(
-        self, what: What, timeout: float | None, *, rref: RRefId | None = None, waits: bool
+        self, what: What, timeout: float | None, asked: Told, *, rref: RRefId | None, waits: bool
     ) -> Any:
         """The record of a request that is to be made: a `Future` only if one is needed.
 
@@ -447,13 +484,16 @@ class Calls(Internal):
         """
         core, leader = self._core, self.leader
         if not waits or leader is None:
-            return self.new_future(what, timeout, rref=rref)
+            future: Future[Any] = self.new_future(what, timeout, rref=rref)
+            if asked is not None:
+                future.asked = asked
+            return future
         seconds, here = core.settings.timeout, found()
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
         run = here.run if here is not None and here.core is core else None
         end = time.monotonic() + seconds
-        return Answer(self, leader, run, what, seconds, rref, end=end)
+        return Answer(self, leader, run, what, seconds, rref, asked, end=end)
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*, as far as it is known without the lock: it may be an alias."""
@@ -483,7 +523,7 @@ class Calls(Internal):
         self, what: What, timeout: float | None, *, rref: RRefId | None = None
     ) -> Future[Any]:
         """The future of a request; *what* is the awaited thing in words."""
-        return self.future.of(self._core, self._packer, self._waits, what, timeout, rref=rref)
+        return Future.of(self._core, self._packer, self._waits, what, timeout, rref=rref)
 
     def future_of(self, pending: Answer) -> Future[Any]:
         """The future for the rest of the wait for *pending*."""
@@ -611,18 +651,24 @@ class Calls(Internal):
         *,
         to: WorkerInfo,
         replies: bool | None = None,
+        asked: Told = None,
+        site: str | None = None,
     ) -> None:
         """Share the references in the message, and make the *move* that sends it, or undo both.
 
-        Call it `undisturbed`. *replies*: see `_share`.
+        Call it `undisturbed`. *replies*: see `_share`. *asked* and *site* are its origin.
         """
         pressing = None
         if self._pressing:
             pressing = self._pressing.pop(threading.get_ident(), None)
+        cargo = pack.plain or pack.cargo(partial(self._share, to.id, replies))
+        if asked is not None or site is not None:
+            payload: Any = cargo.payload  # nobody has seen it so far
+            origin = Origin(site, () if asked is None else asked.context)
+            force_setattr(payload, "origin", origin)
         if pack.plain is not None and not pressing:  # there is nothing to undo
-            self._core.step_within(partial(move, pack.plain))
+            self._core.step_within(partial(move, cargo))
             return
-        cargo = pack.cargo(partial(self._share, to.id, replies))
         try:
             self._core.step_within(partial(move, cargo))
             if pressing:

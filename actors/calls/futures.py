@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
+    from ..core.hooks import Asked
     from ..core.notices import What
     from ..core.sites import Place
     from ..values.packing import Packer
@@ -140,6 +141,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """The answer was that the value is elsewhere; by then this endpoint has learned where."""
     asker: weakref.ref[Keeper] | None = None
     """The handle that fetches the value; it keeps the value if it is frozen."""
+    asked: Asked | None = None
+    """Its request, as the hooks have it."""
     question: int | None = None
     """The number of the `ask` whose answer it is."""
     fetches = False
@@ -243,6 +246,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         With neither it was set before, or there is none but the end. Nothing changes if the state
         is not *since*, as the outcome is no longer wanted: *cargo* is given back.
         """
+        # An answer to a question is a message like others: it may hold an error (see `_take`).
+        if self.asked is not None and (self.question is None or cargo is None):
+            self.asked.over(error if cargo is None else cargo.payload)
         # Most answers come in a turn, and there the lock alone will do.
         with self._deciding.lock if undisturbed.within else self._deciding:
             wanted = self._state == since
@@ -470,6 +476,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             if not super().cancel():
                 return False
             self.set_running_or_notify_cancel()  # else waiting threads would not wake
+        if self.asked is not None:
+            self.asked.over("cancelled")
         self._take_back()
         if self.question is not None:
             self._core.front.calls.drop(self)
@@ -526,17 +534,6 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 await asyncio.sleep(CALL_IN)
             await waiter
 
-    def attend(self) -> None:
-        """Receive until the outcome is there, if this thread of the program's may lead.
-
-        Otherwise it returns at once, and `result` waits. Call it in the section that sent the
-        request: then the user's signal handlers are replaced once for both.
-        """
-        core = self._core
-        inside = core.pool.mine.inside or core.lock._is_owned()  # type: ignore[attr-defined]  # of any `RLock`
-        if found() is None and not inside and forks.pid == core.pid:
-            core.port.lead(self, max(1e-3, self.left()))
-
     def _block(self, timeout: float | None) -> None:
         core = self._core
         if self.over:
@@ -590,6 +587,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def expire(self) -> None:
         """The call's time is over: it ends for everybody. A reply that comes later is dropped."""
         self._core.front.calls.drop(self)
+        if self.asked is not None:
+            self.asked.over("timeout")
         self.finish(error=self._late(self._timeout, ends=True))
         if self.fetches:
             self._take_back()
@@ -627,7 +626,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             if ends
             else "; it may still: wait again for this future, or longer"
         )
-        return FetchTimeoutError(f"{self.what} did not come within {seconds:.4g} s{then}")
+        error = FetchTimeoutError(f"{self.what} did not come within {seconds:.4g} s{then}")
+        if self.asked is not None:
+            self.asked.late(error)
+        return error
 
     def _take(self) -> None:
         """Unpickle the reply, once, in the thread that asks for it first."""
@@ -656,6 +658,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                 if buffers := getattr(cargo.payload, "buffers", ()):
                     used(buffers)  # an interrupt loses nothing any more
             self._taken = True
+        if self.asked is not None:
+            self.asked.over(self._exception)
 
     def _take_frozen(self, cargo: Cargo) -> None:
         frozen = self._packer.open_frozen(cargo)

@@ -58,13 +58,6 @@ class Port(Protocol):
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Block until *future* is done, at most *timeout* seconds; whether it is."""
 
-    def lead(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:  # noqa: ARG002 - the same for all ports
-        """Receive in the calling thread until *future* is done; whether it is.
-
-        False at once if another thread must receive, or where actors run by themselves otherwise.
-        """
-        return False
-
     def call_in(self) -> bool:
         """Run the actors once, on a base where they run only while the program calls in.
 

@@ -306,10 +306,14 @@ class Server:
         core, by = self._core, threading.get_ident()
         tag = getattr(request.cargo.payload, "tag", None)
         run = CurrentRun(request.call, tag if type(tag) is str else NAMELESS, chain, by)
-        token = enter(Frame(core, chain, run))
+        token, hooks, begun = enter(Frame(core, chain, run)), core.hooks, None
         try:
             try:
+                if hooks is not None:
+                    begun = hooks.begins(request)
                 function, args, kwargs = invocation()
+                if hooks is not None:
+                    hooks.runs(request, function)
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
                 self._begin(request)
@@ -320,6 +324,8 @@ class Server:
                 return kind(result)
             finally:
                 leave(core, token)
+                if hooks is not None and begun is not None:
+                    hooks.pauses(begun)
         except BaseException as error:
             return Box(self.failure(error, request))
 
@@ -407,7 +413,7 @@ class Server:
 
         While it awaits it keeps no object from other requests, so its own is in no chain.
         """
-        on = self._turn_of(request)
+        on, hooks = self._turn_of(request), self._core.hooks
         holds = tuple(each for each in chain if each.rref != on)
 
         async def run() -> None:
@@ -415,6 +421,8 @@ class Server:
 
             self.turns.begins()
             try:
+                if hooks is not None:
+                    hooks.begins(request)  # it pauses with the task, which has its own context
                 me = self._as_run(request, chain, id(asyncio.current_task()))
                 with running_in(self._core, holds, me):
                     if on is None:
@@ -472,7 +480,9 @@ class Server:
 
     def _store(self, request: Create, box: Box) -> None:
         """Keep the result; a reference makes the object an alias."""
-        serial = self._make(request, box)
+        serial, hooks = self._make(request, box), self._core.hooks
+        if hooks is not None:
+            hooks.ended(request)
         made = box.content
         alias = issubclass(type(made), RRef) and made._front is self._core.front
         del made
@@ -517,6 +527,8 @@ class Server:
         """Answer by the value in *box*; returns whether it was copied into shared memory."""
         core, call = self._core, request.call
         pack, cargo = self._pack(request, box), None
+        if core.hooks is not None:
+            core.hooks.ended(request)
         if not pack.large and pack.plain is not None:  # nearly always
             core.step_within(partial(self._answer, request, pack.plain, refused=refused))
             return False
@@ -571,8 +583,11 @@ class Server:
 
     def failure(self, error: BaseException, request: Request) -> Failure:
         """*error*, raised by the function or instead of it, as the answer to *request*."""
-        with self._core.lock:
+        core = self._core
+        with core.lock:
             self.errors += 1
+        if core.hooks is not None:
+            core.hooks.failed(request, error)
         tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)

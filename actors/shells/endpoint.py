@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.answers import Leader
+from ..calls.calls import Calls
 from ..calls.mail import Mail
 from ..calls.placing import Placing
 from ..calls.unasked import Unasked
@@ -30,8 +31,10 @@ from ..looking.inspector import Inspector
 from ..looking.watching import Watchers
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
+from ..serving.server import Server
 from ..telemetry import switch as telemetry
 from ..values.objects import Objects
+from ..values.packing import Packer
 from ..wire.messages import Joined, check_wire
 
 if TYPE_CHECKING:
@@ -61,19 +64,17 @@ class Endpoint(Internal):
     ) -> None:
         """*hand* gives a one-way message to the user: its cargo and its sender's address."""
         self.core = core = Core(me, port, settings, threads=threads)
-        kinds = telemetry.kinds_for(core)
-        self.spans = kinds.spans
-        """Reports this endpoint's handlers to OpenTelemetry; None without telemetry."""
+        core.hooks = telemetry.hooks_for(core)
         self.registry = Registry(core, registrar)
         """Finds the other endpoints."""
         self.delivery = Delivery(core, self.registry)
         self.objects = Objects(core)
-        self.packer = kinds.packer(core, self.registry)
+        self.packer = Packer(core, self.registry)
         self.waits = Waits(core)
-        self.calls = kinds.calls(core, self.delivery, self.packer, self.waits)
+        self.calls = Calls(core, self.delivery, self.packer, self.waits)
         self.unasked = Unasked(core, self.objects, self.calls)
         self.mail = Mail(core, self.calls, hand)
-        self.server = kinds.server(
+        self.server = Server(
             core,
             registry=self.registry,
             delivery=self.delivery,
@@ -113,7 +114,7 @@ class Endpoint(Internal):
         )
         core.handles = partial(RRef._of, front)
         core.takers[Joined] = self.settle_in
-        if self.spans is not None:
+        if core.hooks is not None:
             telemetry.observe(self.counting)
 
     def settle_in(self, joined: Joined) -> None:
@@ -141,9 +142,8 @@ class Endpoint(Internal):
 
     def lead(self, loop: RunLoop, *, guests: bool) -> None:
         """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
-        if self.spans is None:  # else each request has a span, which a future ends
-            self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
-            self.calls.poller = loop.poller
+        self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
+        self.calls.poller = loop.poller
 
     # ---- the mailbox thread
 

@@ -91,8 +91,8 @@ class Handlers:
             endpoint.core.release(cargo.descriptors)
             self._report(None, sender, error)
             return None
-        if endpoint.spans is not None:
-            return endpoint.spans.handle(cargo, self._handle, message, sender)
+        if endpoint.core.hooks is not None:
+            return endpoint.core.hooks.handle(cargo, self._handle, message, sender)
         return self._handle(message, sender, cargo.descriptors)
 
     def _handle(
@@ -152,8 +152,8 @@ class Handlers:
         """Log a handler's error, and tell the sender as Thespian does."""
         endpoint = self.endpoint
         details = details_of(error)
-        if endpoint.spans is not None:
-            endpoint.spans.raised(error)
+        if endpoint.core.hooks is not None:
+            endpoint.core.hooks.raised(error)
         log.error("%s raised in a handler:\n%s", endpoint.core.me, details)
         try:
             with running_in(endpoint.core):

@@ -86,19 +86,14 @@ class OwnPort(OutsidePort):
     def wake(self) -> None:
         self._loop.nudge()
 
-    def lead(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
-        if not isinstance(future, Future):
-            return False
-        future.leader = self._loop.lead_of
-        led: bool = self._loop.lead(partial(is_over, future), timeout)
-        return led
-
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
         check_no_turn(self._loop)
         end = time.monotonic() + timeout
-        if self.lead(future, timeout):
-            return True
+        if isinstance(future, Future):
+            future.leader = self._loop.lead_of
+            if self._loop.lead(partial(is_over, future), timeout):
+                return True
         if self._loop.is_runner():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)

@@ -23,21 +23,16 @@ import sys
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from ...printable import logger
 from ...serialization.by_value import dumps
 from ...serialization.failures import details_of
-from ..calls.calls import Calls
-from ..serving.server import Server
-from ..values.packing import Packer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.core import Core
+    from ..core.hooks import Hooks
     from ..looking.counting import Counting
-    from .spans import Spans
 
 log = logger(__name__)
 
@@ -70,29 +65,18 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
     return b"" if telemetry is True else dumps(telemetry)
 
 
-class Kinds(msgspec.Struct, frozen=True):
-    """Classes for three parts of an endpoint: with spans or, by default, without."""
-
-    packer: type[Packer] = Packer
-    calls: type[Calls] = Calls
-    server: type[Server] = Server
-    spans: Spans | None = None
-
-
-def kinds_for(core: Core) -> Kinds:
-    """The classes for the endpoint of *core*, with spans if its system asks for them."""
+def hooks_for(core: Core) -> Hooks | None:
+    """The hooks of the endpoint of *core*, if its system asks for spans."""
     if core.settings.telemetry is None:
-        return Kinds()
+        return None
     try:
-        from . import spans  # noqa: PLC0415 - OpenTelemetry is an extra
+        from .spans import Spans  # noqa: PLC0415 - OpenTelemetry is an extra
     except ModuleNotFoundError:  # another program or host asked for it
         if os.getpid() not in _complained:
             _complained.add(os.getpid())
             log.warning("%s makes no spans: %s", core.me, MISSING)
-        return Kinds()
-    return Kinds(
-        spans.PackerWithSpans, spans.CallsWithSpans, spans.ServerWithSpans, spans.Spans(core)
-    )
+        return None
+    return Spans(core)
 
 
 def observe(counting: Counting) -> None:

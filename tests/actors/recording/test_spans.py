@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,47 +15,21 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import FetchTimeoutError, RefActor, System, WorkerDiedError
-from farref.actors.calls.calls import Calls
-from farref.actors.serving.server import Server
+from farref import FetchTimeoutError, RefActor, SerializationError, System, WorkerDiedError
+from farref.actors.core.current import frame
 from farref.actors.telemetry import switch as telemetry
-from farref.actors.values.packing import Packer
 from farref.serialization.payload import Payload
 from farref.testing import until
+
+from .keeping import exporters, forget, readers, remember
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from opentelemetry.sdk.trace import ReadableSpan
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 pytest.importorskip("opentelemetry.sdk")
 pytestmark = pytest.mark.processes
-
-_exporters: dict[int, InMemorySpanExporter] = {}
-"""By process: a worker may inherit the program's exporter, which is not its own."""
-_readers: list[Any] = []
-"""The reader of this process, or of the program that it was forked from."""
-
-
-def remember() -> None:
-    """Each process of a test keeps its spans and metrics in memory."""
-    from opentelemetry import metrics, trace
-    from opentelemetry.sdk.metrics import MeterProvider
-    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-
-    if not isinstance(trace.get_tracer_provider(), TracerProvider):  # once in each process
-        trace.set_tracer_provider(TracerProvider())
-        reader = InMemoryMetricReader()
-        metrics.set_meter_provider(MeterProvider([reader]))
-        _readers.append(reader)
-    provider = trace.get_tracer_provider()
-    assert isinstance(provider, TracerProvider)
-    _exporters[os.getpid()] = exporter = InMemorySpanExporter()
-    provider.add_span_processor(SimpleSpanProcessor(exporter))
 
 
 @dataclass
@@ -94,11 +70,7 @@ class EndedSpan:
 
 def ended() -> list[EndedSpan]:
     """The spans that have ended in this process. The span of a call of this has not."""
-    return [EndedSpan.of(span) for span in _exporters[os.getpid()].get_finished_spans()]
-
-
-def forget() -> None:
-    _exporters[os.getpid()].clear()
+    return [EndedSpan.of(span) for span in exporters[os.getpid()].get_finished_spans()]
 
 
 @pytest.fixture
@@ -140,6 +112,10 @@ def inner(number: int) -> int:
 
 def slow() -> None:
     time.sleep(2)
+
+
+def nap(seconds: float) -> None:
+    time.sleep(seconds)
 
 
 class Asked:
@@ -263,6 +239,122 @@ def test_a_call_that_nobody_answers(system: System) -> None:
     assert (span.error, span.events) == ("cancelled", ["farref.protocol.errors.FetchTimeoutError"])
 
 
+def test_a_call_with_a_timeout_of_its_own(system: System) -> None:
+    with pytest.raises(FetchTimeoutError):
+        farref.rpc_sync("B", slow, timeout=0.05)
+    assert only(ended(), name=f"{__name__}.slow").error == "timeout"
+
+
+def test_a_call_whose_future_is_dropped(system: System) -> None:
+    farref.rpc_async("B", inner, (1,))
+    assert until(system, ended)
+    assert only(ended(), name=f"{__name__}.inner").error is None
+
+
+def test_a_call_that_the_end_of_the_system_overtakes(system: System) -> None:
+    with System(telemetry=remember) as second:
+        second.worker("E")
+        future = farref.rpc_async("E", nap, (60,))
+        second.shutdown(graceful=False)
+    assert future.done()
+    assert only(ended(), name=f"{__name__}.nap").error == "farref.protocol.errors.SystemDownError"
+
+
+def test_a_wait_that_a_signal_interrupts(system: System) -> None:
+    """The reply ends the span, also if the thread that waited for it does so no more."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    farref.rpc_sync("B", nap, (0,))
+    forget()
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.1)
+        with pytest.raises(KeyboardInterrupt):
+            farref.rpc_sync("B", nap, (1,))
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert not ended()
+    assert until(system, ended)
+    assert only(ended(), name=f"{__name__}.nap").error is None
+
+
+def test_a_request_that_cannot_be_sent(system: System) -> None:
+    with pytest.raises(SerializationError):
+        farref.rpc_sync("B", inner, (threading.Lock(),))
+    span = only(ended(), name=f"{__name__}.inner")
+    assert span.error == "farref.protocol.errors.SerializationError"
+
+
+def test_a_request_of_code_that_pickles_an_argument(system: System) -> None:
+    """It is a child of the request that is pickled, and none of another one is."""
+    farref.rpc_sync("B", inner, (Counted(),))
+    spans = gathered("B")
+    outermost = only(spans, name=f"{__name__}.inner", endpoint="program")
+    asks = only(spans, name="builtins.abs", endpoint="program")
+    assert (outermost.parent, asks.parent) == (None, outermost.id)
+    assert only(spans, name="builtins.abs", endpoint="B").parent == asks.id
+
+
+class Counted:
+    """Becomes a number that another worker has found."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return int, (farref.rpc_sync("B", abs, (-1,)),)
+
+
+def watch() -> None:
+    """Note each span that begins or ends in a step of this process's endpoint."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
+
+    core = frame().core
+
+    class Watching(SpanProcessor):
+        def on_start(self, span: object, parent_context: object = None) -> None:
+            steps.append(core.lock._is_owned())  # type: ignore[attr-defined]  # of any `RLock`
+
+        def on_end(self, span: object) -> None:
+            steps.append(core.lock._is_owned())  # type: ignore[attr-defined]  # as above
+
+    provider = trace.get_tracer_provider()
+    assert isinstance(provider, TracerProvider)
+    provider.add_span_processor(Watching())
+
+
+steps: list[bool] = []
+
+
+def seen() -> list[bool]:
+    return steps
+
+
+def test_no_span_begins_or_ends_in_a_step(system: System) -> None:
+    """A processor may wait, and may call farref."""
+    watch()
+    farref.rpc_sync("B", watch)
+    actor = system.create(Answerer, "D")
+    ref, mine = farref.remote("B", list, ("ab",)), farref.RRef(1)
+    for _ in range(10):
+        assert ref.rpc_sync().count("a") == 1
+        assert ref.to_here() == ["a", "b"]
+        assert farref.rpc_sync("B", type, (mine,)) is farref.RRef
+        assert farref.rpc_async("B", outer_async, (1,)).result() == 2
+        assert farref.remote("B", inner, (1,)).to_here() == 2
+        assert system.ask(actor, [1]) == 1
+        with pytest.raises(ValueError, match="below zero"):
+            farref.rpc_sync("B", inner, (-1,))
+    future = farref.rpc_async("B", slow, timeout=0.05)
+    farref.rpc_async("B", slow).cancel()
+    with pytest.raises(FetchTimeoutError):
+        future.result()
+    for found in (steps, farref.rpc_sync("B", seen)):
+        assert not any(found)
+        assert len(found) > 100
+
+
 def test_a_callee_that_dies(system: System) -> None:
     with pytest.raises(WorkerDiedError):
         farref.rpc_sync("B", os.kill, (farref.rpc_sync("B", os.getpid), 9))
@@ -284,7 +376,7 @@ def test_metrics_are_read_in_each_process(system: System) -> None:
 
 
 def metrics_now() -> dict[tuple[str, str], float]:
-    data = _readers[-1].get_metrics_data()
+    data = readers[-1].get_metrics_data()
     found: dict[tuple[str, str], float] = {}
     for resource in data.resource_metrics:
         for scope in resource.scope_metrics:
@@ -325,9 +417,7 @@ def test_off_it_is_not_there() -> None:
     )
     assert run.stdout.split("\n")[0] == "[] []"
     with System("simpleSystemBase") as system:
-        kinds = {type(part) for part in (system.endpoint.calls, system.endpoint.packer)}
-        assert kinds == {Calls, Packer}
-        assert type(system.endpoint.server) is Server
+        assert system.endpoint.core.hooks is None
     assert Payload(b"").origin is None
 
 
