@@ -30,7 +30,7 @@ from ...protocol.messages import (
     RoomGiven,
 )
 from ...serialization.definitions import Placed
-from ...serialization.payload import Payload, said
+from ...serialization.payload import Origin, Payload, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -68,6 +68,8 @@ class CallPart(MessagePart, frozen=True, tag=1):
     loans: tuple[Descriptor, ...]
     plain: bool
     """See `Payload.plain`."""
+    origin: Origin | None = None
+    """See `Payload.origin`."""
 
 
 class InvokePart(MessagePart, frozen=True, tag=2):
@@ -81,6 +83,7 @@ class InvokePart(MessagePart, frozen=True, tag=2):
     plain: bool
     namer: Namer
     number: Number
+    origin: Origin | None = None
 
 
 class ReplyPart(MessagePart, frozen=True, tag=3):
@@ -122,6 +125,7 @@ class CreatePart(MessagePart, frozen=True, tag=6):
     number: Number
     fork: Number
     settled: Number
+    origin: Origin | None = None
 
 
 class AckPart(MessagePart, frozen=True, tag=7):
@@ -225,7 +229,7 @@ def _call(
     place = None
     if type(payload) is not Payload or len(payload.data) > longest:
         return None
-    if payload.buffers or payload.inert or payload.peers or payload.frozen or payload.origin:
+    if payload.buffers or payload.inert or payload.peers or payload.frozen:
         return None
     if type(payload.tag) is not str or len(payload.tag) > PART_BYTES:
         return None
@@ -234,14 +238,15 @@ def _call(
         if type(placed) is not Placed or placed.origin is not None or len(payload.functions) > 1:
             return None
         place = placed.place
-    call, data, name = message.call.number, payload.data, payload.tag
+    call, data, name, origin = message.call.number, payload.data, payload.tag, payload.origin
     if isinstance(message, Call):
-        return CallPart(call, data, name, place, loans, payload.plain)
+        return CallPart(call, data, name, place, loans, payload.plain, origin)
     if message.cancelled:
         return None
     rref = message.rref
     namer = _namer(rref.creator, sender, to)
-    return InvokePart(call, data, name, place, loans, payload.plain, namer, rref.number)
+    plain, number = payload.plain, rref.number
+    return InvokePart(call, data, name, place, loans, plain, namer, number, origin)
 
 
 def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> MessagePart | None:
@@ -262,6 +267,7 @@ def _create(message: Create, sender: WorkerId, to: WorkerId, longest: int) -> Me
         rref.number,
         fork.number,
         message.settled,
+        part.origin,
     )
 
 
@@ -339,14 +345,18 @@ _PARTS: dict[type[Message], Callable[[Any, WorkerId, WorkerId, int], MessagePart
 
 def _to_call(part: CallPart, sender: WorkerId, _: WorkerId) -> Call:
     functions = () if part.place is None else (Placed(part.place),)
-    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    payload = Payload(
+        part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
+    )
     cargo = Cargo(payload=payload, descriptors=part.loans)
     return Call(call=CallId(sender, part.call), cargo=cargo)
 
 
 def _to_invoke(part: InvokePart, sender: WorkerId, me: WorkerId) -> Invoke:
     functions = () if part.place is None else (Placed(part.place),)
-    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    payload = Payload(
+        part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
+    )
     cargo = Cargo(payload=payload, descriptors=part.loans)
     rref = RRefId(_who(part.namer, sender, me), part.number)
     return Invoke(call=CallId(sender, part.call), rref=rref, cargo=cargo)
@@ -370,7 +380,9 @@ def _to_fetch(part: FetchPart, sender: WorkerId, me: WorkerId) -> Fetch:
 
 def _to_create(part: CreatePart, sender: WorkerId, _: WorkerId) -> Create:
     functions = () if part.place is None else (Placed(part.place),)
-    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    payload = Payload(
+        part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
+    )
     return Create(
         call=CallId(sender, part.call),
         rref=RRefId(sender, part.number),
