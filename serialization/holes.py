@@ -10,8 +10,8 @@ from __future__ import annotations
 import pickle
 from typing import TYPE_CHECKING, Any, Final
 
+from .by_pickle import ATOMS
 from .pickling import Reference
-from .plain import ATOMS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

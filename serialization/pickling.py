@@ -40,12 +40,12 @@ import msgspec
 
 from ..protocol import columns
 from ..protocol.errors import FarrefError, OutOfBandPickleError, SerializationError
-from . import plain, shared
+from . import by_pickle, shared
+from .by_pickle import NAMED, is_by_name
 from .by_value import ByValuePickler, CachedFunction, is_shared_main
 from .definitions import Definition
 from .failures import CAUGHT, pass_on, text_of
 from .payload import Payload
-from .plain import NAMED, is_by_name
 from .shared import Segment
 from .spaces import SPACES, function_in
 
@@ -199,7 +199,7 @@ class Pickler(ByValuePickler):
         if type(obj) is Definition:
             return self._id_of(obj)
         if self._library is not None and isinstance(obj, DEFINABLE):
-            if type(obj) in NAMED and obj in plain.BY_NAME:  # nearly always
+            if type(obj) in NAMED and obj in by_pickle.BY_NAME:  # nearly always
                 return None
             return self._function_id(obj, self._library)
         self.inert.append(obj)

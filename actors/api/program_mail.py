@@ -14,7 +14,7 @@ from ...protocol.errors import FetchTimeoutError, NotAnEndpointError
 from ..calls.futures import Future
 from ..core import port
 from ..core.current import running_in
-from ..shells.plain import refuse_references
+from ..shells.ordinary import refuse_references
 from ..shells.program import CallInPort
 from ..wire.messages import ReplyAddress, WorkerInfo
 from ..wire.settings import check_timeout

@@ -38,8 +38,8 @@ from ..core.current import found
 from ..core.notices import notice
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
-from .answers import Answer, Leader
 from .futures import Future
+from .waiter import Leader, Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,15 +200,15 @@ class Calls(Internal):
 
         def begin(cargo: Cargo) -> list[Effect]:
             answer.call, effects = core.context.call(to.id, cargo, chain, answer)
-            if type(answer) is not Answer:
+            if type(answer) is not Waiter:
                 self.bound(answer, answer.call)
             return effects
 
         undisturbed.hold(self.poller if waits else None)
         try:
             self._send(pack, begin, to=to, replies=True, asked=asked)
-            if type(answer) is Answer and not core.closed:
-                answer.attend()
+            if type(answer) is Waiter and not core.closed:
+                answer.leader.receive(answer)
         finally:
             undisturbed.release()
         if core.closed and not answer.over:  # meanwhile: nobody would complete it
@@ -240,7 +240,7 @@ class Calls(Internal):
 
         def begin(to: WorkerId, cargo: Cargo) -> list[Effect]:
             answer.call, effects = core.context.invoke(rref, cargo, chain, to, answer)
-            if type(answer) is not Answer:
+            if type(answer) is not Waiter:
                 self.bound(answer, answer.call)
             return effects
 
@@ -251,8 +251,8 @@ class Calls(Internal):
             undisturbed.hold(self.poller if waits else None)
             try:
                 self._send(pack, partial(begin, to.id), to=to, replies=True, asked=asked)
-                if type(answer) is Answer and not core.closed:
-                    answer.attend()
+                if type(answer) is Waiter and not core.closed:
+                    answer.leader.receive(answer)
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
             finally:
@@ -299,7 +299,7 @@ class Calls(Internal):
             answer.call, effects = core.context.fetch(
                 rref, chain, copy=copy, direct=direct, follow=follow, by=answer
             )
-            if type(answer) is not Answer:
+            if type(answer) is not Waiter:
                 self.bound(answer, answer.call)
             return effects
 
@@ -307,8 +307,8 @@ class Calls(Internal):
             undisturbed.hold(self.poller if waits else None)
             try:
                 core.step_within(begin)
-                if type(answer) is Answer and not core.closed:
-                    answer.attend()
+                if type(answer) is Waiter and not core.closed:
+                    answer.leader.receive(answer)
             finally:
                 undisturbed.release()
         except BaseException:
@@ -480,7 +480,7 @@ class Calls(Internal):
     ) -> Any:
         """The record of a request that is to be made: a `Future` only if one is needed.
 
-        Or else an `Answer`, which has what the thread that waits needs of a future.
+        Or else a `Waiter`, which has what the thread that waits needs of a future.
         """
         core, leader = self._core, self.leader
         if not waits or leader is None:
@@ -493,7 +493,7 @@ class Calls(Internal):
             seconds = check_timeout(timeout, seconds)
         run = here.run if here is not None and here.core is core else None
         end = time.monotonic() + seconds
-        return Answer(self, leader, run, what, seconds, rref, asked, end=end)
+        return Waiter(self, leader, run, what, seconds, rref, asked, end=end)
 
     def _owner(self, rref: RRefId) -> WorkerInfo:
         """The owner of *rref*, as far as it is known without the lock: it may be an alias."""
@@ -505,13 +505,13 @@ class Calls(Internal):
                 return WorkerInfo(user.owner, address)
         return core.owner(rref)
 
-    def awaited(self) -> list[Future[Any] | Answer]:
+    def awaited(self) -> list[Future[Any] | Waiter]:
         """The calls and fetches for whose answers somebody waits. In any thread."""
         waiting: list[Any] = [each.by for each in self._state.waiting.copy().values()]
         return [each for each in waiting if each is not None]
 
     def _awaiting(self, call: Any) -> Any:
-        """The `Future` or `Answer` of *call*, if anybody waits for it. Under the lock."""
+        """The `Future` or `Waiter` of *call*, if anybody waits for it. Under the lock."""
         waiting = self._state.waiting.get(call)
         return waiting.by if waiting is not None else None
 
@@ -525,7 +525,7 @@ class Calls(Internal):
         """The future of a request; *what* is the awaited thing in words."""
         return Future.of(self._core, self._packer, self._waits, what, timeout, rref=rref)
 
-    def future_of(self, pending: Answer) -> Future[Any]:
+    def future_of(self, pending: Waiter) -> Future[Any]:
         """The future for the rest of the wait for *pending*."""
         call = pending.call
         with self._core.lock:
@@ -545,7 +545,7 @@ class Calls(Internal):
         answer: Any = effect.by
         payload = reply.cargo.payload
         if (
-            type(answer) is Answer
+            type(answer) is Waiter
             and type(payload) is Payload
             and not reply.cargo.descriptors
             and (payload.plain or not (payload.buffers or payload.functions or payload.inert))
@@ -797,7 +797,7 @@ class Calls(Internal):
 
 def _future_of(by: Any) -> Future[Any] | None:
     """The future of who waits for an answer that is there; None if nobody does."""
-    return by.become() if isinstance(by, Answer) else by
+    return by.become() if isinstance(by, Waiter) else by
 
 
 def _death_of(worker: WorkerId, rref: RRefId | None, how: str) -> FarrefError:

@@ -26,7 +26,7 @@ from ...printable import logger
 from ..core import notices, sites
 from ..core.core import Internal
 from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
-from .answers import Answer
+from .waiter import Waiter
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,7 +154,7 @@ class Unasked(Internal):
         """The program's calls without an answer; those whose time is over end."""
         with self._core.lock:
             futures = [
-                each.become() if isinstance(each, Answer) else each
+                each.become() if isinstance(each, Waiter) else each
                 for each in self._calls.awaited()
             ]
         waiting = [each for each in futures if not each.overlooked and not each.done()]

@@ -5,7 +5,7 @@ is *offered*: on our own base an aide does it between two messages (see `base.ai
 threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
 it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
 met a pause that was not its own: of the garbage collector, or of the whole process. While a job
-waits (`calls.answers`), its thread receives, so nothing is held up. While a job copies
+waits (`calls.waiter`), its thread receives, so nothing is held up. While a job copies
 into shared memory, it leaves the interpreter to the other threads. So these times count only if the
 job takes longer than `NEARLY` with them.
 

@@ -35,10 +35,10 @@ from ...protocol.errors import (
     SelfWaitError,
 )
 from ...protocol.messages import Call, Cargo, Create, Fetch, chain_of, target_of
+from ...serialization.by_pickle import size_class
 from ...serialization.errors import Failure
 from ...serialization.frozen import Frozen
 from ...serialization.payload import Payload
-from ...serialization.plain import size_class
 from ..base import forks
 from ..base.interrupts import undisturbed
 from ..calls import calls
@@ -221,7 +221,8 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and it runs an earlier call of this same chain; pass the value as an argument"
             )
-        self._core.chores.submit(self._turn_down, request, self.failure(error, request))
+        box = Box(self.failure(error, request))
+        self._core.chores.submit(partial(self.finish, request, box, refused=True))
 
     # ---- in a thread of the pool
 
@@ -316,7 +317,13 @@ class Server:
                     hooks.runs(request, function)
                 if isinstance(function, ByValue):
                     return Box(Resolving(function, args, kwargs, chain))
-                self._begin(request)
+                if type(request) is Call:
+                    # Without the lock: this or `_stop` takes the call away, and the other one
+                    # comes too late.
+                    try:
+                        self.unstarted.remove(request.call)
+                    except KeyError:
+                        raise CancelledError(Refusal.CANCELLED.value) from None
                 result = function(*args, **kwargs)
                 if request.cargo.descriptors:  # their handles end with this frame, if it keeps none
                     core.discards.settler = by
@@ -332,15 +339,6 @@ class Server:
     def _as_run(self, request: Started, chain: tuple[Busy, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
-
-    def _begin(self, request: Request) -> None:
-        """The function starts now. Raises `CancelledError` if its caller was faster."""
-        # Without the lock: this or `_stop` takes the call away, and the other one comes too late.
-        if type(request) is Call:
-            try:
-                self.unstarted.remove(request.call)
-            except KeyError:
-                raise CancelledError(Refusal.CANCELLED.value) from None
 
     def _open(self, request: Started) -> Invocation:
         """The function of *request*, and its arguments."""
@@ -455,28 +453,56 @@ class Server:
             return
         self.spawn(work)
 
-    def finish(self, request: Request, box: Box) -> bool:
+    def finish(self, request: Request, box: Box, *, refused: bool = False) -> bool:
         """Reply, or store the result; then free the request's object for the next request.
 
-        Returns whether most of the time was for copying into shared memory.
+        A request that was *refused* has never occupied its object. Returns whether most of the time
+        was for copying into shared memory.
         """
-        if isinstance(request, Call):
-            self.unstarted.discard(request.call)  # it may never have started
-        if not isinstance(request, Create):
-            return self._reply(request, box)
-        self._store(request, box)
-        core, target = self._core, target_of(request)
-        if target is not None:
-            core.step(lambda: self._done(target, request.call))
-        return False
-
-    def _turn_down(self, request: Request, failure: Failure) -> None:
-        """Answer a request that was refused: it has never occupied its object."""
-        box = Box(failure)
+        core, call = self._core, request.call
         if isinstance(request, Create):
             self._store(request, box)
-        else:
-            self._reply(request, box, refused=True)
+            target = target_of(request)
+            if target is not None and not refused:
+                core.step(lambda: self._done(target, call))
+            return False
+        if type(request) is Call:
+            self.unstarted.discard(call)  # it may never have started
+        result = box.take()
+        try:
+            if type(result) is Failure:
+                pack = self._packer.pack_failure(result)
+            else:
+                pack = result if type(result) is Pack else self._packer.pack(result, call.caller)
+        except BaseException as error:
+            pack = self._packer.pack_failure(self.failure(error, request))
+        del result
+        if core.hooks is not None:
+            core.hooks.ended(request)
+        if not pack.large and pack.plain is not None:  # nearly always
+            core.step_within(partial(self._answer, request, pack.plain, refused=refused))
+            return False
+        if pack.large and not self.has_room(call.caller):  # it has not taken the earlier ones yet
+            self._calls.wait_for_room(call.caller, "results")
+        copied = pack.plain is not None and bool(getattr(pack.plain.payload, "buffers", ()))
+        # Its reader may ask for the next one before this thread has let go of it.
+        held = copied and self._packer.leaving.acquire(timeout=LEAVING)
+        try:
+            with undisturbed:
+                try:
+                    cargo = pack.cargo(lambda rrefs: core.context.give_all(rrefs, call))
+                except BaseException as error:
+                    failure = self.failure(error, request)
+                    if failure.references or failure.inert:  # these would have to be shared, too
+                        failure = failure.as_text()
+                    cargo = Cargo(payload=failure)
+                del pack  # its handles: a loan that is given back would look kept
+                core.step(partial(self._answer, request, cargo, refused=refused))
+                del cargo
+        finally:
+            if held:
+                self._packer.leaving.release()
+        return copied
 
     def _store(self, request: Create, box: Box) -> None:
         """Keep the result; a reference makes the object an alias."""
@@ -523,37 +549,6 @@ class Server:
             return []
         return context.done(target, call)
 
-    def _reply(self, request: Call | Invoke | Fetch, box: Box, *, refused: bool = False) -> bool:
-        """Answer by the value in *box*; returns whether it was copied into shared memory."""
-        core, call = self._core, request.call
-        pack, cargo = self._pack(request, box), None
-        if core.hooks is not None:
-            core.hooks.ended(request)
-        if not pack.large and pack.plain is not None:  # nearly always
-            core.step_within(partial(self._answer, request, pack.plain, refused=refused))
-            return False
-        if pack.large and not self.has_room(call.caller):  # it has not taken the earlier ones yet
-            self._calls.wait_for_room(call.caller, "results")
-        copied = pack.plain is not None and bool(getattr(pack.plain.payload, "buffers", ()))
-        # Its reader may ask for the next one before this thread has let go of it.
-        held = copied and self._packer.leaving.acquire(timeout=LEAVING)
-        try:
-            with undisturbed:
-                try:
-                    cargo = pack.cargo(lambda rrefs: core.context.give_all(rrefs, call))
-                except BaseException as error:
-                    failure = self.failure(error, request)
-                    if failure.references or failure.inert:  # these would have to be shared, too
-                        failure = failure.as_text()
-                    cargo = Cargo(payload=failure)
-                del pack  # its handles: a loan that is given back would look kept
-                core.step(partial(self._answer, request, cargo, refused=refused))
-                del cargo
-        finally:
-            if held:
-                self._packer.leaving.release()
-        return copied
-
     def _answer(
         self, request: Call | Invoke | Fetch, cargo: Cargo, *, refused: bool = False
     ) -> list[Effect]:
@@ -569,17 +564,6 @@ class Server:
         if not isinstance(request, Call):
             effects += self._done(request.rref, call)
         return effects
-
-    def _pack(self, request: Call | Invoke | Fetch, box: Box) -> Pack:
-        result = box.take()
-        if type(result) is Pack:
-            return result
-        if type(result) is not Failure:
-            try:
-                return self._packer.pack(result, request.call.caller)
-            except BaseException as error:
-                result = self.failure(error, request)
-        return self._packer.pack_failure(result)
 
     def failure(self, error: BaseException, request: Request) -> Failure:
         """*error*, raised by the function or instead of it, as the answer to *request*."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
-from ..calls.answers import Leader
 from ..calls.calls import Calls
 from ..calls.mail import Mail
 from ..calls.placing import Placing
 from ..calls.unasked import Unasked
+from ..calls.waiter import Leader
 from ..calls.waits import Waits
 from ..cluster.deaths import Deaths
 from ..core import notices

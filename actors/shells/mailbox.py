@@ -64,7 +64,7 @@ from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
 from .handling import Handlers
-from .plain import refuse_references
+from .ordinary import refuse_references
 from .ports import Alarm
 
 log = logger(__name__)

@@ -32,7 +32,7 @@ from ...protocol.messages import target_of
 from ...serialization.errors import Failure
 from ...serialization.failures import name_of, text_of
 from ...serialization.payload import Payload
-from ..calls.answers import Answer
+from ..calls.waiter import Waiter
 from ..hosting.versions import FARREF
 from ..values.wrapper import unwrapped
 
@@ -185,7 +185,7 @@ class Spans:
         """Whether the reply to *asked* will end it: a signal handler has interrupted the wait."""
         for each in self._core.front.calls.awaited():
             if each.asked is asked:
-                if isinstance(each, Answer):  # whose thread does not wait any more
+                if isinstance(each, Waiter):  # whose thread does not wait any more
                     each.calls.future_of(each)
                 return True
         return False

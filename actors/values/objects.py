@@ -20,10 +20,10 @@ from ...printable import logger
 from ...protocol.columns import MANY
 from ...protocol.effects import Collect, Free, Lose, Loss
 from ...protocol.errors import AliasCycleError, OwnerDiedError, ReferenceLostError, RefLostError
+from ...serialization.by_pickle import ATOMS
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from ...serialization.frozen import Frozen
-from ...serialization.plain import ATOMS
 from ..core import sites
 from ..core.core import Internal
 from ..core.current import running_in

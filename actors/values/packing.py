@@ -16,7 +16,16 @@ from thespian.actors import ActorAddress
 from ...protocol.columns import MANY
 from ...protocol.errors import FarrefError, ForeignReferenceError, ProtocolError, SerializationError
 from ...protocol.messages import Cargo
-from ...serialization import pickling, plain, shared
+from ...serialization import by_pickle, pickling, shared
+from ...serialization.by_pickle import (
+    ATOMS,
+    SHORT,
+    dumps_arguments,
+    dumps_call,
+    dumps_plain,
+    dumps_soon,
+    fits_slot,
+)
 from ...serialization.errors import Failure
 from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
@@ -32,15 +41,6 @@ from ...serialization.pickling import (
     pickle_value,
     placed,
     share,
-)
-from ...serialization.plain import (
-    ATOMS,
-    SHORT,
-    dumps_arguments,
-    dumps_call,
-    dumps_plain,
-    dumps_soon,
-    fits_slot,
 )
 from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
@@ -300,7 +300,7 @@ class Packer(Internal):
 
     def definition_of(self, function: Any) -> Definition | None:
         """The definition of a called function; None if it goes with its arguments."""
-        if type(function) not in DEFINABLE or function in plain.BY_NAME:
+        if type(function) not in DEFINABLE or function in by_pickle.BY_NAME:
             return None
         return self._library.define(function)
 

@@ -9,7 +9,7 @@ import pytest
 
 from farref.actors.base.system import shared_key
 from farref.actors.hosting import versions
-from farref.launch.lines import Line, dial
+from farref.launch.connections import Line, dial
 
 from ..ports import free_port
 from .kit import FARREF, FIRST, Node, reap

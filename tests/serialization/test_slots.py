@@ -18,8 +18,8 @@ import pytest
 
 from farref import ProtocolError, SenderDiedError
 from farref.serialization import shared, slots
+from farref.serialization.by_pickle import dumps_soon, fits_slot
 from farref.serialization.payload import Payload, said
-from farref.serialization.plain import dumps_soon, fits_slot
 from farref.serialization.shared import IN_SLOT, Segment
 from farref.serialization.slots import SLOTS, InSlot, put
 

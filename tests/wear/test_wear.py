@@ -35,7 +35,7 @@ BOUNDED = {
     "Mints._times",
     "Brief._long",
     "instances of Trial",
-    "farref.serialization.plain.BY_NAME",
+    "farref.serialization.by_pickle.BY_NAME",
     "ActorSystemBase.actorRegistry",
 }
 """Caches, and memories of ages; each has a bound of its own.

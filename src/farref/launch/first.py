@@ -15,9 +15,9 @@ from ..actors.base import addresses
 from ..actors.hosting import directory, launched, versions
 from . import notes
 from .children import Child
+from .connections import Line, LineError, answer, listener
 from .errors import FAILED, LaunchError
 from .joining import free_port
-from .lines import Line, LineError, answer, listener
 from .options import SIGNALS, Options, say
 
 if TYPE_CHECKING:

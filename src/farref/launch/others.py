@@ -11,9 +11,9 @@ from typing import Any
 from ..actors.hosting import launched, versions
 from . import notes
 from .children import GRACE, Child
+from .connections import Line, LineError, WrongKeyError, dial
 from .errors import LaunchError
 from .joining import ErrorPipe, command, free_port
-from .lines import Line, LineError, WrongKeyError, dial
 from .options import SIGNALS, Options, say
 
 AGAIN = 0.2

@@ -24,8 +24,8 @@ from ..actors.recording.encoding import FORMAT
 from ..actors.recording.steps import INPUTS
 from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ..protocol.messages import BY_NAME
+from .fields import fields_of, implied
 from .progress import Progress, silent
-from .rows import fields_of, implied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

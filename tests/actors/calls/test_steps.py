@@ -26,7 +26,7 @@ from farref.actors.base import lead, loop
 from farref.actors.calls.futures import Future
 from farref.actors.core import brief
 from farref.actors.wire import parcels, rows
-from farref.serialization.plain import dumps_plain, dumps_soon
+from farref.serialization.by_pickle import dumps_plain, dumps_soon
 from farref.testing import assert_nothing_held, until
 
 from ...marks import COUNTED

@@ -13,9 +13,8 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from farref.serialization import plain, shared
-from farref.serialization.pickling import Reference
-from farref.serialization.plain import (
+from farref.serialization import by_pickle, shared
+from farref.serialization.by_pickle import (
     IN_BAND,
     MOST_PARTS,
     SHORT,
@@ -23,6 +22,7 @@ from farref.serialization.plain import (
     dumps_soon,
     size_class,
 )
+from farref.serialization.pickling import Reference
 from farref.serialization.shared import IN_SLOT
 
 
@@ -246,7 +246,7 @@ def test_what_cannot_be_pickled_now_is_left_to_the_general_way(
         raise ImportError("no descriptor is left")
 
     with monkeypatch.context() as patch:
-        patch.setattr(plain, "_arrays", failing)
+        patch.setattr(by_pickle, "_arrays", failing)
         assert dumps_soon(np.ones(1)) is None
     monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
     assert dumps_soon([1]) is None

@@ -42,11 +42,11 @@ class FutureMaker(Protocol):
     ) -> Future[Any]:
         """A future of a request; *what* is the awaited thing in words."""
 
-    def future_of(self, pending: Answer) -> Future[Any]:
+    def future_of(self, pending: Waiter) -> Future[Any]:
         """The future for the rest of the wait for *pending*."""
 
 
-class Answer(msgspec.Struct, eq=False):
+class Waiter(msgspec.Struct, eq=False):
     """The awaited answer. Filled under the endpoint's lock."""
 
     calls: FutureMaker
@@ -79,12 +79,6 @@ class Answer(msgspec.Struct, eq=False):
     def what(self) -> str:
         """The awaited thing in words."""
         return notices.in_words(self.awaited)
-
-    def attend(self) -> None:
-        """Receive until it is over, if the calling thread may lead."""
-        if self.asked is not None:
-            self.asked.sent()
-        self.leader.receive(self)
 
     def result(self) -> Any:
         """The value, or its error. Blocks. In the thread that has made the request."""
@@ -132,11 +126,13 @@ class Leader(Internal):
         self.lead = loop.lead_of
         self._guests = guests
 
-    def receive(self, pending: Answer) -> None:
+    def receive(self, pending: Waiter) -> None:
         """Receive until *pending* is over, if the calling thread may lead.
 
         The thread is in a section with the loop's poller: see `base.interrupts`.
         """
+        if pending.asked is not None:
+            pending.asked.sent()
         if self._core.lock._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
             return  # a signal handler, or a finalizer, in the midst of a step: it must not wait
         over, pool, loop = partial(_is_over, pending), self._core.pool, self._loop

@@ -12,8 +12,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref.launch import notes
+from farref.launch.connections import (
+    HELLO,
+    MAC,
+    NONCE,
+    Line,
+    LineError,
+    WrongKeyError,
+    answer,
+    dial,
+)
 from farref.launch.errors import LaunchError
-from farref.launch.lines import HELLO, MAC, NONCE, Line, LineError, WrongKeyError, answer, dial
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
