@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.hooks import Asked
+    from ..core.hooks import RequestHooks
     from ..core.notices import What
     from ..values.packing import Pack, Packer
     from .waits import Waits
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     """A function, or a method's name, and the arguments."""
 
     Chain = tuple[Busy, ...]
-    Told = Asked | None
+    Told = RequestHooks | None
     """The request as the hooks have it, if there are any."""
 
 log = logger(__name__)

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ...serialization.frozen import Frozen
     from ..core.core import Core
     from ..core.discards import Hold
-    from ..core.hooks import Asked
+    from ..core.hooks import RequestHooks
     from ..core.notices import What
     from ..core.sites import Place
     from ..values.packing import Packer
@@ -141,7 +141,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     """The answer was that the value is elsewhere; by then this endpoint has learned where."""
     asker: weakref.ref[Keeper] | None = None
     """The handle that fetches the value; it keeps the value if it is frozen."""
-    asked: Asked | None = None
+    asked: RequestHooks | None = None
     """Its request, as the hooks have it."""
     question: int | None = None
     """The number of the `ask` whose answer it is."""

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ..base.loop import RunLoop
     from ..core.core import Core
     from ..core.current import CurrentRun
-    from ..core.hooks import Asked
+    from ..core.hooks import RequestHooks
     from ..core.notices import What
     from .futures import Future
     from .waits import Waits
@@ -58,7 +58,7 @@ class Waiter(msgspec.Struct, eq=False):
     """In seconds."""
     rref: RRefId | None = None
     """The object that the request is about."""
-    asked: Asked | None = None
+    asked: RequestHooks | None = None
     """The request, as the hooks have it."""
     fetches: bool = False
     """The request is for the value of this object."""

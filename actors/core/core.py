@@ -64,7 +64,7 @@ if TYPE_CHECKING:
     from ...protocol.messages import Bulk, Cargo, Descriptor, Message
     from ..wire.settings import Settings
     from .brief import Later
-    from .hooks import Hooks
+    from .hooks import EndpointHooks
     from .links import Outgoing
     from .notices import What
     from .port import Port
@@ -114,7 +114,7 @@ class Outlet(Protocol):
 class Core(Internal):
     """The state that the parts of one endpoint share."""
 
-    hooks: Hooks | None = None
+    hooks: EndpointHooks | None = None
 
     def __init__(self, me: WorkerId, port: Port, settings: Settings, *, threads: int) -> None:
         self.me = me

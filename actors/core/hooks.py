@@ -1,7 +1,7 @@
 """The hooks of an endpoint: `telemetry` sets them. The functions of the path call them, if any.
 
 No hook is called under the endpoint's lock, or in a step of the protocol: each may run the user's
-code. The one exception is `Hooks.failed` for a request that was refused, and has not begun.
+code. The one exception is `EndpointHooks.failed` for a request that was refused, and has not begun.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class Asked(Protocol):
+class RequestHooks(Protocol):
     """A request that this endpoint makes. It is over once; what is told later has no effect."""
 
     context: tuple[tuple[str, str], ...]
@@ -37,7 +37,7 @@ class Asked(Protocol):
         """A wait has ended with *error*, but the outcome may still come."""
 
 
-class Hooks(Protocol):
+class EndpointHooks(Protocol):
     """Told of the requests that one endpoint makes, and of its work for others."""
 
     def asks(
@@ -50,7 +50,7 @@ class Hooks(Protocol):
     ) -> T:
         """Have *ask* pack and send a request for *method*; returns its result.
 
-        *ask* gets the `Asked` as its keyword *asked*. *request* is the kind of the request.
+        *ask* gets the `RequestHooks` as its keyword *asked*. *request* is the kind of the request.
         """
 
     def begins(self, request: Call | Create | Invoke) -> Any:

@@ -16,7 +16,7 @@ message       when it is sent                      around the handler
 ============  ===================================  ================================
 
 Names and attributes are those of OpenTelemetry's conventions for RPC; the rest begins with
-``farref.``. The functions that every request runs call `Spans`, as the `Hooks` of an endpoint.
+``farref.``. The functions that every request runs call `Spans`, as an endpoint's `EndpointHooks`.
 """
 
 from __future__ import annotations
@@ -103,13 +103,13 @@ class AskedWithSpan:
         self._token: Token[Context] | None = context.attach(there)
 
     def sent(self) -> None:
-        """See `Asked`."""
+        """See `RequestHooks`."""
         token, self._token = self._token, None
         if token is not None:
             context.detach(token)
 
     def over(self, outcome: object = None) -> None:
-        """See `Asked`."""
+        """See `RequestHooks`."""
         try:
             span = self._open.pop()
         except IndexError:
@@ -123,13 +123,13 @@ class AskedWithSpan:
         span.end()
 
     def late(self, error: BaseException) -> None:
-        """See `Asked`."""
+        """See `RequestHooks`."""
         for span in self._open:
             span.record_exception(error)
 
 
 class Spans:
-    """Makes the spans of one endpoint. See `Hooks` for each public method."""
+    """Makes the spans of one endpoint. See `EndpointHooks` for each public method."""
 
     def __init__(self, core: Core) -> None:
         self._core = core

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.core import Core
-    from ..core.hooks import Hooks
+    from ..core.hooks import EndpointHooks
     from ..looking.counting import Counting
 
 log = logger(__name__)
@@ -65,7 +65,7 @@ def asked_for(telemetry: bool | Callable[[], object] | None) -> bytes | None:
     return b"" if telemetry is True else dumps(telemetry)
 
 
-def hooks_for(core: Core) -> Hooks | None:
+def hooks_for(core: Core) -> EndpointHooks | None:
     """The hooks of the endpoint of *core*, if its system asks for spans."""
     if core.settings.telemetry is None:
         return None

@@ -96,8 +96,8 @@ def test_a_process_collects_nothing_that_it_inherited() -> None:
     """A pass over these objects would copy each page of them."""
     before = gc.get_freeze_count()
     with System() as system:
-        assert system.ask(system.create(Frozen), "?") > before
-    assert gc.get_freeze_count() == before
+        assert system.ask(system.create(Frozen), "?") > 10_000  # the modules that farref loads
+    assert gc.get_freeze_count() <= before  # of earlier tests; some of them may end
 
 
 class Looked(ModuleType):
