@@ -33,6 +33,7 @@ from ...serialization.errors import Failure
 from ...serialization.failures import name_of, text_of
 from ...serialization.payload import Payload
 from ..calls.waiter import Waiter
+from ..core.hooks import EndpointHooks, RequestHooks
 from ..hosting.versions import FARREF
 from ..values.wrapper import unwrapped
 
@@ -91,7 +92,7 @@ def _inside(there: Context) -> Iterator[None]:
         context.detach(token)
 
 
-class AskedWithSpan:
+class AskedWithSpan(RequestHooks):
     """A request of this endpoint, with its span. The span ends once: several threads may end it."""
 
     def __init__(self, there: Context) -> None:
@@ -103,13 +104,11 @@ class AskedWithSpan:
         self._token: Token[Context] | None = context.attach(there)
 
     def sent(self) -> None:
-        """See `RequestHooks`."""
         token, self._token = self._token, None
         if token is not None:
             context.detach(token)
 
     def over(self, outcome: object = None) -> None:
-        """See `RequestHooks`."""
         try:
             span = self._open.pop()
         except IndexError:
@@ -123,13 +122,12 @@ class AskedWithSpan:
         span.end()
 
     def late(self, error: BaseException) -> None:
-        """See `RequestHooks`."""
         for span in self._open:
             span.record_exception(error)
 
 
-class Spans:
-    """Makes the spans of one endpoint. See `EndpointHooks` for each public method."""
+class Spans(EndpointHooks):
+    """Makes the spans of one endpoint."""
 
     def __init__(self, core: Core) -> None:
         self._core = core
