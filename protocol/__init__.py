@@ -19,7 +19,6 @@ and a test reads the list::
     delivery    each message once and in order, over a network that loses and repeats
     columns     many references of one message, in columns
     bulk        many control messages of one step, as one
-    packets     messages as bytes, and back
     shelves     what travels once between two endpoints, and by its place afterwards
     empty       the empty tables that all entries share
     alias       the target of one object

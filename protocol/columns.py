@@ -6,25 +6,22 @@ difference to the one before, so a number takes a byte if the objects were made 
 receiver makes the descriptors from it, which share the names of the endpoints: a reference that is
 held takes less memory than one that came alone.
 
-They travel in the place of the payload, as a pair with the payload's own placeholder (see
-`packets`). Few references travel as rows, each decoded in C.
+Few references travel as they are, each as the row of its fields.
 """
 
 from __future__ import annotations
 
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from .errors import ProtocolError
 from .ids import ForkId, RRefId, WorkerId
-from .messages import Cargo, Descriptor, Part, Passing
+from .messages import Descriptor, Part, Passing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-Carrier = TypeVar("Carrier", bound=msgspec.Struct)
+    from collections.abc import Iterable, Sequence
 
 MANY = 8
 """A message with so many references has them in columns."""
@@ -33,7 +30,7 @@ MOST = 1_000_000
 LARGEST = 1 << 62
 """Larger numbers have no place in a column. Ids are counted from 1."""
 
-_put = msgspec.structs.force_setattr
+_encode = msgspec.msgpack.Encoder().encode
 
 
 class Columns(Part, frozen=True):
@@ -76,31 +73,12 @@ def columns_of(descriptors: Iterable[Descriptor]) -> list[Columns] | None:
     return made
 
 
-def apart(message: Carrier, cargo: Cargo, payload: object) -> Carrier:
-    """*message*, with its *cargo*, as it travels: with *payload*, and with columns if it may."""
-    rows = cargo.descriptors
-    columns = columns_of(rows) if len(rows) >= MANY else None
-    if columns is None:
-        travels = Cargo(payload=payload, descriptors=rows)
-    else:
-        travels = Cargo(payload=(payload, columns))
-    return msgspec.structs.replace(message, cargo=travels)
-
-
-def join(cargo: Cargo) -> None:
-    """Undo `apart` in *cargo*, which was decoded just now and nobody has seen.
-
-    Raises `ProtocolError`.
-    """
-    payload, columns = _pair(cargo)
-    try:
-        found = msgspec.convert(columns, tuple[Columns, ...])
-    except msgspec.ValidationError as error:
-        raise ProtocolError(f"its references are malformed: {error!s:.200}") from None
-    if sum(len(each.numbers) for each in found) > MOST:
+def descriptors_of(columns: Sequence[Columns]) -> tuple[Descriptor, ...]:
+    """The descriptors in *columns*, which were decoded just now. Raises `ProtocolError`."""
+    if sum(len(each.numbers) for each in columns) > MOST:
         raise ProtocolError(f"it brings more than {MOST} references")
     made: list[Descriptor] = []
-    for each in found:
+    for each in columns:
         numbers, forks = list(accumulate(each.numbers)), list(accumulate(each.forks))
         if len(numbers) != len(forks) or not numbers:
             raise ProtocolError("its references are malformed: the columns differ in length")
@@ -121,17 +99,10 @@ def join(cargo: Cargo) -> None:
             )
             for number, fork in zip(numbers, forks, strict=True)
         ]
-    _put(cargo, "payload", payload)
-    _put(cargo, "descriptors", tuple(made))
+    return tuple(made)
 
 
-def has_columns(payload: object) -> bool:
-    """Whether a cargo with this *payload*, decoded just now, has its references in columns."""
-    return type(payload) is list and len(payload) == 2
-
-
-def _pair(cargo: Cargo) -> tuple[Any, Any]:
-    if cargo.descriptors:
-        raise ProtocolError("it has references in rows and in columns")
-    pair: Any = cargo.payload
-    return pair[0], pair[1]
+def size_of(descriptors: tuple[Descriptor, ...]) -> int:
+    """How many bytes of a packet *descriptors* take."""
+    columns = columns_of(descriptors) if len(descriptors) >= MANY else None
+    return len(_encode(columns or descriptors)) if descriptors else 0

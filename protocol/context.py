@@ -362,8 +362,8 @@ class Context:
     def take(self, sender: WorkerId, message: Message) -> list[Effect]:
         """Take one message of *sender*; messages of a dead worker are ignored (fencing).
 
-        *message* is right in every field: it was decoded (see `packets`), or never left here.
-        Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
+        *message* is right in every field: it was decoded, or never left here. Raises
+        `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
         state = self.state
         if state.dead.firsts and sender in state.dead:

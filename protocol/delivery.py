@@ -251,10 +251,9 @@ class Channel:
         """Take a packet of the peer; return the messages to hand over now, in order.
 
         The flows in ``full()`` get no room until `give` is called. It is called only if the peer
-        asks for room. Messages about room are handed over,
-        too: they mean nothing to others. The packet was decoded, so everything in it has its type
-        (see `packets`). Raises `ProtocolError`, with nothing changed, if no correct peer sends the
-        packet.
+        asks for room. Messages about room are handed over, too: they mean nothing to others. The
+        packet was decoded, so everything in it has its type. Raises `ProtocolError`, with nothing
+        changed, if no correct peer sends the packet.
         """
         if packet.first < 0:
             raise ProtocolError(f"a packet begins with message number {packet.first}")

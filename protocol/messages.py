@@ -69,7 +69,7 @@ FLOWS: tuple[Flow, ...] = get_args(Flow)
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True, gc=False, forbid_unknown_fields=True):
-    """A part of a message; on the wire (see `packets`) its fields are a row without names.
+    """A part of a message; on the wire its fields are a row without names.
 
     Parts form no cycles of Python objects, so Python's garbage collector need not track them.
     """

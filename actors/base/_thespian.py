@@ -312,4 +312,4 @@ else:
 
 address_details: Final = attrgetter("_aaddr")
 """``addressDetails`` of an `ActorAddress`, without the Python function that Thespian's property is:
-every parcel asks for it."""
+every packet asks for it."""

@@ -32,7 +32,6 @@ from ...protocol.context import Context
 from ...protocol.effects import Confirmed, Run, Send
 from ...protocol.errors import ProtocolError, SystemDownError, WouldBlockError
 from ...protocol.messages import Create, Fetch, Invoke
-from ...protocol.packets import Malformed
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
 from ...serialization.payload import Payload
@@ -41,6 +40,7 @@ from ..base.interrupts import undisturbed
 from ..hosting import events
 from ..recording.recorded import Recorded
 from ..recording.tracing import EFFECTS, RARE, Tracer
+from ..wire.codec import Malformed
 from ..wire.messages import WorkerInfo
 from . import notices
 from .brief import Brief

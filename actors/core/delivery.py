@@ -20,35 +20,22 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from ...printable import logger
 from ...protocol import room
-from ...protocol.delivery import Packet
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
-from ...protocol.messages import (
-    BY_NAME,
-    FLOW_OF,
-    FLOWS,
-    NAMING,
-    OF_DELIVERY,
-    Bulk,
-    Reply,
-    strangers_in,
-)
-from ...protocol.packets import decode, encode
+from ...protocol.messages import BY_NAME, FLOW_OF, FLOWS, OF_DELIVERY, Bulk
 from ...serialization import shared
 from ...serialization.failures import text_of
 from ...serialization.payload import Payload
 from ..base import forks
 from ..base.framing import Raw
 from ..base.interrupts import Condition
-from ..wire import parcels, rows
+from ..wire import codec
 from ..wire.cargoes import grounded, is_answer, payload_of, pieces
+from ..wire.codec import LONGEST, PART_BYTES
 from ..wire.faults import Faults
-from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo, check_payload
-from ..wire.parcels import Parcel
+from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo
 from . import port
 from .core import Internal
 from .counters import Tally
@@ -58,14 +45,15 @@ from .registry import PATIENCE
 from .shelves import Shelves
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from thespian.actors import ActorAddress
 
+    from ...protocol.delivery import Packet
     from ...protocol.ids import WorkerId
     from ...protocol.messages import Cargo, Flow, Message
+    from ..wire.codec import Data
     from ..wire.faults import Counts
-    from ..wire.parcels import Data
     from .brief import Later
     from .core import Core
     from .faulty import Gate
@@ -83,7 +71,7 @@ GATHERED_REFERENCES = 200
 PACKET_BYTES = 16 << 20
 """The most that one packet of several messages carries: both ends have memory for that."""
 SAFE = 1024
-"""A shorter row is never too long for the transport."""
+"""A shorter packet is never too long for the transport."""
 MAX_WAITING_BYTES = 64 << 20
 """When all requests that wait for a thread or their turn have this many bytes, more senders
 wait."""
@@ -176,7 +164,7 @@ class Delivery(Internal):
         return packets
 
     def post(self, packets: Outgoing, *, through: bool = False) -> None:
-        """Hand *packets* to the port, without the lock; each as a row, if it may be one.
+        """Write *packets*, or hand them to the port, without the lock.
 
         With *through* they have passed the gate.
         """
@@ -184,27 +172,27 @@ class Delivery(Internal):
             for each in packets:
                 self.gate.post(*each)
             return
-        me, lines, encode_row = self._core.me, self._lines, rows.encode
+        core, lines, encode = self._core, self._lines, codec.encode
+        me, address_of = core.me, core.address_of
         for worker, packet in packets:
             try:
                 if shared.unread or shared.early:  # a relayed payload may be in shared memory
                     near = self._registry.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
-                line = lines.get(worker) or self._line_to(worker)
-                if line is not None and packet.first:  # the first one tells the peer who we are
-                    row = encode_row(me, worker, packet)
-                    if row is not None and (len(row) < SAFE or len(row) <= self._port.largest()):
-                        if not line.write_now(row):  # it is closed, or others wait before this one
-                            lines.pop(worker, None)
-                            self._post_raw(worker, row)
-                        continue
                 one = len(packet.messages) < 2  # nearly always
-                most = 0 if one else min(PACKET_BYTES, self._port.largest())
-                for piece in (packet,) if one else pieces(packet, most):
-                    self._post_piece(worker, piece)
+                longest = LONGEST if one else PART_BYTES
+                data, beside = encode(me, worker, packet, address_of, longest)
+                fits = len(data) < SAFE or len(data) <= self._port.largest()
+                if not one and (beside or not fits):
+                    for piece in pieces(packet, min(PACKET_BYTES, self._port.largest())):
+                        self._post(worker, *encode(me, worker, piece, address_of, LONGEST))
+                    continue
+                line = None if beside or not fits else lines.get(worker) or self._line_to(worker)
+                if line is None or not line.write_now(data):
+                    self._post(worker, data, beside)
             except Exception as error:  # it counts as lost, and is sent again
-                if not self._core.closed:
+                if not core.closed:
                     log.warning("%s could not send to %s: %s", me, worker, text_of(error))
 
     def _line_to(self, worker: WorkerId) -> Connection | None:
@@ -218,32 +206,17 @@ class Delivery(Internal):
             self._lines[worker] = line
         return line
 
-    def _post_piece(self, worker: WorkerId, packet: Packet) -> None:
-        core, address = self._core, self._core.peers.addresses.get(worker)
+    def _post(self, worker: WorkerId, data: bytes, beside: Sequence[object]) -> None:
+        """Hand a packet to the port: its connection is closed, or others wait before this one."""
+        self._lines.pop(worker, None)
+        core, port, address = self._core, self._port, self._core.peers.addresses.get(worker)
         if address is None or core.address is None:
             if worker not in core.context.dead and not core.closed:
                 log.error("%s has no address of %s, and cannot send to it", core.me, worker)
-            return
-        introduced: tuple[WorkerInfo, ...] = ()
-        for message in packet.messages:
-            if type(message) in NAMING and (
-                not isinstance(message, Reply) or message.loans or message.moved
-            ):
-                introduced = self._introduce(packet)
-                break
-        parcel = None
-        if self._port.send_raw is not None:
-            parcel = parcels.pack(core.me, worker, packet, introduced)
-        if parcel is not None:
-            self._post_raw(worker, parcel)
-        else:
-            me = WorkerInfo(core.me, core.address)
-            self._port.post(address, Envelope(me, worker, *encode(packet), introduced))
-
-    def _post_raw(self, worker: WorkerId, data: bytes) -> None:
-        address, send_raw = self._core.peers.addresses.get(worker), self._port.send_raw
-        if address is not None and send_raw is not None and not send_raw(address, data):
-            self._port.post(address, Raw(data))
+        elif beside or port.send_raw is None:
+            port.post(address, Envelope(core.address, data, tuple(beside)))
+        elif not port.send_raw(address, data):
+            port.post(address, Raw(data))
 
     def resend(self, now: float) -> None:
         """Send the retransmissions and the lone acknowledgements that are due. Locks."""
@@ -323,53 +296,27 @@ class Delivery(Internal):
         address = self._core.peers.addresses.get(worker)
         return bool(packet.messages) and address is not None and self._port.holds_back(address)
 
-    def _introduce(self, packet: Packet) -> tuple[WorkerInfo, ...]:
-        named: set[WorkerId] = set()
-        for message in packet.messages:
-            if type(message) in NAMING:
-                named.update(strangers_in(message))
-        if not named:
-            return ()
-        known = ((worker, self._core.address_of(worker)) for worker in named)
-        return tuple(WorkerInfo(worker, address) for worker, address in known if address)
-
     # ---- in; in the mailbox thread, or one that leads for it
 
     def take(self, envelope: Envelope) -> None:
-        """Let *envelope*'s messages take effect, in order, and answer. Raises `ProtocolError`."""
-        packet = decode(envelope.packet, envelope.payloads, check_payload)
-        sender, buffers = envelope.sender, _has_buffers(packet)
-        parcel = Parcel(sender.id, envelope.to, packet, envelope.peers, buffers)
-        self._take_parcel(parcel, sender.address)
+        """The same as `take_raw` for a packet with something beside it, or of a stock base."""
+        self.take_raw(envelope.packet, envelope.sender, envelope.beside)
 
-    def take_raw(self, data: Data, address: ActorAddress) -> None:
-        """The same for a row, or a parcel, from *address*. Raises `ProtocolError`."""
-        if data[0] == rows.PARCEL:
-            self._take_parcel(parcels.unpack(data), address)
-            return
-        try:
-            row = rows.decode(data)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise ProtocolError(f"it is neither a parcel nor a row: {error}") from None
-        me, who = self._core.me, self._core.peers.numbered.get(row.sender)
-        if row.to != me.incarnation:
-            raise ProtocolError(f"{me} got a packet that is for number {row.to}")
-        if who is None:  # it is dead; or its first packet was lost, and comes again, as this
-            return
-        packet = Packet(row.first, rows.messages_of(row, who, me), row.expects)
-        self._take(who, packet, buffers=len(packet.messages) > 1 and _has_buffers(packet))
+    def take_raw(self, data: Data, address: ActorAddress, beside: tuple[object, ...] = ()) -> None:
+        """Let the messages of a packet from *address* take effect, in order, and answer.
 
-    def _take_parcel(self, parcel: Parcel, address: ActorAddress) -> None:
-        core = self._core
-        who = parcel.sender
-        sender = WorkerInfo(who, address)
-        if parcel.to != core.me or who == core.me:
-            raise ProtocolError(f"{sender} sent {core.me} a packet that is for {parcel.to}")
-        known = who in core.peers.resolved
-        if not known and not is_name(who.name):  # the name would go on to others
-            raise ProtocolError("the name of the packet's sender is no text in UTF-8")
-        peers = parcel.peers if known else (sender, *parcel.peers)
-        self._take(who, parcel.packet, peers, buffers=parcel.buffers)
+        Raises `ProtocolError`.
+        """
+        known = self._core.peers
+        came = codec.read(data, self._core.me, known.numbered, beside)
+        if came is None:  # it is dead; or its first packet was lost, and comes again, as this
+            return
+        who, packet, peers = came
+        if who not in known.resolved:
+            if not is_name(who.name):  # the name would go on to others
+                raise ProtocolError("the packet's sender has no name")
+            peers = (WorkerInfo(who, address), *peers)
+        self._take(who, packet, peers, buffers=len(packet.messages) > 1 and _has_buffers(packet))
 
     def _take(
         self, who: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...] = (), *, buffers: bool

@@ -34,7 +34,7 @@ class Peers:
         """Those with an address that is more than a number among its creator's children, so that
         others reach them by it, too. To read."""
         self.numbered: dict[int, WorkerId] = {}
-        """The same, by their incarnations. To read."""
+        """Those with an address, by their incarnations. To read."""
         self._near: dict[WorkerId, bool] = {}
         """Whether each sees this process, and so can open its shared memory, if that is known."""
         self._ids: dict[Hashable, WorkerId] = {}
@@ -53,11 +53,11 @@ class Peers:
             if worker in self.resolved:
                 return
             self.addresses[worker] = address
+            self.numbered[worker.incarnation] = worker
             if _is_local(address):
                 self._local.append((address, worker))
             else:
                 self.resolved.add(worker)
-                self.numbered[worker.incarnation] = worker
                 self._ids[address.addressDetails] = worker
 
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
@@ -81,9 +81,10 @@ class Peers:
         """*worker* is dead; its address and its name may pass to another endpoint."""
         with self._writing:
             address = self.addresses.pop(worker, None)
+            if self.numbered.get(worker.incarnation) == worker:
+                del self.numbered[worker.incarnation]
             if worker in self.resolved and address is not None:
                 self.resolved.remove(worker)
-                del self.numbered[worker.incarnation]
                 if self._ids.get(address.addressDetails) == worker:
                     del self._ids[address.addressDetails]
             self._near.pop(worker, None)

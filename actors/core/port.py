@@ -24,7 +24,7 @@ class Connection(Protocol):
     """A connection to one peer."""
 
     def write_now(self, data: bytes) -> bool:
-        """Send a row. In any thread.
+        """Send the bytes of a packet. In any thread.
 
         Never waits. False if it is not open, or other messages wait before these.
         """
@@ -38,12 +38,12 @@ class Port(Protocol):
         """Whether its messages are handled although no code calls in."""
 
     send_raw: Callable[[ActorAddress, bytes], bool] | None = None
-    """Sends a parcel (see `parcels`), soon; never waits. False if Thespian must translate the
-    address: `post` does. None if packets may not leave as parcels: this is not our own base."""
+    """Sends the bytes of a packet, soon; never waits. False if Thespian must translate the
+    address: `post` does. None if packets may not leave as bytes: this is not our own base."""
 
     connection_to: Callable[[ActorAddress], Connection | None] | None = None
     """The open connection to an address; None if there is none. None where packets may not leave
-    as parcels."""
+    as bytes."""
 
     def post(self, address: ActorAddress, message: object) -> None:
         """Send *message* as an ordinary Thespian message, soon."""

@@ -3,7 +3,7 @@
 A row is a JSON array: the kind, the time in seconds (for people: clocks of several hosts order
 nothing), the endpoint that took the step, and then the fields below, in their order.
 An endpoint is ``[name, incarnation]``, so that two lives of one name stay two, and an id
-``[creator, number]``. A message is the row that it is on the wire (see `packets`), except that its
+``[creator, number]``. A message is the row that it is on the wire (see `codec`), except that its
 payload, which is the user's, is replaced by a label::
 
     ["send",1795290184.76,["C",7936],["B",11793],1,

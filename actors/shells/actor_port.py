@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from ..base.transport import Transport
     from ..serving.loop import Loop
-    from ..wire.parcels import Data
+    from ..wire.codec import Data
     from .endpoint import Endpoint
 
 
@@ -70,7 +70,7 @@ class ActorPort(SelfRunning):
         receive: Callable[[Data, ActorAddress], object],
         turn: Callable[[], object],
     ) -> None:
-        """Let *endpoint* work for the actor. *receive* takes its parcels, and *turn* its turns.
+        """Let *endpoint* work for the actor. *receive* takes its packets, and *turn* its turns.
 
         These bypass Thespian's manager: it would check each of them for a message of its own, and
         that check takes longer than all the rest.

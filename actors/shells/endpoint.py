@@ -161,12 +161,12 @@ class Endpoint(Internal):
                 return False
             return True
 
-    def take_parcel(self, data: bytes | bytearray, address: ActorAddress) -> None:
-        """Take a packet that came from *address* as a parcel. Raises nothing, like `take`."""
+    def take_packet(self, data: bytes | bytearray, address: ActorAddress) -> None:
+        """Take the bytes of a packet from *address*. Raises nothing, like `take`."""
         try:
             self.delivery.take_raw(data, address)
         except Exception as error:
-            self.core.refuse("a parcel", error)
+            self.core.refuse("a packet", error)
 
     def turn(self) -> None:
         """Do the work that other threads left. Called when the mailbox thread was woken."""

@@ -48,6 +48,7 @@ from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
+from ..wire.codec import Data
 from ..wire.messages import (
     TO_ENDPOINTS,
     EndpointJoin,
@@ -59,7 +60,6 @@ from ..wire.messages import (
     Welcome,
     check_wire,
 )
-from ..wire.parcels import Data
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -136,7 +136,7 @@ class Mailbox:
             log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
-    def receive_parcel(self, data: Data, sender: ActorAddress) -> None:
+    def receive_packet(self, data: Data, sender: ActorAddress) -> None:
         """Take a packet of *sender*'s. Raises nothing."""
         endpoint = self.endpoint
         if endpoint is None or not self._joined:
@@ -145,7 +145,7 @@ class Mailbox:
         try:
             endpoint.delivery.take_raw(data, sender)
         except Exception as error:
-            endpoint.core.refuse("a parcel", error)
+            endpoint.core.refuse("a packet", error)
         if self.port.left:
             self.receive(Nudge(), sender)
         elif endpoint.core.context.state.now < self._alarm.open_until:
@@ -183,7 +183,7 @@ class Mailbox:
             return
         match message:
             case Raw() if self._joined:
-                endpoint.take_parcel(message.data, sender)
+                endpoint.take_packet(message.data, sender)
             case Envelope() | Watch() if not self._joined:
                 self._stash.append((message, sender))  # nothing is recorded before that
             case _ if isinstance(message, TO_ENDPOINTS):
@@ -242,7 +242,7 @@ class Mailbox:
             Finalize(None, telemetry.flush, exitpriority=-1)
             farewell.held.append(self._let_go)
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint, self.receive_parcel, self.take_turn)
+        self.port.serve(endpoint, self.receive_packet, self.take_turn)
         endpoint.server.spawn = self._loop.spawn
         self._loop.start(endpoint.core)
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..base.envelopes import Received
-    from ..wire.parcels import Data
+    from ..wire.codec import Data
     from .endpoint import Endpoint
 
 log = logger(__name__)
@@ -132,7 +132,7 @@ class OwnPort(OutsidePort):
         try:
             endpoint.delivery.take_raw(data, sender)
         except Exception as error:
-            endpoint.core.refuse("a parcel", error)
+            endpoint.core.refuse("a packet", error)
         if endpoint.core.context.state.now < self._alarm.open_until:
             self._alarm.set(endpoint)
 
@@ -159,7 +159,7 @@ class OwnPort(OutsidePort):
             return
         match message:
             case Raw():
-                endpoint.take_parcel(message.data, sender)
+                endpoint.take_packet(message.data, sender)
             case WakeupMessage(payload=Nudge()):
                 self._alarm.rang()
                 endpoint.tick()

@@ -47,8 +47,8 @@ from ..base.interrupts import undisturbed
 from ..core.core import Internal
 from ..core.intake import NOTED
 from ..wire.cargoes import HEAD, bytes_of
+from ..wire.codec import LONGEST
 from ..wire.messages import WorkerInfo
-from ..wire.rows import LONGEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

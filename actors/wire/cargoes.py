@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from ...protocol.columns import size_of
 from ...protocol.delivery import Packet
 from ...protocol.errors import FarrefError
 from ...protocol.messages import Cargo
-from ...protocol.packets import size_of
 from ...serialization.errors import Failure
 from ...serialization.payload import Payload
 from ...serialization.shared import Segment

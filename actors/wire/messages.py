@@ -84,19 +84,20 @@ class ReplyAddress(ActorAddress):
 
 
 class Envelope(msgspec.Struct, frozen=True):
-    """Endpoint -> endpoint: one packet of the conversation between two incarnations."""
+    """Endpoint -> endpoint: one packet of the conversation between two incarnations.
 
-    sender: WorkerInfo
-    to: WorkerId
+    On our own base only packets with something beside the bytes need one.
+    """
+
+    sender: ActorAddress
+    """The address of the endpoint that sends it."""
     packet: bytes
-    """Encoded by `protocol.packets`."""
-    payloads: tuple[object, ...] = ()
-    """The payloads of its messages, which hold the user's data."""
-    peers: tuple[WorkerInfo, ...] = ()
-    """Borrowers that the packet names, with their addresses: the receiver may not know them."""
+    """Its bytes: see `codec`."""
+    beside: tuple[object, ...] = ()
+    """The payloads and addresses that are not in the bytes."""
 
     def __reduce__(self) -> tuple[type[Envelope], tuple[object, ...]]:
-        return Envelope, (self.sender, self.to, self.packet, self.payloads, self.peers)
+        return Envelope, (self.sender, self.packet, self.beside)
 
     def __str__(self) -> str:
         return "Envelope"

@@ -43,7 +43,7 @@ from farref.actors.wire.messages import (
     WorkerInfo,
 )
 from farref.actors.wire.settings import Settings
-from farref.protocol.delivery import WINDOW
+from farref.protocol.delivery import WINDOW, Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 
 from ..actors.helpers import Box, assert_nothing_held, make_box, until
@@ -108,11 +108,12 @@ def ids(evil: WorkerId, to: WorkerId) -> dict[type, list[Any]]:
     }
 
 
-def packet(rng: random.Random, make: MessageMaker, other: Other) -> bytes:
+def packet(rng: random.Random, make: MessageMaker, other: Other, *ends: WorkerId) -> bytes:
     """A packet as it travels: right, with a wrong field, or with damaged bytes."""
     first = rng.choice((0, 0, 0, 0, 1, WINDOW - 1, WINDOW, 10**9, 1 << 63))
     expects = rng.choice((0, 0, 0, 0, 1, 10**9))
-    data = as_bytes(rng, (first, expects, make.some(make.message, 4)), other)
+    whole = Packet(first, make.some(make.message, 4), expects)
+    data = as_bytes(rng, whole, other, *ends)
     return damaged(rng, data) if rng.random() < 0.2 else data
 
 
@@ -135,9 +136,8 @@ class Hostile:
         make = MessageMaker(rng, ids(evil, self.to.id))
         me = WorkerInfo(evil, self.lair)
         pool = [evil, me, *make.ids[RRefId]]
-        envelope = Envelope(
-            me, self.to.id, packet(rng, make, lambda r, _: r.choice(pool)), (b"", b"")
-        )
+        data = packet(rng, make, lambda r, _: r.choice(pool), evil, self.to.id)
+        envelope = Envelope(self.lair, data, (b"", b""))
         match rng.randrange(9):
             case 0:
                 return rng.choice(JUNK)
@@ -174,9 +174,8 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
         put = simple.put
 
         def copying(base: Any, sender: Any, address: Any, message: Any) -> None:
-            real = type(message) is Envelope and type(message.to) is WorkerId
-            real = real and type(message.to.name) is str and type(message.to.incarnation) is int
-            if real and message.to == info.id and len(hostile.copies) < 50:
+            real = type(message) is Envelope and type(message.packet) is bytes
+            if real and address == info.address and len(hostile.copies) < 50:
                 hostile.copies.append(message)
             put(base, sender, address, message)
 

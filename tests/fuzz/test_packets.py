@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from farref.actors.wire import codec
+from farref.actors.wire.codec import Malformed
 from farref.protocol.delivery import Packet
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import KINDS, Cargo, Message, Tell, check_message
-from farref.protocol.packets import Malformed, decode, encode
+from farref.serialization.payload import Payload
 
+from ..packets import A, B, came, row_of, written
 from .cases import ONLY, cases, damaged
 from .test_protocol import MessageMaker
 from .wrong import wrong
@@ -39,10 +42,15 @@ IDS: dict[type, list[Any]] = {
 PAYLOADS = (b"zero", b"one")
 
 
-def as_bytes(rng: random.Random, row: Any, other: Other) -> bytes:
-    """*row* (first, expects, messages) as a packet travels; every second one has an error."""
-    first, expects, messages = row
-    row = (first, expects, tuple(map(bare, messages)))
+def as_bytes(
+    rng: random.Random, packet: Packet, other: Other, sender: WorkerId = A, to: WorkerId = B
+) -> bytes:
+    """*packet* as it travels; every second one has an error.
+
+    A payload is mostly the number of one of `PAYLOADS`.
+    """
+    bare = Packet(packet.first, tuple(map(with_payload, packet.messages)), packet.expects)
+    row = msgspec.structs.replace(row_of(written(bare, sender, to)[0]), sender=sender)
     if rng.random() < 0.5:
         row = wrong(rng, row, other)
     try:
@@ -51,13 +59,15 @@ def as_bytes(rng: random.Random, row: Any, other: Other) -> bytes:
         return rng.randbytes(40)
 
 
-def bare(message: Message) -> Message:
-    """*message* with the number of a payload, mostly of an existing one."""
+def with_payload(message: Message) -> Message:
+    """*message* with a payload: in the bytes, in a part of its own, beside them, or none."""
     cargo = getattr(message, "cargo", None)
     if cargo is None:
         return message
-    without = Cargo(payload=len(cargo.descriptors) % 3, descriptors=cargo.descriptors)
-    return msgspec.structs.replace(message, cargo=without)
+    payloads = Payload(b"data"), Payload(b"data", tag="f"), "beside", None
+    payload = payloads[len(cargo.descriptors) % 4]
+    with_it = Cargo(payload=payload, descriptors=cargo.descriptors)
+    return msgspec.structs.replace(message, cargo=with_it)
 
 
 def messages(make: MessageMaker) -> tuple[Message, ...]:
@@ -74,16 +84,17 @@ def test_packets() -> None:
             right = messages(MessageMaker(rng, IDS))
             kinds.update(map(type, right))
             there = Packet(rng.choice(NUMBERS), right, rng.choice(NUMBERS))
-            assert decode(*encode(there)) == there
-            data = as_bytes(rng, (1, 2, right), lambda r, _: r.choice(pool))
+            assert came(*written(there)) == there
+            data = as_bytes(rng, Packet(1, right, 2), lambda r, _: r.choice(pool))
             if rng.random() < 0.5:
                 data = damaged(rng, data)
             try:
-                came: Any = decode(data, PAYLOADS)
+                found = codec.read(data, B, {A.incarnation: A}, PAYLOADS)
             except ProtocolError:
                 refused += 1
                 continue
-            for message in came.messages:
+            packet: Any = found and found[1]
+            for message in packet.messages if packet else ():
                 if isinstance(message, Malformed):
                     malformed += 1
                 else:
@@ -97,32 +108,37 @@ def test_a_wrong_message_takes_no_other_with_it() -> None:
     for _ in range(200):
         before, after = messages(make), messages(make)
         told = Tell(cargo=Cargo(payload=b"mine"))
-        (data, payloads) = encode(Packet(5, (*before, told, *after), 6))
+        data, beside = written(Packet(5, (*before, told, *after), 6))
         rows: Any = msgspec.msgpack.decode(data)
-        rows[2].insert(len(before), ["ForkRequest", "not an id", 3])
-        came: Any = decode(msgspec.msgpack.encode(rows), payloads)
-        assert (came.first, came.expects) == (5, 6)
-        spoiled = came.messages[len(before)]
+        rows[5].insert(len(before), [0, ["ForkRequest", "not an id", 3], None, []])
+        packet = came(msgspec.msgpack.encode(rows), beside)
+        assert (packet.first, packet.expects) == (5, 6)
+        spoiled = packet.messages[len(before)]
         assert isinstance(spoiled, Malformed)
-        assert came.messages == (*before, spoiled, told, *after)
+        assert packet.messages == (*before, spoiled, told, *after)
 
 
-def test_a_longer_row_is_of_another_version() -> None:
+@pytest.mark.parametrize("of", ["the part", "the message"])
+def test_a_longer_row_is_of_another_version(of: str) -> None:
     """Otherwise its extra fields would be dropped silently."""
     make = MessageMaker(random.Random(2), IDS)
     for _ in range(200):
         (right,) = messages(make)[:1]
-        rows: Any = msgspec.msgpack.decode(encode(Packet(0, (right,), 0))[0])
-        rows[2][0].append(None)
-        (came,) = decode(msgspec.msgpack.encode(rows), PAYLOADS).messages
-        assert isinstance(came, Malformed)
+        rows: Any = msgspec.msgpack.decode(written(Packet(1, (right,), 0))[0])
+        part = rows[5][0]
+        if of == "the message" and part[0] == 0:
+            part[1].append(None)
+        else:
+            part.append(None)
+        (spoiled,) = came(msgspec.msgpack.encode(rows), PAYLOADS).messages
+        assert isinstance(spoiled, Malformed)
 
 
 def test_a_length_that_is_a_lie_takes_no_memory(little_memory: None) -> None:
     for lie in (
-        b"\x93\x00\x00\xdd\xff\xff\xff\xff",
+        b"\x97\x02\x01\x02\x00\x00\xdd\xff\xff\xff\xff",
         b"\xdd\xff\xff\xff\xff",
         b"\xdb\xff\xff\xff\xff",
     ):
         with pytest.raises(ProtocolError):
-            decode(lie, ())
+            came(lie)

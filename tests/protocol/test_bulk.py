@@ -20,7 +20,8 @@ from farref.protocol.effects import Confirmed, Send
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import BY_NAME, Ack, Bulk, Delete, ForkRequest
-from farref.protocol.packets import decode, encode
+
+from ..packets import carried, written
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect
@@ -42,7 +43,7 @@ def opened(effects: list[Effect]) -> list[tuple[WorkerId, Any]]:
     found: list[tuple[WorkerId, Any]] = []
     for each in effects:
         assert isinstance(each, Send)
-        (came,) = decode(*encode(Packet(0, (each.message,), 0))).messages
+        (came,) = carried(each.message)
         parts = apart(came) if isinstance(came, Bulk) else [came]
         found += [(each.to, part) for part in parts]
     return found
@@ -77,7 +78,7 @@ def requests(number: int) -> list[Effect]:
 def test_many_are_one_message_of_few_bytes() -> None:
     (only,) = together(requests(1_000), C)
     assert isinstance(only, Send)
-    assert len(encode(Packet(0, (only.message,), 0))[0]) < 6_100
+    assert len(written(Packet(1, (only.message,), 0))[0]) < 6_100
     assert len(together(requests(MANY), C)) == 1
 
 

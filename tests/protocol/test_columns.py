@@ -8,13 +8,16 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from farref.actors.wire.codec import Malformed
 from farref.protocol import columns
-from farref.protocol.columns import LARGEST, MANY
+from farref.protocol.columns import LARGEST, MANY, size_of
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo, Descriptor, Passing, Tell
-from farref.protocol.packets import Malformed, decode, encode, size_of
+
+from ..packets import came, carried, written
 
 WORKERS = [WorkerId(name, number) for name, number in (("A", 1), ("B", 2), ("C", 1 << 61))]
 workers = st.sampled_from(WORKERS)
@@ -35,11 +38,10 @@ descriptors = st.builds(
 def sent(cargo: Cargo) -> Any:
     """*cargo* at the receiver of a packet with two messages."""
     other = Tell(cargo=Cargo(payload="other"))
-    data, payloads = encode(Packet(3, (Tell(cargo=cargo), other), 5))
-    packet = decode(data, payloads)
-    assert (packet.first, packet.expects, packet.messages[1]) == (3, 5, other)
-    assert isinstance(packet.messages[0], Tell)
-    return packet.messages[0].cargo
+    tell, same = carried(Tell(cargo=cargo), other)
+    assert same == other
+    assert isinstance(tell, Tell)
+    return tell.cargo
 
 
 @given(st.lists(descriptors, max_size=3 * MANY), st.sampled_from([None, "text", 7]))
@@ -61,7 +63,7 @@ def test_two_bytes_for_each() -> None:
         call = Call(
             call=CallId(WORKERS[0], 1), cargo=Cargo(payload=b"", descriptors=in_a_row(many))
         )
-        data = encode(Packet(1, (call,), 0))[0]
+        data = written(Packet(1, (call,), 0))[0]
         assert size_of(call.cargo.descriptors) <= len(data) <= size_of(call.cargo.descriptors) + 40
         return len(data)
 
@@ -89,17 +91,20 @@ def column(**changes: Any) -> list[Any]:
     return list(row.values())
 
 
-def received(payload: object, *rows: Descriptor) -> Any:
-    cargo = Cargo(payload=payload, descriptors=rows)
-    whole = Tell(cargo=Cargo(descriptors=in_a_row(1)))
-    data = msgspec.msgpack.encode((0, 0, (Tell(cargo=cargo), whole)))
-    packet = decode(data, ("text",))
-    assert packet.messages[1] == whole, "a malformed message spoils no other"
+def received(*columns: object, rows: tuple[Descriptor, ...] = ()) -> Any:
+    """The first of two messages, with these *columns* and with *rows*."""
+    right = Tell(cargo=Cargo(payload="text", descriptors=in_a_row(1)))
+    data, beside = written(Packet(0, (replace(right, cargo=Cargo(payload="text")), right), 0))
+    whole: Any = msgspec.msgpack.decode(data)
+    whole[5][0][3] = columns
+    whole[5][0][1] = Tell(cargo=Cargo(descriptors=rows))
+    packet = came(msgspec.msgpack.encode(whole), beside)
+    assert packet.messages[1] == right, "a malformed message spoils no other"
     return packet.messages[0]
 
 
 def test_the_form_by_hand() -> None:
-    found = received([0, [column()]])
+    found = received(column())
     assert found.cargo.payload == "text"
     assert [each.rref.number for each in found.cargo.descriptors] == [4, 5]
     assert [each.fork.number for each in found.cargo.descriptors] == [9, 8]
@@ -113,30 +118,30 @@ def test_the_form_by_hand() -> None:
         ({"numbers": [4, -5]}, "out of range"),
         ({"forks": [-1, 5]}, "out of range"),
         ({"numbers": [1, LARGEST]}, "out of range"),
-        ({"numbers": ["1", 2]}, "malformed"),
-        ({"passing": "steal"}, "malformed"),
-        ({"owner": ["B", -2]}, "malformed"),
-        ({"creator": "B"}, "malformed"),
-        ({"more": 1}, "malformed"),
+        ({"numbers": ["1", 2]}, "at `$[3][0]"),
+        ({"passing": "steal"}, "at `$[3][0]"),
+        ({"owner": ["B", -2]}, "at `$[3][0]"),
+        ({"creator": "B"}, "at `$[3][0]"),
+        ({"more": 1}, "at `$[3][0]"),
     ],
 )
 def test_a_malformed_column_is_refused(changes: dict[str, Any], why: str) -> None:
-    found = received([0, [column(**changes)]])
+    found = received(column(**changes))
     assert isinstance(found, Malformed)
     assert why in found.why
 
 
-@pytest.mark.parametrize("payload", [[0, 5], [0, [5]], [0, None], [5, [column()]], [[0, []], []]])
-def test_a_malformed_pair_is_refused(payload: object) -> None:
-    assert isinstance(received(payload), Malformed)
+@pytest.mark.parametrize("columns", [[5], [None], [[]], ["text"], [[0, []]]])
+def test_malformed_columns_are_refused(columns: list[object]) -> None:
+    assert isinstance(received(*columns), Malformed)
 
 
 def test_rows_and_columns_at_once_are_refused() -> None:
-    assert isinstance(received([0, [column()]], *in_a_row(1)), Malformed)
+    assert isinstance(received(column(), rows=in_a_row(1)), Malformed)
 
 
 def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "MOST", 3)
-    found = received([0, [column(), column()]])
+    found = received(column(), column())
     assert isinstance(found, Malformed)
     assert "more than 3 references" in found.why

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref.protocol.context import Context
-from farref.protocol.delivery import Packet
 from farref.protocol.effects import Send
 from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Cargo, Tell
-from farref.protocol.packets import decode, encode
 
 from ..counting import functions
+from ..packets import carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,8 +56,7 @@ class World:
             self.post(to, self.ends[to].take(sender, message))
 
     def over_the_wire(self, message: Message) -> Any:
-        data, payloads = encode(Packet(0, (message,), 0))
-        return decode(data, payloads).messages[0]
+        return carried(message)[0]
 
     def give(self) -> None:
         """A gets all objects from B, and holds each once."""

@@ -10,7 +10,7 @@ import itertools
 from collections import Counter, defaultdict, deque
 from typing import TYPE_CHECKING
 
-from ..protocol.packets import decode, encode
+from ..actors.wire import codec
 from .network import Network
 from .oracle import Oracle
 from .reach import reachable
@@ -165,11 +165,17 @@ class Scene:
     def send(self, sender: WorkerId, packets: list[tuple[WorkerId, Packet]]) -> None:
         """Send these packets of *sender*, as bytes."""
         for to, packet in packets:
-            data, payloads = encode(packet)
+            data, beside = codec.encode(sender, to, packet, _no_address, codec.LONGEST)
             for seconds in self.network.delays(sender.name, to.name, self.now):
-                self._carry(sender, to, decode(data, payloads), seconds)
+                came = codec.read(data, to, {sender.incarnation: sender}, beside)
+                if came is not None:  # always: the receiver knows the sender
+                    self._carry(sender, to, came[1], seconds)
 
     def _carry(self, sender: WorkerId, to: WorkerId, packet: Packet, seconds: float) -> None:
         there = next((each for each in self.living() if each.me == to), None)
         if there is not None:
             self.later(seconds, there, lambda: there.take(sender, packet))
+
+
+def _no_address(_: WorkerId) -> None:
+    """In a simulation all know all."""

@@ -7,25 +7,23 @@ from typing import Any
 
 import pytest
 
-from farref.actors.wire import parcels, rows
+from farref.actors.wire import codec
+from farref.actors.wire.codec import OtherPart
+
+from ...packets import row_of
 
 
 @pytest.fixture
 def sent(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """The kinds of messages that this program writes in rows, and its parcels with messages."""
+    """The kinds of messages that this program writes in parts of their own, and all others."""
     seen: Counter[str] = Counter()
-    encode, pack = rows.encode, parcels.pack
+    encode = codec.encode
 
-    def encoded(*args: Any) -> bytes | None:
-        data = encode(*args)
-        if data is not None:
-            seen.update(type(each).__name__ for each in args[2].messages)
-        return data
+    def encoded(*args: Any) -> Any:
+        made = encode(*args)
+        for message, part in zip(args[2].messages, row_of(made[0]).parts, strict=True):
+            seen["other" if type(part) is OtherPart else type(message).__name__] += 1
+        return made
 
-    def packed(*args: Any) -> bytes | None:
-        seen["parcel"] += bool(args[2].messages)
-        return pack(*args)
-
-    monkeypatch.setattr(rows, "encode", encoded)
-    monkeypatch.setattr(parcels, "pack", packed)
+    monkeypatch.setattr(codec, "encode", encoded)
     return seen

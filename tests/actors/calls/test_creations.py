@@ -54,9 +54,9 @@ def nap(seconds: float) -> float:
 
 
 @pytest.mark.parametrize("by", ["name", "value"])
-def test_each_message_is_a_row(system: System, sent: Counter[str], by: str) -> None:
+def test_each_message_has_a_part_of_its_own(system: System, sent: Counter[str], by: str) -> None:
     function = int if by == "name" else main("def f(x): return x").f
-    assert farref.remote("B", function, (1,)).to_here() == 1  # a new function goes in a parcel
+    assert farref.remote("B", function, (1,)).to_here() == 1  # a new one has the general part
     sent.clear()
     for number in range(TRIES):
         assert farref.remote("B", function, (number,)).to_here() == number

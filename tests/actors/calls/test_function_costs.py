@@ -11,7 +11,7 @@ import pytest
 from farref import System, rpc_sync
 from farref.actors.core import brief
 from farref.actors.core.current import frame
-from farref.actors.wire import parcels, rows
+from farref.actors.wire import codec
 
 from ...counting import functions
 from .test_functions import main
@@ -70,18 +70,16 @@ def traffic(monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]) -> tupl
     """The packets with messages that *call* makes this program send, and their bytes."""
     sizes: list[int] = []
 
-    def noting(make: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
-        def noted(*args: Any) -> bytes | None:
-            made = make(*args)
-            if made is not None and args[2].messages:
-                sizes.append(len(made))
-            return made
+    encode = codec.encode
 
-        return noted
+    def noted(*args: Any) -> Any:
+        made = encode(*args)
+        if args[2].messages:
+            sizes.append(len(made[0]))
+        return made
 
     with monkeypatch.context() as patch:
-        patch.setattr(parcels, "pack", noting(parcels.pack))
-        patch.setattr(rows, "encode", noting(rows.encode))
+        patch.setattr(codec, "encode", noted)
         call()
     return len(sizes), sum(sizes)
 

@@ -71,7 +71,7 @@ def fail(ref: RRef[Any]) -> None:
 
 
 @pytest.mark.parametrize("by", ["name", "value"])
-def test_a_call_that_lends_a_few_is_a_row(sent: Counter[str], by: str) -> None:
+def test_a_call_that_lends_a_few_has_a_part_of_its_own(sent: Counter[str], by: str) -> None:
     ref = theirs()
     function = number if by == "name" else main("def f(*args): return len(args)").f
     mine = RRef([1])
@@ -81,11 +81,11 @@ def test_a_call_that_lends_a_few_is_a_row(sent: Counter[str], by: str) -> None:
     for _ in range(20):
         assert farref.rpc_sync("C", function, (ref, 1, [mine], "x")) == 4
     assert sent["Call"] > 15
-    assert sent["parcel"] < 5
+    assert sent["other"] < 5
 
 
-def test_the_first_call_after_a_rest_is_a_row(system: System, sent: Counter[str]) -> None:
-    """The first message after a rest sets the clock of its channel, and is a row as the others."""
+def test_the_first_call_after_a_rest_has_one(system: System, sent: Counter[str]) -> None:
+    """The first message after a rest sets the clock of its channel, and goes as the others."""
     mine, links = RRef([1]), system.endpoint.delivery.links
     for _ in range(3):
         assert farref.rpc_sync("C", number, (mine, 1)) == 2

@@ -25,7 +25,7 @@ from farref import RRef, System
 from farref.actors.base import lead, loop
 from farref.actors.calls.futures import Future
 from farref.actors.core import brief
-from farref.actors.wire import parcels, rows
+from farref.actors.wire import codec
 from farref.serialization.by_pickle import dumps_plain, dumps_soon
 from farref.testing import assert_nothing_held, until
 
@@ -359,24 +359,20 @@ def test_bytes(
     """Beside the payloads, an incarnation of 9 bytes for each end is most of a frame."""
     read: list[int] = []
     written: list[int] = []
-    delivery, encode, pack = system.endpoint.delivery, rows.encode, parcels.pack
+    delivery, encode = system.endpoint.delivery, codec.encode
 
     def take(data: Any, *of: Any) -> None:
         read.append(len(data))
         type(delivery).take_raw(delivery, data, *of)
 
-    def noted(make: Callable[..., bytes | None]) -> Callable[..., bytes | None]:
-        def making(*of: Any) -> bytes | None:
-            data = make(*of)
-            written.append(len(data or b""))
-            return data
-
-        return making
+    def noted(*of: Any) -> Any:
+        made = encode(*of)
+        written.append(len(made[0]))
+        return made
 
     operation()
     monkeypatch.setattr(delivery, "take_raw", take)
-    monkeypatch.setattr(rows, "encode", noted(encode))
-    monkeypatch.setattr(parcels, "pack", noted(pack))
+    monkeypatch.setattr(codec, "encode", noted)
     for _ in range(TIMES):
         operation()
     found = sum(written) / TIMES, sum(read) / TIMES

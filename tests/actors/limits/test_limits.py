@@ -29,12 +29,12 @@ from farref.protocol import delivery, owner, room
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
-from farref.protocol.packets import encode
 from farref.serialization import pickling
 from farref.serialization.payload import Payload
 
 from ...base.kit import Echo, running
 from ...bases import PROCESSES
+from ...packets import written
 from ..helpers import PATIENCE, assert_nothing_held, hold, idle, until
 
 if TYPE_CHECKING:
@@ -351,8 +351,9 @@ def test_no_message_takes_more_than_was_said() -> None:
         for owner in owners
     )
     cargo = Cargo(payload=Payload(b"x", peers=peers), descriptors=descriptors)
-    data, payloads = encode(Packet(1 << 40, (Tell(cargo=cargo),), 1 << 40))
-    envelope = Envelope(peers[0], owners[1], data, payloads)
+    packet = Packet(1 << 40, (Tell(cargo=cargo),), 1 << 40)
+    data, beside = written(packet, owners[0], owners[1])
+    envelope = Envelope(address, data, tuple(beside))
     assert len(pickle.dumps(envelope, 5)) <= cargoes.bytes_of(cargo)
 
 

@@ -299,13 +299,11 @@ with System() as system:
 
 REFUSALS = """
 from thespian.actors import ActorAddress
-from farref.actors.wire.messages import Envelope, EndpointJoin, WorkerInfo
-from farref.protocol.ids import WorkerId
+from farref.actors.wire.messages import Envelope, EndpointJoin
 with System("farrefBase") as system:
     print(system.name)
     b = system.worker("B")
-    evil = WorkerInfo(WorkerId("evil", 1), b.address)
-    system._port.post(b.address, Envelope(evil, b.id, b"no packet"))
+    system._port.post(b.address, Envelope(b.address, b"no packet"))
     system._port.post(system.endpoint.registry.registrar, EndpointJoin(b.id, 1, "there"))
     assert until(system, lambda: system.counters()["B"].refused == 1)
     time.sleep(0.5)

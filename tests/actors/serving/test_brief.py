@@ -23,7 +23,7 @@ from farref.actors.core.current import frame
 from farref.actors.core.intake import NOTED
 from farref.actors.core.pool import Pool
 from farref.actors.serving.server import Server
-from farref.actors.wire.parcels import SMALL
+from farref.actors.wire.codec import LONGEST
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Fetch
 from farref.serialization.shared import THRESHOLD
@@ -350,7 +350,7 @@ def release() -> None:
 
 
 def text() -> str:
-    return "\N{LATIN SMALL LETTER E WITH ACUTE}" * (SMALL - 1024)
+    return "\N{LATIN SMALL LETTER E WITH ACUTE}" * (LONGEST - 1024)
 
 
 def fill() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import farref
 from farref import RRef
+from farref.actors.wire.codec import OtherPart, PacketRow
 from farref.actors.wire.messages import Envelope, Found, Joined, Nudge, Spawned, Welcome, WorkerInfo
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
@@ -29,6 +30,8 @@ from farref.protocol.messages import (
 from ..helpers import make_box, until
 
 if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
     from farref import System
 
 EVIL = WorkerId("evil", 666)
@@ -67,36 +70,45 @@ def messages(to: WorkerId) -> list[Any]:
     ]
 
 
-def spoiled(first: Any, messages: Any, expects: Any) -> bytes:
-    """A packet with arbitrary parts."""
-    return msgspec.msgpack.encode(
-        (first, expects, messages), enc_hook=lambda junk: type(junk).__name__
-    )
+def spoiled(sender: Any, to: WorkerId, first: Any, parts: Any, expects: Any) -> bytes:
+    """A packet with arbitrary fields."""
+    row = PacketRow(sender, to.incarnation, first, expects, parts, ())
+    return msgspec.msgpack.encode(row, enc_hook=lambda junk: type(junk).__name__)
 
 
-def envelopes(info: WorkerInfo, sender: WorkerInfo) -> list[Any]:
+def part_of(message: Any) -> Any:
+    return OtherPart(message, None, ())
+
+
+def envelopes(info: WorkerInfo, sender: WorkerId, there: ActorAddress) -> list[Any]:
     bad: Any = "not a packet"
     wrong = WorkerId(info.name, info.id.incarnation + 1)
-    good = spoiled(0, (), 0)
+
+    def packet(first: Any, parts: Any, expects: Any) -> Envelope:
+        return Envelope(there, spoiled(sender, info.id, first, parts, expects))
+
+    good = packet(0, (), 0).packet
     return [
-        Envelope(sender, info.id, bad),
-        Envelope(sender, info.id, ANY),
-        Envelope(ANY, info.id, good),
-        Envelope(bad, info.id, good),
-        Envelope(sender, ANY, good),
-        Envelope(sender, wrong, good),
-        Envelope(sender, info.id, good, ANY),
-        Envelope(WorkerInfo(WorkerId("\ud800", 1), sender.address), info.id, good),
-        Envelope(sender, info.id, b""),
-        Envelope(sender, info.id, good[:-1]),
-        Envelope(sender, info.id, good + b"x"),
-        Envelope(sender, info.id, b"\x91" * 100_000),
-        Envelope(sender, info.id, spoiled(-1, (), 0)),
-        Envelope(sender, info.id, spoiled(0, (), 10**9)),
-        Envelope(sender, info.id, spoiled(10**9, ("x",), 0)),
-        Envelope(sender, info.id, spoiled(bad, bad, bad)),
-        Envelope(sender, info.id, spoiled(0, ANY, 0)),
-        Envelope(sender, info.id, spoiled(0, bad, 0)),
+        Envelope(there, bad),
+        Envelope(there, ANY),
+        Envelope(ANY, good),
+        Envelope(bad, good),
+        Envelope(there, spoiled(info.id, info.id, 0, (), 0)),
+        Envelope(there, spoiled(sender, wrong, 0, (), 0)),
+        Envelope(there, spoiled(ANY, info.id, 0, (), 0)),
+        Envelope(there, good, ANY),
+        Envelope(there, spoiled(WorkerId("", 1), info.id, 0, (), 0)),
+        Envelope(there, good.replace(sender.name.encode(), b"\xed\xa0\x80" * 5)),
+        Envelope(there, b""),
+        Envelope(there, good[:-1]),
+        Envelope(there, good + b"x"),
+        Envelope(there, b"\x91" * 100_000),
+        packet(-1, (), 0),
+        packet(0, (), 10**9),
+        packet(10**9, ("x",), 0),
+        packet(bad, bad, bad),
+        packet(0, ANY, 0),
+        packet(0, bad, 0),
         Found(12345, ()),
         Found(ANY, ANY),
         Spawned(12345, None, "no"),
@@ -114,12 +126,11 @@ def test_it_is_refused_and_the_endpoint_goes_on(system: System, kind: str, name:
     ref = farref.remote(info, make_box, (1,))
     mine = RRef([1])
     before = farref.rpc_sync(info, refused)
-    evil = WorkerInfo(EVIL, me.address)
     if kind == "envelopes":
-        said = envelopes(info, WorkerInfo(WorkerId("evil envelopes", 667), me.address))
+        said = envelopes(info, WorkerId("evil envelopes.", 667), me.address)
     else:
         said = [
-            Envelope(evil, info.id, spoiled(number, (message,), 0))
+            Envelope(me.address, spoiled(EVIL, info.id, number, (part_of(message),), 0))
             for number, message in enumerate(messages(info.id))
         ]
     for each in said:
@@ -144,12 +155,14 @@ def _content(ref: RRef[list[int]]) -> list[int]:
 
 def test_what_follows_a_malformed_message_in_its_packet_takes_effect(system: System) -> None:
     info = farref.get_worker_info("B")
-    evil = WorkerInfo(WorkerId("half evil", 7), farref.get_worker_info("C").address)
+    evil, there = WorkerId("half evil", 7), farref.get_worker_info("C").address
     before = farref.rpc_sync(info, refused)
     bad: Any = "not an id"
-    unpaid = Tell(cargo=Cargo(payload=1))  # the number of a missing payload
-    batch = (ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text", unpaid)
-    system._port.post(info.address, Envelope(evil, info.id, spoiled(0, batch, 0), (b"",)))
+    unpaid = OtherPart(Tell(cargo=Cargo()), 1, ())  # the number of a missing payload
+    parts = ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text"
+    batch = (*map(part_of, parts), unpaid)
+    data = spoiled(evil, info.id, 0, batch, 0)
+    system._port.post(info.address, Envelope(there, data, (b"",)))
     assert until(system, lambda: farref.rpc_sync(info, refused) == before + len(batch))
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 import farref
 from farref import FetchTimeoutError, RRef, System
-from farref.actors.wire import rows
+from farref.actors.wire import codec
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.definitions import Placed
 from farref.testing import assert_nothing_held, until
@@ -64,13 +64,13 @@ class Misplaced:
     """The program encodes one call with a wrong place: in the middle of at least *least*."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
-        self._encode = rows.encode
+        self._encode = codec.encode
         self._least = least
         self.wrong: list[Call] = []
         """The call, before it was changed."""
-        monkeypatch.setattr(rows, "encode", self)
+        monkeypatch.setattr(codec, "encode", self)
 
-    def __call__(self, sender: WorkerId, to: WorkerId, packet: Packet) -> bytes | None:
+    def __call__(self, sender: WorkerId, to: WorkerId, packet: Packet, *how: Any) -> Any:
         messages, nth = list(packet.messages), self._least // 2
         call: Any = messages[nth] if len(messages) >= self._least and not self.wrong else None
         kind = type(call)
@@ -79,9 +79,7 @@ class Misplaced:
             payload = replace(call.cargo.payload, functions=(Placed(EMPTY_PLACE),))
             cargo = Cargo(payload=payload, descriptors=call.cargo.descriptors)
             messages[nth] = replace(call, cargo=cargo)
-        data: bytes | None = self._encode(sender, to, replace(packet, messages=tuple(messages)))
-        assert data is not None or Call not in map(type, messages)
-        return data
+        return self._encode(sender, to, replace(packet, messages=tuple(messages)), *how)
 
 
 def by_value() -> Any:
