@@ -97,6 +97,7 @@ class CallPart(_Row, frozen=True, tag=1):
     loans: tuple[Descriptor, ...]
     plain: bool
     """See `Payload.plain`."""
+    origin: Origin | None
 
 
 class InvokePart(CallPart, frozen=True, tag=2):
@@ -252,7 +253,7 @@ def _request(
         return None
     if type(payload) is not Payload or len(payload.data) > longest:
         return None
-    if payload.buffers or payload.inert or payload.peers or payload.frozen or payload.origin:
+    if payload.buffers or payload.inert or payload.peers or payload.frozen:
         return None
     name, place = payload.tag, None
     if type(name) is not str or len(name) > PART_BYTES:
@@ -262,22 +263,23 @@ def _request(
         if type(placed) is not Placed or placed.origin is not None or len(payload.functions) > 1:
             return None
         place = placed.place
-    call, data, plain = message.call.number, payload.data, payload.plain
+    call, data = message.call.number, payload.data
+    plain, origin = payload.plain, payload.origin
     if isinstance(message, Create):
         rref, fork = message.rref, message.fork
         if message.target is not None or rref.creator != sender or fork.parent != sender:
             return None
         made = rref.number, fork.number, message.settled
-        return CreatePart(call, data, name, place, loans, plain, *made)
+        return CreatePart(call, data, name, place, loans, plain, origin, *made)
     if message.chain:
         return None
     if isinstance(message, Call):
-        return CallPart(call, data, name, place, loans, plain)
+        return CallPart(call, data, name, place, loans, plain, origin)
     if message.cancelled:
         return None
     rref = message.rref
     namer = _namer(rref.creator, sender, to)
-    return InvokePart(call, data, name, place, loans, plain, namer, rref.number)
+    return InvokePart(call, data, name, place, loans, plain, origin, namer, rref.number)
 
 
 def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> Part | None:
@@ -439,7 +441,9 @@ def _malformed(error: Exception) -> Any:
 
 def _to_request(part: Any, sender: WorkerId, me: WorkerId, _: object) -> Message:
     functions = () if part.place is None else (Placed(part.place),)
-    payload = Payload(part.data, tag=part.name, functions=functions, plain=part.plain)
+    payload = Payload(
+        part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
+    )
     cargo, call = Cargo(payload=payload, descriptors=part.loans), CallId(sender, part.call)
     kind = type(part)
     if kind is CallPart:

@@ -225,7 +225,7 @@ def counted(
 @COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 58), (fetch, 63), (create, 162), (lend, 78)]
+    ("operation", "most"), [(call, 58), (fetch, 63), (create, 161), (lend, 78)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation, 0.8 * most, most, MANY) <= most

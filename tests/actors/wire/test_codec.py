@@ -207,12 +207,16 @@ def test_any_bytes_raise_nothing_else(data: bytes) -> None:
 CALL, RREF, FORK = CallId(A, 5), RRefId(A, 3), ForkId(A, 4)
 NAMED = Cargo(payload=Payload(b"data", tag="f"))
 APART = Cargo(payload=Payload(b"data", tag="f", functions=(Placed(7),)))
+ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
+TRACED = Cargo(payload=Payload(b"data", tag="f", origin=ORIGIN))
 HOLES = Cargo(payload=Payload(b"data", tag="f", plain=True), descriptors=(LOAN,))
 FREQUENT: list[Message] = [
     Call(call=CALL, cargo=NAMED),
     Call(call=CALL, cargo=APART),
     Call(call=CALL, cargo=HOLES),
+    Call(call=CALL, cargo=TRACED),
     Invoke(call=CALL, rref=RRefId(B, 3), cargo=NAMED),
+    Invoke(call=CALL, rref=RRefId(B, 3), cargo=TRACED),
     Invoke(call=CALL, rref=RRefId(C, 3), cargo=HOLES),
     Reply(call=CallId(B, 5), cargo=Cargo(payload=Payload(b"data"))),
     Reply(call=CallId(B, 5), cargo=Cargo(payload=Payload(b"data", (b"more",), frozen=True))),
@@ -220,6 +224,7 @@ FREQUENT: list[Message] = [
     Fetch(call=CALL, rref=RRefId(C, 3), copy=False),
     Create(call=CALL, rref=RREF, fork=FORK, cargo=NAMED, settled=2),
     Create(call=CALL, rref=RREF, fork=FORK, cargo=APART),
+    Create(call=CALL, rref=RREF, fork=FORK, cargo=TRACED),
     Ack(rref=RRefId(B, 3), fork=ForkId(B, 4)),
     Ack(rref=RRefId(C, 3), fork=ForkId(B, 4)),
     Delete(rref=RREF, forks=(FORK,)),
@@ -379,7 +384,6 @@ def test_a_wrong_payload_beside_them_takes_no_other_with_it(wrong: object) -> No
 
 # ---- payloads in the bytes
 
-ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
 PAYLOAD = Payload(
     b"data", (b"fixed", bytearray(b"mine")), (), (INFO,), ("ask", 7, "Look"), True, ORIGIN
 )
@@ -461,14 +465,15 @@ def test_a_payload_in_a_wrong_place(message: Message, path: tuple[int, ...], val
 @pytest.mark.parametrize(
     "part",
     [
-        [1, -1, b"", "f", None, [], False],
-        [1, 1, "text", "f", None, [], False],
-        [1, 1, b"", "f", -1, [], False],
-        [1, 1, b"", "f", None, [1], False],
-        [1, 1, b"", "f", None, []],
-        [1, 1, b"", "f", None, [], False, "one more"],
-        [2, 1, b"", "f", None, [], False, 2, 1],
-        [3, 1, b"", "f", None, [], False, 3, 4, -1],
+        [1, -1, b"", "f", None, [], False, None],
+        [1, 1, "text", "f", None, [], False, None],
+        [1, 1, b"", "f", -1, [], False, None],
+        [1, 1, b"", "f", None, [1], False, None],
+        [1, 1, b"", "f", None, [], False, ["a.py:1", [["no value"]]]],
+        [1, 1, b"", "f", None, [], False],
+        [1, 1, b"", "f", None, [], False, None, "one more"],
+        [2, 1, b"", "f", None, [], False, None, 2, 1],
+        [3, 1, b"", "f", None, [], False, None, 3, 4, -1],
         [4, 1, ["A", -1], 1, True, True],
         [4, 1, 0, 1, 7, True],
         [5, 1, b"", 0],
