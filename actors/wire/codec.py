@@ -222,19 +222,19 @@ def encode(
     """
     parts: list[Any] = []
     beside: list[object] = []
-    named: set[WorkerId] = set()
+    named: list[WorkerId] = []
     for message in packet.messages:
         make = _PARTS.get(type(message))
         part = make(message, sender, to, longest) if make is not None else None
         if part is None:
             part = _other(message, beside, longest)
             if type(message) in NAMING:
-                named.update(strangers_in(message))
+                named += strangers_in(message)
         parts.append(part)
     me = sender.incarnation if packet.first else sender  # the first packet says who we are
-    peers: list[Any] = []
+    peers: Any = ()
     if named:
-        known = [(each, address_of(each)) for each in named]
+        known = [(each, address_of(each)) for each in dict.fromkeys(named)]
         peers = [(each, _place(address, beside)) for each, address in known if address is not None]
     row = PacketRow(me, to.incarnation, packet.first, packet.expects, parts, peers)  # type: ignore[arg-type]  # encoding takes a list for a tuple
     try:
