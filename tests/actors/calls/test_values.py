@@ -374,10 +374,11 @@ def believe(worker: str, near: bool) -> None:
 @pytest.mark.processes
 @pytest.mark.parametrize("size", [100, ALONE, 200_000])
 def test_no_memory_is_named_to_another_host(
-    system: System, monkeypatch: pytest.MonkeyPatch, size: int
+    process_system: System, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
+    process_system.worker("B")
     refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(3)]
-    me, opened = system.endpoint.core.me.name, list[object]()
+    me, opened = process_system.endpoint.core.me.name, list[object]()
     monkeypatch.setattr(shared.Segment, "open", opened.append)
     farref.rpc_sync("B", believe, (me, False))
     try:

@@ -15,9 +15,11 @@ import pytest
 from farref import Counters, RRef, System, remote, rpc_sync
 from farref.actors.core import links
 from farref.actors.cycles import collector, exact, kinds, reading, scan
-from farref.protocol import cycles, packets, quest, survey
+from farref.protocol import cycles, quest, survey
 from farref.protocol.delivery import Packet
 from farref.testing import until
+
+from ...packets import written
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -45,7 +47,7 @@ def note_sizes(patch: pytest.MonkeyPatch) -> None:
     def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> int | None:
         kind = type(message).__name__
         if kind not in ABOUT_SEARCHES:
-            SIZES[kind] += len(packets.encode(Packet(1, (message,), 1))[0])
+            SIZES[kind] += len(written(Packet(1, (message,), 1))[0])
         return queue(self, to, message, *args, **how)
 
     patch.setattr(links.Links, "send", send)
