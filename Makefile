@@ -154,7 +154,7 @@ torch-rpc: $(STAMP) ## PyTorch's own RPC tests on farref.rpc, if there is torch 
 bench: $(STAMP) ## every benchmark, beside the peers of '.[bench]'
 	$(BIN)/python -m bench $(BENCH_OPTIONS)
 
-bench-plots: $(STAMP) ## the same and bench-scale, into docs/aims.md and benchmarks.md
+bench-plots: $(STAMP) ## the same and bench-scale, into docs/benchmarks.md
 	$(BIN)/python -m bench --minutes 5 --json docs/bench.json --plots docs $(BENCH_OPTIONS)
 	$(BIN)/python -m bench $(OF_EACH_CALL) $(AT_SMALL_POINTS) --busy --minutes 3 \
 		--json docs/bench-busy.json $(BENCH_OPTIONS)

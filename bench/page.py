@@ -1,10 +1,10 @@
-"""Write the tables of figures of two pages from the measurements; people write the text around.
+"""Write the tables of docs/benchmarks.md from the measurements; people write the text around.
 
     python -m bench.page                # from the files docs/bench*.json
-    python -m bench.page --check        # exit code 1 if a page says something else
+    python -m bench.page --check        # exit code 1 if the page says something else
 
-docs/aims.md has the targets, docs/benchmarks.md has everything. `make bench-plots` measures.
-Each written part stands between two comments of its page.
+`make bench-plots` measures. The page has the main figures, and the files have all of them. Each
+written part stands between two comments of the page.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import argparse
 import io
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,9 +25,25 @@ from .machine import about
 from .rounds import Row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rich.table import Table
 
 DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "benchmarks.md"
+RUNS = {
+    "idle": "bench.json",
+    "one core busy": "bench-busy.json",
+    "slow host": "bench-slow.json",
+}
+"""The runs that judge the targets, and the measurements of each."""
+SHOWN = (
+    *("call", "in-flight", "one-way", "values", "frozen"),
+    *("remote-fetch", "share", "share-fetch", "references", "create-drop"),
+)
+"""The benchmarks that the page shows."""
+UNSHOWN = ("main", "traced", "least", "thespian", "forks of one object", "workers, in one process")
+"""Peers and growing things that the page leaves out: they answer questions of developers."""
 BEGIN, END = "<!-- {}: written by bench/page.py -->", "<!-- end of {} -->"
 UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
 
@@ -40,73 +57,67 @@ def as_markdown(table: Table) -> str:
 
 
 def benchmarks(run: dict[str, Any]) -> str:
-    """The tables of ``python -m bench``."""
-    rows = [Row.from_json(said) for said in run["results"]]
-    tables = report.tables(rows, run["peers"], run["rounds"], markdown=True)
+    """The main tables of ``python -m bench``: `SHOWN`, without the peers in `UNSHOWN`."""
+    rows = [replace(Row.from_json(said), switches={}) for said in run["results"]]
+    rows = [row for row in rows if row.benchmark.name in SHOWN]
+    peers = [name for name in run["peers"] if name not in UNSHOWN]
+    tables = report.tables(rows, peers, run["rounds"], markdown=True)
     pieces = [f"{report.heading(run)}.\n", *map(as_markdown, tables)]
-    pieces.append("".join(f"- {line}\n" for line in report.reasons(rows)))
     pieces.append("![the benchmarks](bench.png)\n\n![what grows](bench-scaling.png)\n")
-    return "\n".join(piece for piece in pieces if piece)
+    return "\n".join(pieces)
 
 
-def targets(run: dict[str, Any]) -> str:
-    """The judged targets of ``python -m bench``."""
-    aims = report.targets(map(Row.from_json, run["results"]), run["rounds"], markdown=True)
-    return f"{report.heading(run)}.\n\n{'' if aims is None else as_markdown(aims)}"
+def missed(*runs: dict[str, Any]) -> str:
+    """The targets that one of `RUNS` misses."""
+    results = [[Row.from_json(said) for said in run["results"]] for run in runs]
+    return as_markdown(report.missed(dict(zip(RUNS, results, strict=True))))
 
 
 def scale(run: dict[str, Any]) -> str:
     """The tables of bench/scale.py."""
     pieces = [f"{about(run['machine'])}.\n"]
-    for part in (Growth(**said) for said in run["parts"]):
+    for part in (Growth(**said) for said in run["parts"] if said["title"] not in UNSHOWN):
         pieces.append(as_markdown(report.grown(part, markdown=True)))
         if (said := report.dropped(part)) is not None:
             pieces.append(f"{said}\n")
     return "\n".join([*pieces, "![scale](bench-scale.png)\n"])
 
 
-PAGES = {
-    "aims.md": {
-        "targets": ("bench.json", targets),
-        "busy": ("bench-busy.json", targets),
-        "slow": ("bench-slow.json", targets),
-    },
-    "benchmarks.md": {
-        "benchmarks": ("bench.json", benchmarks),
-        "scale": ("bench-scale.json", scale),
-    },
+BLOCKS: dict[str, tuple[tuple[str, ...], Callable[..., str]]] = {
+    "benchmarks": (("bench.json",), benchmarks),
+    "missed": (tuple(RUNS.values()), missed),
+    "scale": (("bench-scale.json",), scale),
 }
-"""Each page, and its blocks: the measurements, and the function that tells them."""
+"""Each block of the page: its measurements, and the function that tells them."""
 
 
-def written(name: str, page: str) -> str:
-    """*page*, which has this *name*, with every block written anew from the figures."""
-    for block, (kept, write) in PAGES[name].items():
+def written(page: str) -> str:
+    """*page* with every block written anew from the figures."""
+    for block, (names, write) in BLOCKS.items():
         begin, end = BEGIN.format(block), END.format(block)
         before, there, rest = page.partition(f"{begin}\n")
         _, closed, after = rest.partition(end)
         if not (there and closed):
-            raise SystemExit(f"{name} has no block of {begin!r} up to {end!r}")
-        path = DOCS / kept
-        known = path.exists()
-        told = write(json.loads(path.read_text(encoding="utf-8"))) if known else UNMEASURED
+            raise SystemExit(f"{PAGE.name} has no block of {begin!r} up to {end!r}")
+        paths = [DOCS / name for name in names]
+        known = all(path.exists() for path in paths)
+        runs = [json.loads(path.read_text(encoding="utf-8")) for path in paths if known]
+        told = write(*runs) if known else UNMEASURED
         page = f"{before}{begin}\n\n{told}\n{end}{after}"
     return page
 
 
 def main() -> None:
-    """Write or check the pages."""
+    """Write or check the page."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only compare; write nothing")
     options = parser.parse_args()
-    for name in PAGES:
-        path = DOCS / name
-        page = path.read_text(encoding="utf-8")
-        wanted = written(name, page)
-        if not options.check:
-            path.write_text(wanted, encoding="utf-8")
-        elif wanted != page:
-            sys.exit(f"{name} differs from the measured figures: run `python -m bench.page`")
+    page = PAGE.read_text(encoding="utf-8")
+    wanted = written(page)
+    if not options.check:
+        PAGE.write_text(wanted, encoding="utf-8")
+    elif wanted != page:
+        sys.exit(f"{PAGE.name} differs from the measured figures: run `python -m bench.page`")
 
 
 if __name__ == "__main__":

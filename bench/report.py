@@ -19,7 +19,7 @@ from .rounds import FEW
 from .targets import verdicts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from .catalogue import Unit
@@ -152,6 +152,32 @@ def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Tabl
         said = Text(verdict.said, style="green" if verdict.met else "bold red")
         title = _named(verdict.row, rounds, min(FEW, rounds))
         made.add_row(title, verdict.compared, verdict.aim, verdict.measured, said)
+    return made
+
+
+def missed(runs: Mapping[str, Iterable[Row]]) -> Table:
+    """The targets of farref as it is installed that one of *runs* misses, with all figures.
+
+    A figure that misses is bold. One of fewer than `FEW` rounds has a `?`.
+    """
+    found: dict[tuple[str, str, str], dict[str, str]] = {}
+    misses = set()
+    for name, rows in runs.items():
+        for verdict in (each for row in rows for each in verdicts(row)):
+            key = (verdict.row.title, verdict.compared, verdict.aim)
+            if verdict.target.ours != OURS:
+                continue
+            said = f"{verdict.measured}{'?' if verdict.row.rounds < FEW else ''}"
+            found.setdefault(key, {})[name] = said if verdict.met else f"**{said}**"
+            if not verdict.met:
+                misses.add(key)
+    made = _empty("", "", markdown=True)
+    made.add_column("figure or ratio of")
+    for head in ("aimed at", *runs):
+        made.add_column(head, justify="right")
+    for key, figures in found.items():
+        if key in misses:
+            made.add_row(*key, *(figures.get(name, "-") for name in runs))
     return made
 
 
