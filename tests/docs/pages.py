@@ -1,6 +1,6 @@
 """The pages of the documentation, and the blocks of code in them.
 
-The words of a fence decide the use of its block. CONTRIBUTING.md has the same rules for writers:
+The words of a fence decide the use of its block. These are the rules for writers:
 
 - ```` ```python ````: a program of its own. It prints the text of its comments, and nothing else.
 - ```` ```python title="a.py" ````: a file of the page, for the programs and commands below it.
@@ -8,6 +8,7 @@ The words of a fence decide the use of its block. CONTRIBUTING.md has the same r
   are its output (``...`` stands for anything). Lines after ``second$`` are typed in another
   terminal, and run until the page ends.
 - ```` ```sh ````: a script.
+- ```` ```text ````, ``json``, ``toml``, ``ini``, ``yaml``: only read.
 - A block is not run if a comment below it gives the reason: ``<!-- Not run by the tests: ... -->``.
 """
 

@@ -43,7 +43,7 @@ def call() -> None:
     assert farref.rpc_sync("B", pow, (2, 3)) == 8
 
 
-def fork() -> None:
+def loan() -> None:
     ref = farref.remote("B", list)
     ref.to_here()
     farref.rpc_sync("C", keep, (ref,))
@@ -85,7 +85,7 @@ def calls() -> Iterator[list[tuple[str, str]]]:
 
     threading.setprofile(note)
     try:
-        with System("simpleSystemBase", sharing="fork", timeout=30, orphan_grace=0.1) as system:
+        with System("simpleSystemBase", timeout=30, orphan_grace=0.1) as system:
             system.worker("B"), system.worker("C")
             sys.setprofile(note)
             yield seen
@@ -95,7 +95,7 @@ def calls() -> Iterator[list[tuple[str, str]]]:
         threading.setprofile(None)
 
 
-@pytest.mark.parametrize(("number", "work"), list(enumerate((call, fork, death))))
+@pytest.mark.parametrize(("number", "work"), list(enumerate((call, loan, death))))
 def test_every_hop_of_a_walk_comes_in_its_order(
     number: int, work: Any, calls: list[tuple[str, str]]
 ) -> None:
