@@ -38,7 +38,6 @@ from farref.protocol.messages import Report as MessageReport
 from farref.protocol.owner import Owner
 from farref.protocol.user import User
 
-from . import exits
 from .endpoint import ScriptedEndpoint
 from .facts import Facts
 from .reach import reached, references_in, requested
@@ -182,7 +181,6 @@ ALWAYS_HERE: dict[str, Callable[[ScriptedEndpoint], str | None]] = {
     "nothing idle is kept": nothing_idle_is_kept,
     "notices end reports": notices_end_reports,
     "names are right": names_are_right,
-    "an exit does what the rest does": exits.differs_here,
 }
 
 # ---- one step
@@ -349,7 +347,6 @@ ALWAYS_STEP: dict[str, Callable[[Taken], str | None]] = {
     "a cancel follows its call": a_cancel_follows_its_call,
     "what came cancelled is not run": what_came_cancelled_is_not_run,
     "nothing is sent to the known dead": the_dead_are_left_alone,
-    "an exit takes a message as the rest does": exits.differs,
 }
 
 # ---- the world

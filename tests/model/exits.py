@@ -2,8 +2,8 @@
 
 An exit is the plain case at the beginning of a method, or of a loop in it: one condition, the
 changes, the effects. Its `if` has the mark ``# exit``. The rest of the method is complete. So a
-machine without exits behaves the same. Both machines are tried here on copies of each state that an
-endpoint reaches, whether or not the program makes the move there: requests to every peer and on
+machine without exits behaves the same. Both machines are tried here on copies of each state of the
+tables that an endpoint reaches, whether or not the program moves so: requests to every peer and on
 every reference, the end of each handle, the answer to each request that runs, the value of each
 object that has none, and each message that arrives, also from an endpoint that may not send it.
 Their effects must be equal, and their tables afterwards.
@@ -38,30 +38,42 @@ Result = tuple[object, Hashable]
 """The effects of a move, or its error; and the tables afterwards."""
 
 
-def differs(taken: Taken) -> str | None:
-    """The first difference between the two machines that take the message that arrives."""
-    return _difference(taken.before.context, dict(_arrivals(taken)))
+class Exits:
+    """Compares the two machines, by each move once in each state of the tables.
 
+    An endpoint has many more states: they differ in its variables and tasks, too.
+    """
 
-def differs_here(endpoint: ScriptedEndpoint) -> str | None:
-    """The first difference between the two when they make a move of the endpoint's own."""
-    context = endpoint.context
-    moves = chain(_requests(context), _answers(endpoint), _ends(context))
-    return _difference(context, dict(moves))
+    def __init__(self) -> None:
+        self._compared: dict[Hashable, set[str]] = {}
 
+    def differs(self, taken: Taken) -> str | None:
+        """The first difference when the two take the message that arrives."""
+        return self._difference(taken.before.context, _arrivals(taken))
 
-def _difference(context: Context, moves: dict[str, Move]) -> str | None:
-    if are_cut() or not moves:
+    def differs_here(self, endpoint: ScriptedEndpoint) -> str | None:
+        """The first difference when the two make a move of the endpoint's own."""
+        context = endpoint.context
+        moves = chain(_requests(context), _answers(endpoint), _ends(context))
+        return self._difference(context, moves)
+
+    def _difference(self, context: Context, moves: Iterator[tuple[str, Move]]) -> str | None:
+        if are_cut():
+            return None
+        compared = self._compared.setdefault((context.me, freeze(context)), set())
+        new = {what: move for what, move in moves if what not in compared}
+        if not new:
+            return None
+        compared.update(new)
+        shipped = {what: _result(context, move) for what, move in new.items()}
+        with cut():
+            for what, move in new.items():
+                expected, (effects, tables) = _result(context, move), shipped[what]
+                if effects != expected[0]:
+                    return f"{what}: {effects} instead of {expected[0]}"
+                if tables != expected[1]:
+                    return f"{what}: the tables differ"
         return None
-    shipped = {what: _result(context, move) for what, move in moves.items()}
-    with cut():
-        for what, move in moves.items():
-            expected, (effects, tables) = _result(context, move), shipped[what]
-            if effects != expected[0]:
-                return f"{what}: {effects} instead of {expected[0]}"
-            if tables != expected[1]:
-                return f"{what}: the tables differ"
-    return None
 
 
 def _result(context: Context, move: Move) -> Result:

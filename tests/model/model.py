@@ -10,6 +10,7 @@ from farref.protocol.messages import Probe
 from . import rings, together
 from .always import ALWAYS, ALWAYS_HERE, ALWAYS_STEP, FREED, LATE, View
 from .endpoint import ScriptedEndpoint
+from .exits import Exits
 from .explorer import Mistake
 from .facts import Facts, facts
 from .never_lent import NEVER_STATE, NEVER_STEP
@@ -34,6 +35,11 @@ class ProgramModel:
         self._judged: set[object] = set()
         self._together: set[object] = set()
         self._sound: set[ScriptedEndpoint] = set()
+        exits = Exits()
+        self._always_step = ALWAYS_STEP | {
+            "an exit takes a message as the rest does": exits.differs
+        }
+        self._always_here = ALWAYS_HERE | {"an exit does what the rest does": exits.differs_here}
         claims = set(program.reaches)
         self._unseen_steps = {name: NEVER_STEP[name] for name in claims & NEVER_STEP.keys()}
         self._unseen_states = {name: NEVER_STATE[name] for name in claims - NEVER_STEP.keys()}
@@ -185,12 +191,12 @@ class ProgramModel:
         for name, happens in list(self._unseen_steps.items()):
             if happens(taken):
                 del self._unseen_steps[name]
-        for name, flawed in ALWAYS_STEP.items():
+        for name, flawed in self._always_step.items():
             reason = flawed(taken)
             if reason is not None:
                 return Mistake(name, reason)
         if taken.after not in self._sound:
-            for name, wrong in ALWAYS_HERE.items():
+            for name, wrong in self._always_here.items():
                 reason = wrong(taken.after)
                 if reason is not None:
                     return Mistake(name, reason)
