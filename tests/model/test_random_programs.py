@@ -60,15 +60,16 @@ from .state import clone, freeze
 from .steps import Arrival, Step
 from .world import DEAD, Crash, Move, Outcome, Program, World, WorldState
 
+pytestmark = pytest.mark.timeout(600)  # a random program computes for seconds on a busy machine
 QUICK = settings(
-    max_examples=50,
+    max_examples=25,
     derandomize=True,
     deadline=None,
     database=None,
     phases=[Phase.generate, Phase.shrink],
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
-FEW = settings(QUICK, max_examples=25)
+FEW = settings(QUICK, max_examples=12)
 LONG = settings(QUICK, max_examples=1_500)
 MANY_MOVES = 5000
 
