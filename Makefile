@@ -5,10 +5,19 @@ PYTHON ?= python3
 DEMO = demo all
 # What `make smoke` runs on the other Pythons: `python -m farref SMOKE_COMMAND`, then these tests.
 SMOKE_COMMAND = demo user-to-user
-# What depends on the interpreter; the protocol, in pure Python, runs once, on the main one.
-SMOKE_TESTS = -m "not processes and not long and not slow" tests/actors tests/serialization tests/commands/test_cli.py \
-	tests/base/test_secure_sockets.py tests/trace/test_stories.py \
+# What depends on the interpreter most: pickles, code by value, asyncio, signals, forks and sockets.
+SMOKE_TESTS = -m "not long and not slow and not deep" $(addprefix tests/,actors/values \
+	actors/api/test_asyncio.py actors/api/test_signal_handlers.py actors/calls/test_by_value.py \
+	actors/calls/test_functions.py actors/core/test_interrupts.py actors/serving/test_faults_in_c.py \
+	actors/serving/test_forked_children.py base/test_secure_sockets.py serialization) \
+	$(addprefix --ignore tests/serialization/test_,shared.py slots.py recycling.py)
+# What may depend on it. The protocol, in pure Python, runs once, on the main one.
+SMOKE_MORE = -m "not processes and not long and not slow and not deep" tests/actors tests/serialization \
+	tests/commands/test_cli.py tests/trace/test_stories.py \
 	--ignore tests/actors/calls/test_sharing.py --ignore tests/actors/rendezvous
+# The Pythons that run that, too: the newest is the least like the main one.
+SMOKED_MORE = 3.14
+smoke-all: SMOKED_MORE = $$version
 # How many processes share the tests; a file's are all in one, and the files come in the order of
 # tests/conftest.py. 0: none but pytest's own. Short tests wait most of the time, long ones compute.
 JOBS = 4
@@ -55,7 +64,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke soak rings simulate conformance torch-rpc bench \
+.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke smoke-all deep soak rings simulate conformance torch-rpc bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -67,11 +76,11 @@ demo: $(STAMP) ## set up, then the tour of the demos
 
 # pytest is the recipe, lint a prerequisite: its summary comes last.
 test: lint compiled ## set up, then lint and tests (6 minutes)
-	$(BIN)/pytest $(PARALLEL) -m "not long and not slow"
-	@echo "make test-all also runs the long ones: explorations, mutants, faults on every base, mypy."
+	$(BIN)/pytest $(PARALLEL) -m "not long and not slow and not deep"
+	@echo "make test-all also runs the long ones: explorations, mutants, several hosts, mypy."
 
 # One of the tests runs mypy.
-test-all: $(FULL) lint compiled ## the same, with the long tests
+test-all: $(FULL) lint compiled ## the same, with the long tests, or a sample (make deep: the rest)
 	$(BIN)/pytest $(PARALLEL)
 
 # On a fresh clone each of the processes would compile all tests. So two do that first, half each.
@@ -115,7 +124,9 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 		( set -e; $$enter $$python -m venv $$venv; \
 		$$enter $$venv/bin/python $(PIP_INSTALL) "$$(ls .smoke/dist/*.whl)[test]"; \
 		$$enter $$venv/bin/python -P -m farref $(SMOKE_COMMAND); \
-		$$enter $$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS) ) >$$venv.log 2>&1 & \
+		$$enter $$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_TESTS); \
+		[ $$version != $(SMOKED_MORE) ] || \
+			$$enter $$venv/bin/pytest -p no:cacheprovider $(PARALLEL) $(SMOKE_MORE) ) >$$venv.log 2>&1 & \
 		started="$$started $$!:$$version"; \
 	done; \
 	for each in $$started; do \
@@ -123,6 +134,8 @@ smoke: $(STAMP) ## the wheel, quick tests, other Pythons (PYTHONS=...)
 		echo "== smoke: Python $${each#*:}"; cat .smoke/$${each#*:}.log; \
 	done; \
 	echo "== smoke: done, Pythons seen:$$seen"; exit $$failed
+
+smoke-all: smoke ## the same, with all that 3.14 runs on each of them
 
 test-bases: $(STAMP) ## tests that name no base, on Thespian's (5 minutes)
 	for base in $(call STOCK,processes); do \
@@ -134,6 +147,9 @@ elsewhere: $(STAMP) ## tests without what only Linux has (15 minutes)
 	cc -shared -fPIC -o .venv/elsewhere.so tests/base/elsewhere.c
 	LD_PRELOAD=$(CURDIR)/.venv/elsewhere.so FARREF_WITHOUT=all \
 		$(BIN)/pytest $(PARALLEL) tests/base tests/actors
+
+deep: $(FULL) ## what test-all leaves out: large explorations, more hosts, bases and programs
+	$(BIN)/pytest $(PARALLEL) -m "deep and not slow"
 
 soak: $(STAMP) ## the tests of minutes, then 10 minutes of kills
 	$(BIN)/pytest -m slow

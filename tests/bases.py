@@ -15,18 +15,21 @@ if TYPE_CHECKING:
     from _pytest.mark import ParameterSet
 
 
+SAMPLED = pytest.mark.sampled(10)
+
+
 def those(fit: Callable[[bases.Base], object]) -> list[ParameterSet]:
     """Parameters for the bases that *fit*, with their markers.
 
-    A stock base with processes is `long`: a change that breaks a test there nearly always breaks
-    it on our base, too.
+    A stock base with processes is `long`, and CI has a sample of its tests: a change that breaks a
+    test there nearly always breaks it on our base, too.
     """
     return [
         pytest.param(
             base.name,
             marks=[
                 *([pytest.mark.processes] if base.processes else []),
-                *([pytest.mark.long] if base.processes and not base.own else []),
+                *([pytest.mark.long, SAMPLED] if base.processes and not base.own else []),
             ],
         )
         for base in bases.BASES.values()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import math
 import os
 import re
 import shutil
@@ -11,6 +12,8 @@ import signal
 import tempfile
 import time
 import uuid
+import zlib
+from collections import defaultdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,16 +39,29 @@ TASTE = (
 """Environment variables that change output. Tests about them set them."""
 
 
-LONG = (
-    *("model", "hosts", "fuzz", "simulation", "faults", "wear"),  # explorations, and machines
-    *("launch", "rpc", "bench", "examples"),  # programs by the dozen
-    *("docs/test_blocks.py", "docs/test_site.py", "packaging/test_types.py"),
-    *("actors/cluster/test_etcd.py", "actors/cluster/test_store_troubles.py"),
-    "actors/cluster/test_sharing_deaths.py",
-    *("actors/limits/test_bounds.py", "base/test_elsewhere.py"),
-)
+LONG = {
+    "model": 1,
+    "hosts": 5,
+    "fuzz": 2,
+    "simulation": 4,
+    "faults": 3,
+    "wear": 1,
+    "launch": 5,
+    "rpc": 3,
+    "rendezvous/test_torchrun.py": 3,
+    "bench": 4,
+    "examples": 3,
+    "docs/test_blocks.py": 6,
+    "docs/test_site.py": 1,
+    "packaging/test_types.py": 1,
+    "actors/cluster/test_etcd.py": 2,
+    "actors/cluster/test_store_troubles.py": 2,
+    "actors/cluster/test_sharing_deaths.py": 2,
+    "actors/limits/test_bounds.py": 2,
+    "base/test_elsewhere.py": 2,
+}
 """All tests in these folders and files are marked long: `make test` leaves them to `make test-all`,
-which CI runs."""
+which CI runs. Of so many in a file, one is for CI, and `make deep` runs the others."""
 LONGEST = (
     "actors/looking/test_snapshot.py",
     "packaging/test_types.py",
@@ -125,16 +141,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     longest = {tests / name: place for place, name in enumerate(LONGEST)}
     filling = {tests / name: place for place, name in enumerate(FILLING)}
 
-    def is_long(item: pytest.Item) -> bool:
+    def one_in(item: pytest.Item) -> int | None:
         there = item.path.relative_to(tests)
-        return there.parts[0] in LONG or there.as_posix() in LONG
+        return LONG.get(there.parts[0]) or LONG.get(there.as_posix())
 
     def place(item: pytest.Item) -> tuple[int, int, bool]:
-        return filling.get(item.path, -1), longest.get(item.path, len(longest)), not is_long(item)
+        last = filling.get(item.path, -1)
+        return last, longest.get(item.path, len(longest)), one_in(item) is None
 
+    alike = defaultdict[tuple[Path, int], list[pytest.Item]](list)
     for item in items:
-        if is_long(item):
+        number = one_in(item)
+        if number is not None:
             item.add_marker(pytest.mark.long)
+        if (sampled := item.get_closest_marker("sampled")) is not None:
+            number = sampled.args[0]
+        left_out = item.get_closest_marker("slow") or item.get_closest_marker("deep")
+        if number is not None and left_out is None:
+            alike[item.path, number].append(item)
+    for (_, number), found in alike.items():
+        # By a hash, so that each run has the same sample. It has one of each file at least.
+        found.sort(key=lambda item: zlib.crc32(item.nodeid.encode()))
+        for item in found[math.ceil(len(found) / number) :]:
+            item.add_marker(pytest.mark.deep)
     items.sort(key=place)
 
 

@@ -78,6 +78,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Pa
         yield system, folder
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.processes
 @pytest.mark.parametrize(
     "words",
@@ -165,6 +166,7 @@ def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
     assert b"\nforged" not in shown
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "words",
     [
@@ -346,6 +348,7 @@ def test_a_malformed_record_is_an_error_that_names_its_line_and_field(
         read(file)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("content", "reason"),
     [

@@ -68,6 +68,7 @@ def caught_on_the_wire(mutant: Mutant, by: str) -> str | None:
     return f"never violated: {', '.join(sorted(missing))}" if missing else None
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("mutant", "by"), each_of(*MACHINES), ids=str)
 def test_a_mutant_of_the_machines_is_caught(mutant: Mutant, by: str) -> None:
     how = caught(mutant, by)

@@ -36,7 +36,6 @@ from .test_handler import answers, stranger
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-pytestmark = pytest.mark.long
 torch = pytest.mark.skipif(
     importlib.util.find_spec("torch") is None, reason="torch is not installed here"
 )
@@ -157,6 +156,7 @@ def test_two_agents_train_over_a_store_of_torch(job_of: Any) -> None:
     job.stop()
 
 
+@pytest.mark.deep  # half a minute of CPU
 @torch
 @pytest.mark.processes
 @pytest.mark.timeout(300)
@@ -172,6 +172,7 @@ def test_late_joiners_then_the_death_of_rank_0_while_they_train(job_of: Any) -> 
     job.stop()
 
 
+@pytest.mark.deep  # a minute of CPU
 @torch
 @pytest.mark.processes
 @pytest.mark.timeout(300)

@@ -16,7 +16,7 @@ import farref
 from farref import RefActor, RRef, System
 from farref.protocol.sharing import DISCIPLINES
 
-from ...bases import BASES, IN_PROCESS
+from ...bases import BASES, IN_PROCESS, SAMPLED
 from ..conftest import GRACE
 from ..helpers import Box, hold, make_box, references_everywhere, until
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         pytest.param(
             (sharing, *base.values),
             id=f"{sharing}-{base.values[0]}",
-            marks=[*base.marks, *([] if sharing == "lend" else [pytest.mark.long])],
+            marks=[*base.marks, *([] if sharing == "lend" else [pytest.mark.long, SAMPLED])],
         )
         for sharing in DISCIPLINES
         # The other two differ in the protocol alone, which the explorer has in all three.
