@@ -26,9 +26,9 @@ from ..core.registry import Registry
 from ..cycles.collector import Collector
 from ..handles.front import Front
 from ..handles.rref import RRef
-from ..looking.counting import Counting
-from ..looking.inspector import Inspector
-from ..looking.watching import Watchers
+from ..inspect.counting import Counting
+from ..inspect.inspector import Inspector
+from ..inspect.watching import Watchers
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
 from ..serving.server import Server

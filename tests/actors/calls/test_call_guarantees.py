@@ -12,7 +12,7 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, RRef, SerializationError
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.protocol import delivery
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 
-LOOK_PATIENCE = 5.0
+PATIENCE = 5.0
 """Seconds that an endpoint has to answer."""
 LEAK_AGE = 60.0
 """Seconds after which an unreachable object is suspected."""
@@ -113,7 +113,7 @@ class Inspector(Internal):
             found = self._collector.collect(seconds, cuts=cuts)
             return Inspected(question.token, garbage=tuple(found))
         if question.about is not None:
-            from .holdings import holdings_of  # noqa: PLC0415 - few users look
+            from .holdings import holdings_of  # noqa: PLC0415 - few users inspect
 
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)
