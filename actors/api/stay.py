@@ -291,7 +291,7 @@ class Stay:
         patience = DRAIN if leaving.graceful and self.attached else 0.0
         try:
             if endpoint is not None:
-                endpoint.registry.leave_at_last(patience)
+                endpoint.registrar_client.leave_at_last(patience)
             elif self._registrar is not None:
                 self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry

@@ -379,7 +379,7 @@ class System:
         """
         try:
             spans.prepare(self.endpoint.core.settings.telemetry, telemetry)
-            hosts.gather(self.endpoint.registry, nodes, self.name)
+            hosts.gather(self.endpoint.registrar_client, nodes, self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
@@ -480,7 +480,7 @@ class System:
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""
         self._stay.check_up()
-        return self.endpoint.registry.hosts()
+        return self.endpoint.registrar_client.hosts()
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, this program included, sorted by name.
@@ -488,7 +488,7 @@ class System:
         Blocks for one answer of the registrar.
         """
         self._stay.check_up()
-        return self.endpoint.registry.workers()
+        return self.endpoint.registrar_client.workers()
 
     # ---- inspection
 

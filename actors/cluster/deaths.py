@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..calls.calls import Calls
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
 
     Close = Callable[[str, FarrefError | None], None]
 
@@ -58,11 +58,16 @@ class Deaths:
     """The deaths that one endpoint knows of. In the mailbox thread, unless it says otherwise."""
 
     def __init__(
-        self, core: Core, registry: Registry, delivery: Delivery, calls: Calls, close: Close
+        self,
+        core: Core,
+        registrar_client: RegistrarClient,
+        delivery: Delivery,
+        calls: Calls,
+        close: Close,
     ) -> None:
         """*close* ends the endpoint. It takes the reason, and the error for its waits."""
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._delivery = delivery
         self._calls = calls
         self._close = close
@@ -85,7 +90,7 @@ class Deaths:
 
     def _told(self, message: Died) -> None:
         """Take the registrar's report of deaths."""
-        self._registry.unheard = 0
+        self._registrar_client.unheard = 0
         self.died(message.workers, message.cause)
 
     def died(self, workers: Iterable[WorkerId], cause: str = "") -> None:
@@ -147,11 +152,11 @@ class Deaths:
                 return
             settled, self._settling = self._settling, set()
             self._settled |= settled
-        self._registry.settled(tuple(settled))
+        self._registrar_client.settled(tuple(settled))
 
     def _agreed(self, message: AllSettled) -> None:
         """Take the registrar's news that all have settled these deaths."""
-        self._registry.unheard = 0
+        self._registrar_client.unheard = 0
         with self._core.lock:
             self._settled.difference_update(message.workers)
 
@@ -164,8 +169,8 @@ class Deaths:
         silence = self._core.settings.silence
         if self._beat_at is not None and self._beat_at <= now and silence:
             self._beat_at = now + silence / BEATS
-            self._registry.beat()
-            if self._registry.unheard > BEATS + missed(silence / BEATS):
+            self._registrar_client.beat()
+            if self._registrar_client.unheard > BEATS + missed(silence / BEATS):
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
     def deadline(self) -> float | None:
@@ -208,7 +213,7 @@ class Deaths:
         self.in_order = orderly
         self._close(reason, SystemDownError(f"{reason}; start a new one"))
         if not orderly:
-            self._registry.leave()  # the message may still get through
+            self._registrar_client.leave()  # the message may still get through
         self._leaving = True
         core.port.wake()
 

@@ -41,7 +41,7 @@ from .core import Internal
 from .counters import Tally
 from .intake import Intake
 from .links import Links
-from .registry import PATIENCE
+from .registrar_client import PATIENCE
 from .shelves import Shelves
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .faulty import Gate
     from .links import Outgoing
     from .port import Connection
-    from .registry import Registry
+    from .registrar_client import RegistrarClient
 
 
 log = logger(__name__)
@@ -80,7 +80,7 @@ wait."""
 class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that arrive."""
 
-    def __init__(self, core: Core, registry: Registry) -> None:
+    def __init__(self, core: Core, registry: RegistrarClient) -> None:
         self._core = core
         self._registry = registry
         self._port = core.port

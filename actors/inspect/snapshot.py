@@ -153,7 +153,7 @@ def _ask(
     inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
     """The answer of each endpoint of the system, and the reasons of those without one."""
-    core, infos = inspector.core, inspector.registry.workers()
+    core, infos = inspector.core, inspector.registrar_client.workers()
     found = inspector.inspect(infos, seconds, rows=rows)
     answers: dict[str, Inspected] = {}
     silent: dict[str, str] = {}

@@ -234,7 +234,7 @@ class _Explanation:
         about = _parsed(self._snapshot.in_full.get(rref, rref))
         infos = [  # the silent ones are not asked again: each question would be another wait
             info
-            for info in inspector.registry.workers()
+            for info in inspector.registrar_client.workers()
             if self._name(_full(info.id)) not in self._silent
         ]
         held: dict[str, list[Holding]] = {}

@@ -203,7 +203,7 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
 @pytest.mark.parametrize("spoil", ["fields", "nothing"])
 def test_registrar(system: System, spoil: str) -> None:
     """A wrong request gets no answer; the others do."""
-    registrar = system.endpoint.registry.registrar
+    registrar = system.endpoint.registrar_client.registrar
     lair = farref.get_worker_info("C").address
     ref = farref.remote("B", make_box, (1,))
     goes_on(system, ref)

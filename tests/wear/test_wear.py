@@ -15,7 +15,7 @@ import farref
 from farref import RRef, System
 from farref.actors.calls import unasked
 from farref.actors.cluster import roll
-from farref.actors.core import mints, pool, registry
+from farref.actors.core import mints, pool, registrar_client
 from farref.actors.core.current import enter_program, frame
 from farref.actors.hosting import bases
 from farref.testing import assert_nothing_held, until
@@ -243,7 +243,7 @@ def spans() -> int:
 
 def last(each: Callable[[System, str], None], system: System) -> None:
     """Visit once more, when short-lived beliefs about actors have expired."""
-    until(system, lambda: False, registry.BELIEVED)
+    until(system, lambda: False, registrar_client.BELIEVED)
     each(system, "B")
 
 

@@ -307,7 +307,7 @@ def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> Non
     found: list[dict[str, Any]] = []
     counting = threading.Thread(target=lambda: found.append(forking.counters(timeout=60)))
     counting.start()
-    asked = forking.endpoint.registry._asked
+    asked = forking.endpoint.registrar_client._asked
     assert until(forking, lambda: [of for _, of in asked.values() if of and of.name == "E"])
     os.kill(pid, signal.SIGKILL)
     counting.join(PATIENCE)
