@@ -1,6 +1,6 @@
-"""Endpoints that are silent for too long: deaths that nobody witnesses.
+"""Endpoints that are silent for too long.
 
-A stopped or cut-off process is not seen to exit; it only falls silent. A watcher (the registrar)
+Nobody sees a stopped or cut-off process exit; it only falls silent. A watcher (the registrar)
 counts the *turns* of its own clock in which it heard nothing of an endpoint. It does not compare
 times: a watcher that was itself stopped, starved or suspended has missed turns like everybody else,
 and does not find all others dead when it wakes up.

@@ -42,7 +42,7 @@ class Term:
     def __init__(self, term: int = 1, facts: dict[str, bytes] | None = None, own: str = "") -> None:
         self.facts = facts if facts is not None else {}
         self.ledger = Ledger(term, 0)
-        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"deputy {own}"))
+        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"proxy {own}"))
         self.said: list[tuple[str, Any]] = []
         """Its words: the host, and the message."""
         self._speak()
@@ -59,18 +59,18 @@ class Term:
         words: list[Any] = self.ledger.words()
         for to, message in words:
             assert isinstance(message, Deliver)
-            self.said.append((to.addressDetails.key.removeprefix("deputy "), message.message))
+            self.said.append((to.addressDetails.key.removeprefix("proxy "), message.message))
 
     def host(self, name: str, *, joined: bool = False) -> None:
         me = WorkerId(name, sum(name.encode()))
-        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"deputy {name}"))
+        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"proxy {name}"))
         self._speak()
 
     def ask(self, host: str, message: Any, sender: str = "") -> None:
         me = WorkerId(host, sum(host.encode()))
-        asker = at(sender or f"deputy {host}")
+        asker = at(sender or f"proxy {host}")
         forward = Forward(me, self.ledger.term, 1, asker, message)
-        self.elected.take(forward, at(f"deputy {host}"))
+        self.elected.take(forward, at(f"proxy {host}"))
         self._speak()
 
     def turns(self, number: int) -> None:
@@ -115,7 +115,7 @@ def test_a_host_of_which_the_store_knows_nothing_any_more(two: Term) -> None:
 
 
 def test_a_host_does_not_fit_and_the_order_has_not_come_again(two: Term) -> None:
-    """The news of the maker's deputy is earlier than the repeated order: no host is left out."""
+    """The refusal comes before the order is repeated, and no host is left out."""
     two.ask("a", order(), "e")
     assert len(two.to("a", Make)) == 1
     after = Term(2, two.facts)
@@ -158,7 +158,7 @@ def test_the_end_of_a_system_with_a_host_that_is_silent(two: Term) -> None:
     two.ask("a", EndSystem())
     two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
     for _ in range(30):
-        two.elected._witness.heard(WorkerId("a", ord("a")))
+        two.elected._detector.heard(WorkerId("a", ord("a")))
         two.turns(1)
     assert two.elected.empty
 

@@ -12,10 +12,10 @@ import pytest
 from thespian.actors import ActorAddress
 
 from farref.actors.base.addresses import Address
-from farref.actors.cluster.clerk import RENEWALS
-from farref.actors.cluster.desk import BEAT, DOUBT, LOST, Desk
+from farref.actors.cluster.candidate import RENEWALS
 from farref.actors.cluster.elected import Elected
-from farref.actors.cluster.witness import SILENT_TURNS
+from farref.actors.cluster.failure_detector import SILENT_TURNS
+from farref.actors.cluster.forwarder import BEAT, DOUBT, LOST, Forwarder
 from farref.actors.wire.messages import (
     Deliver,
     Died,
@@ -65,38 +65,40 @@ class Survivor:
         self.store.ask(Stand(earlier.lease), "A")
         ledger = Ledger(1, 0)
         elected = Elected(ledger, SETTINGS, {})
-        self.desk = Desk(WorkerId("b", 2), HostInfo("b", {}))
+        self.forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
         for word in (
             Deliver(1, (), None, Heard()),
             Deliver(1, (), None, HostJoined(SETTINGS)),
         ):
-            self.desk.take(word, at("registrar A"))
-        elected.host(HostJoin(WorkerId("a", 1), HostInfo("a", {})), at("deputy a"))
-        elected.host(HostJoin(WorkerId("b", 2), HostInfo("b", {})), at("deputy b"))
+            self.forwarder.take(word, at("registrar A"))
+        elected.host(HostJoin(WorkerId("a", 1), HostInfo("a", {})), at("proxy a"))
+        elected.host(HostJoin(WorkerId("b", 2), HostInfo("b", {})), at("proxy b"))
         for place, name in (("b", "e"), ("a", "x")):
             host = WorkerId(place, 1 if place == "a" else 2)
             join = EndpointJoin(WorkerId(name, 0), 1, "", beats=False, place=place)
-            elected.take(Forward(host, 1, 1, at(name), join), at(f"deputy {place}"))
-        self.desk.endpoints = {w: m.address for w, m in elected._members.items() if w.name == "e"}
+            elected.take(Forward(host, 1, 1, at(name), join), at(f"proxy {place}"))
+        self.forwarder.endpoints = {
+            w: m.address for w, m in elected._members.items() if w.name == "e"
+        }
         write = ledger.write()
         assert write is not None
         assert not isinstance(self.store.ask(write, "A"), Refused)
         for _ in range(parity):
-            self.desk.turn()
-        self.desk.take(Deliver(1, (), None, Heard()), at("registrar A"))
+            self.forwarder.turn()
+        self.forwarder.take(Deliver(1, (), None, Heard()), at("registrar A"))
         self.campaign = Campaign("B")
         self.campaign.heard(1)
         for _ in range(last_word):
-            self._deputy()
+            self._proxy()
         self.elected: Elected | None = None
         self.ledger: Ledger | None = None
         self.made = self.told = False
         self.turns = 0
         self.looks = 0
-        self.desk.ask(Spawn(1, b"class", "w", None, 1, "b"), at("e"))  # to A, and lost
+        self.forwarder.ask(Spawn(1, b"class", "w", None, 1, "b"), at("e"))  # to A, and lost
 
-    def _deputy(self) -> Any:
-        due = self.desk.turn()
+    def _proxy(self) -> Any:
+        due = self.forwarder.turn()
         assert not due.lost
         if due.doubt:
             self.campaign.suspect()
@@ -106,10 +108,10 @@ class Survivor:
         self.turns += 1
         if self.turns == self.lease:
             self.store.end(1)
-        due = self._deputy()
+        due = self._proxy()
         if self.elected is not None:
             if due.beat:
-                self.elected.beat(Heartbeat(self.desk.me, answer=True), at("deputy b"))
+                self.elected.beat(Heartbeat(self.forwarder.me, answer=True), at("proxy b"))
             self.elected.turn()
             self._speak()
         if not self.campaign.leads:
@@ -122,21 +124,21 @@ class Survivor:
 
     def _take_over(self, term: int) -> None:
         self.ledger = Ledger(term, self.store.written[2])
-        self.elected = Elected(self.ledger, SETTINGS, dict(self.store.facts), at("deputy b"))
+        self.elected = Elected(self.ledger, SETTINGS, dict(self.store.facts), at("proxy b"))
         self._hear(Deliver(term, (), None, Heard()))
 
     def _hear(self, message: Deliver) -> None:
-        for to, word in self.desk.take(message, at("registrar B")):
+        for to, word in self.forwarder.take(message, at("registrar B")):
             if isinstance(word, Make):
                 self.made = True
             elif isinstance(word, Died):
                 self.told = self.told or any(each.name == "x" for each in word.workers)
             elif isinstance(word, HostJoin):
                 assert self.elected is not None
-                self.elected.host(word, at("deputy b"))
+                self.elected.host(word, at("proxy b"))
             elif isinstance(word, Forward):
                 assert self.elected is not None
-                self.elected.take(word, at("deputy b"))
+                self.elected.take(word, at("proxy b"))
             assert to is None or to != at("registrar A")
         self._speak()
 
@@ -149,7 +151,7 @@ class Survivor:
             write = self.ledger.answered(written)
         words: list[Any] = self.ledger.words()
         for to, word in words:
-            if to == at("deputy b"):
+            if to == at("proxy b"):
                 self._hear(word)
 
 
@@ -194,8 +196,8 @@ def test_the_store_is_asked_once_a_turn_at_most() -> None:
 
 
 def test_a_host_that_hears_nothing_counts_as_cut_off() -> None:
-    desk = Desk(WorkerId("b", 2), HostInfo("b", {}))
-    assert not any(desk.turn().lost for _ in range(2 * LOST))  # it has never joined
+    forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
+    assert not any(forwarder.turn().lost for _ in range(2 * LOST))  # it has never joined
     for word in (Heard(), HostJoined(SETTINGS)):
-        desk.take(Deliver(1, (), None, word), at("registrar"))
-    assert [desk.turn().lost for _ in range(LOST + 1)] == [False] * LOST + [True]
+        forwarder.take(Deliver(1, (), None, word), at("registrar"))
+    assert [forwarder.turn().lost for _ in range(LOST + 1)] == [False] * LOST + [True]

@@ -1,10 +1,10 @@
-"""A deputy's desk: what the endpoints of one host and the elected registrar say to each other.
+"""Forwarding between the endpoints of one host and the elected registrar, without input or output.
 
-The endpoints of a host say to its deputy all that they would say to a registrar. The desk passes
-their requests on, by its `RegistrarLine`, and hands the answers out. So no endpoint learns that
-another host has become the registrar. Like the machines, the desk has neither clock nor socket: it
-returns the messages to send, each with its address. No address: the deputy itself takes the
-message.
+The endpoints of a host send to their registrar proxy all that they would send to a registrar. The
+forwarder passes their requests on, by its `RegistrarLine`, and hands the answers out. So no
+endpoint learns that another host has become the registrar. Like the machines of the protocol, a
+forwarder has neither a clock nor a socket: it returns the messages to send, each with its address.
+A message without an address is for the proxy itself.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ if TYPE_CHECKING:
 BEAT = 2
 """Turns between two beats of the host."""
 DOUBT = 4
-"""Turns without a word of the registrar after which the clerk looks for another one; and again."""
+"""Turns without a message of the registrar after which the candidate looks for another one, and
+after which it looks again."""
 LOST = 50
-"""Turns without a word of any registrar after which this host counts as cut off."""
+"""Turns without a message of any registrar after which this host counts as cut off."""
 
 
-class DeskTurn(NamedTuple):
-    """What is due in a turn."""
+class Due(NamedTuple):
+    """The actions that are due in a turn."""
 
     beat: bool
-    """Say the host's beat to the registrar."""
+    """Send the beat of the host to the registrar."""
     doubt: bool
-    """Have the clerk look for another registrar."""
+    """Have the candidate look for another registrar."""
     lost: bool
     """This host is cut off from the system."""
 
 
-class Desk:
-    """The requests, the endpoints, and the actors made, of one host."""
+class Forwarder:
+    """The endpoints of one host, the actors that it was told to make, and its pending requests."""
 
     def __init__(self, me: WorkerId, info: HostInfo) -> None:
         self.me = me
@@ -68,18 +69,18 @@ class Desk:
         """This host is given up for dead."""
         self._turns = 0
         self._unheard = 0
-        """Turns without a word of a registrar."""
+        """Turns without a message of a registrar."""
         self.endpoints: dict[WorkerId, ActorAddress] = {}
         self.ordered: set[WorkerId] = set()
         """The actors that this host was told to make. Each is made once."""
 
     # ---- turns
 
-    def turn(self) -> DeskTurn:
+    def turn(self) -> Due:
         """A turn has passed."""
         self._turns += 1
         self._unheard += 1
-        return DeskTurn(
+        return Due(
             self.joined and self._turns % BEAT == 0,
             self._unheard % DOUBT == 0,
             self.joined and self._unheard > LOST,
@@ -87,7 +88,7 @@ class Desk:
 
     @property
     def doubts(self) -> bool:
-        """Whether the clerk was told to look for another registrar, and none has spoken since."""
+        """Whether the candidate is to look for another registrar, and none has spoken since."""
         return self._unheard >= DOUBT
 
     # ---- to the registrar
