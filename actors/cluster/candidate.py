@@ -57,7 +57,7 @@ from ..wire.settings import Settings
 from .elected import Elected
 from .etcd import EtcdStore, UnreadableError
 from .facts import home_of, read_home
-from .failure_detector import SILENT_TURNS
+from .failure_detector import SILENT_TICKS
 from .gateway import NoAnswer
 from .system_actor import SystemActor
 
@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 log = logger(__name__)
 
 RENEWALS = 2
-"""Turns between two questions to the store."""
+"""Ticks between two questions to the store."""
 AGAIN = 0.2
 """Seconds until a store that has not answered is asked again."""
 WORKS = "the etcd works again"
@@ -127,7 +127,7 @@ class Candidate(SystemActor):
         self._threads = Threads()
         self._asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._writing: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._turns = 0
+        self._ticks = 0
         self._resigning = False
         self._wrong = ""
         """The last reason why this host can have no part in what the store holds."""
@@ -160,7 +160,7 @@ class Candidate(SystemActor):
                     self._cannot(message.wrong)
                 self._consequences(self._campaign.answered(message.answer))
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case Resign():
                 self._resigning = True
                 self._maybe_resign()
@@ -209,21 +209,21 @@ class Candidate(SystemActor):
             store = EtcdStore(order.registry, order.system, key, order.seconds / 3)
             arguments = (jobs, do, store, hand, sure)
             self._threads.start(_work, "farref candidate", *arguments)
-        self._turn()
+        self._tick()
 
-    def _turn(self) -> None:
-        self._turns += 1
+    def _tick(self) -> None:
+        self._ticks += 1
         self._threads.again()
         if self._elected is not None:
-            self._elected.turn()
+            self._elected.tick()
             self._speak()
-        if self._turns % RENEWALS == 0 or not self._campaign.leads:
-            question = self._campaign.turn()
+        if self._ticks % RENEWALS == 0 or not self._campaign.leads:
+            question = self._campaign.tick()
             if isinstance(question, Grant | Stand) and self._known is None:
                 self._consequences(self._campaign.answered(None))  # it may not stand
             elif question is not None:
                 self._asking.put(question)
-        self.wakeupAfter(timedelta(seconds=self._order.seconds / SILENT_TURNS))
+        self.wakeupAfter(timedelta(seconds=self._order.seconds / SILENT_TICKS))
 
     def _consequences(self, consequences: list[TakeOver | Deposed | Follow]) -> None:
         for each in consequences:
@@ -249,7 +249,7 @@ class Candidate(SystemActor):
         self.send(self._proxy, Meet(holder.term, registrar, refused))
 
     def _cannot(self, why: str) -> None:
-        """This host can have no part in what the store holds now. Each turn it looks again."""
+        """This host can have no part in what the store holds now. Each tick it looks again."""
         if why != self._wrong:
             log.error("%s", why)
         self._wrong = why

@@ -273,10 +273,10 @@ class Elected(MembershipService):
                 raise ProtocolError(f"a {type(message).__name__} is no request to a registrar")
         return True
 
-    def turn(self) -> None:
-        """A turn has passed: compact the tombstones, and give up hosts that have been silent."""
+    def tick(self) -> None:
+        """A tick has passed: compact the tombstones, and give up hosts that have been silent."""
         self._compact()
-        for me in self._detector.turn().silent:
+        for me in self._detector.tick().silent:
             host = self._hosts.get(me.name)
             if host is not None and host.me == me:
                 self.give_up(me.name)

@@ -8,9 +8,9 @@ stopped, or gone. The host agent checks the processes of endpoints on its own ho
 
 If a link is cut for less than `silence`, nobody is given up. The last beat may have come a whole
 interval before the cut, TCP may send the next one `RETRANSMISSION` after its end, and the first
-turn may have been nearly over when the last beat came:
+tick may have been nearly over when the last beat came:
 
-    cut + interval of beats + RETRANSMISSION + one turn < patience
+    cut + interval of beats + RETRANSMISSION + one tick < patience
 
 So the patience of a detector is `silence` and the other three. Those that are cut off count their
 own beats without an answer, from the first: cut + RETRANSMISSION < (BEATS + missed) * interval.
@@ -29,8 +29,8 @@ from ..base.lives import Watched
 if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
 
-SILENT_TURNS = 10
-"""Turns of a failure detector in `silence`."""
+SILENT_TICKS = 10
+"""Ticks of a failure detector in `silence`."""
 BEATS = 5
 """Beats of a host in `silence`. Endpoints beat less often, but the process of an endpoint is
 checked before the endpoint is given up."""
@@ -43,12 +43,12 @@ ENDED = "its process has ended"
 
 
 def missed(interval: float) -> int:
-    """The beats, or turns, of one *interval* that may pass until TCP sends again."""
+    """The beats, or ticks, of one *interval* that may pass until TCP sends again."""
     return math.ceil(RETRANSMISSION / interval)
 
 
 class Noticed(msgspec.Struct, frozen=True):
-    """The failures that were detected in one turn."""
+    """The failures that were detected in one tick."""
 
     ended: list[WorkerId]
     """Programs without a process."""
@@ -72,8 +72,8 @@ class FailureDetector:
 
     def count_silence(self, seconds: float | None) -> None:
         """Give up endpoints that are silent for *seconds*, or none if that is None."""
-        turns = 0 if seconds is None else SILENT_TURNS // BEATS + 1 + missed(seconds / SILENT_TURNS)
-        self._liveness = None if seconds is None else Liveness(SILENT_TURNS + turns)
+        ticks = 0 if seconds is None else SILENT_TICKS // BEATS + 1 + missed(seconds / SILENT_TICKS)
+        self._liveness = None if seconds is None else Liveness(SILENT_TICKS + ticks)
         self._silence = seconds or 0.0
 
     @property
@@ -107,11 +107,11 @@ class FailureDetector:
         if self._liveness:
             self._liveness.forget(worker)
 
-    def turn(self) -> Noticed:
-        """A turn has passed."""
+    def tick(self) -> Noticed:
+        """A tick has passed."""
         ended = [worker for worker in self._programs if not self._processes[worker].alive()]
         silent = []
-        for worker in self._liveness.turn() if self._liveness else ():
+        for worker in self._liveness.tick() if self._liveness else ():
             process = self._processes.get(worker)
             if process is not None and process.running():
                 self.expect(worker)  # it computes, and will beat again

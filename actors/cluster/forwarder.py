@@ -38,16 +38,16 @@ if TYPE_CHECKING:
 
 
 BEAT = 2
-"""Turns between two beats of the host."""
+"""Ticks between two beats of the host."""
 DOUBT = 4
-"""Turns without a message of the registrar after which the candidate looks for another one, and
+"""Ticks without a message of the registrar after which the candidate looks for another one, and
 after which it looks again."""
 LOST = 50
-"""Turns without a message of any registrar after which this host counts as cut off."""
+"""Ticks without a message of any registrar after which this host counts as cut off."""
 
 
 class Due(NamedTuple):
-    """The actions that are due in a turn."""
+    """The actions that are due in a tick."""
 
     beat: bool
     """Send the beat of the host to the registrar."""
@@ -67,21 +67,21 @@ class Forwarder:
         self.joined = False
         self.lost = False
         """This host is given up for dead."""
-        self._turns = 0
+        self._ticks = 0
         self._unheard = 0
-        """Turns without a message of a registrar."""
+        """Ticks without a message of a registrar."""
         self.endpoints: dict[WorkerId, ActorAddress] = {}
         self.ordered: set[WorkerId] = set()
         """The actors that this host was told to make. Each is made once."""
 
-    # ---- turns
+    # ---- ticks
 
-    def turn(self) -> Due:
-        """A turn has passed."""
-        self._turns += 1
+    def tick(self) -> Due:
+        """A tick has passed."""
+        self._ticks += 1
         self._unheard += 1
         return Due(
-            self.joined and self._turns % BEAT == 0,
+            self.joined and self._ticks % BEAT == 0,
             self._unheard % DOUBT == 0,
             self.joined and self._unheard > LOST,
         )

@@ -125,7 +125,7 @@ class HostAgent(SystemActor):
                     self._refused = f"{self._leader()} cannot be joined so: {reason}"
                     self._answer_all()
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case ActorExitRequest():
                 self._program = None
                 self._leave()
@@ -139,7 +139,7 @@ class HostAgent(SystemActor):
             self._program = lives.Watched.of(message.pid)
             capabilities = bases.capabilities_of(self)
             self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
-            self._turn()
+            self._tick()
         self._asking.append(sender)
         if self._joined or self._refused:
             self._answer_all()
@@ -170,7 +170,7 @@ class HostAgent(SystemActor):
             self._lost = True
             self._say(EndpointLeave(self._me))
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         """Beat; check that the registrar is heard of and that the program lives."""
         if self._ending:
             processes.end_session()

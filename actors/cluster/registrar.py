@@ -61,7 +61,7 @@ from ..wire.messages import (
     Unmade,
     Welcome,
 )
-from .failure_detector import ENDED, SILENT_TURNS
+from .failure_detector import ENDED, SILENT_TICKS
 from .making import Maker
 from .members import Creating, Host
 from .membership import MembershipService
@@ -241,12 +241,12 @@ class Registrar(MembershipService, SystemActor):
         if not self._watching and (self._owner or not self._detector.idle):
             self._watching = True
             silence = self._settings.silence
-            pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
+            pause = WATCH if silence is None or self._ending else silence / SILENT_TICKS
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
         self._compact()
-        noticed = self._detector.turn()
+        noticed = self._detector.tick()
         for worker in noticed.ended:
             self._gone(worker, cause=ENDED)
         for worker in noticed.silent:

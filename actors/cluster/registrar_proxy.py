@@ -58,7 +58,7 @@ from ..wire.messages import (
     check_wire,
 )
 from .candidate import Candidate
-from .failure_detector import ENDED, SILENT_TURNS, FailureDetector
+from .failure_detector import ENDED, SILENT_TICKS, FailureDetector
 from .forwarder import LOST, Forwarder
 from .making import Maker
 from .system_actor import SystemActor
@@ -133,7 +133,7 @@ class RegistrarProxy(SystemActor):
             case ChildActorExited(childAddress=address):
                 self._exited(address)
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case LeaveSystem():
                 self._leave(sender)
             case EndSystem():
@@ -163,7 +163,7 @@ class RegistrarProxy(SystemActor):
             me = WorkerId(capabilities[bases.HOST], secrets.randbits(62))
             self._forwarder = Forwarder(me, HostInfo(me.name, capabilities))
             self._employ()
-            self._turn()
+            self._tick()
         if self._forwarder.joined or self._refused:
             self._answer_all()
 
@@ -275,28 +275,28 @@ class RegistrarProxy(SystemActor):
         self._forwarder.lost = True
         self._answer_all()
 
-    # ---- turns
+    # ---- ticks
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         if self._ending:
             processes.end_session()
         forwarder = self._forwarder
         if not forwarder.lost:
             self._look()
-            due = forwarder.turn()
+            due = forwarder.tick()
             if due.beat:
                 self.send(forwarder.line.registrar, Heartbeat(forwarder.me, answer=True))
             if due.doubt:
                 self.send(self._candidate, Doubt(forwarder.line.term, heard=False))
-            self._sought += self._seconds / SILENT_TURNS
+            self._sought += self._seconds / SILENT_TICKS
             if due.lost:
-                self._lose(self._unheard(self._seconds * LOST / SILENT_TURNS))
+                self._lose(self._unheard(self._seconds * LOST / SILENT_TICKS))
             elif not forwarder.joined and self._sought > SEARCH:
                 self._refuse(self._unheard(SEARCH))
         if self._program is not None and not self._program.alive():
             self._program = None
             self._lose("its program was killed")
-        self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TURNS))
+        self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TICKS))
 
     def _unheard(self, seconds: float) -> str:
         why = f"nothing was heard of any registrar for {seconds:g} s"
@@ -304,7 +304,7 @@ class RegistrarProxy(SystemActor):
 
     def _look(self) -> None:
         """Report endpoints of this host that are dead, or silent and stopped."""
-        noticed = self._detector.turn()
+        noticed = self._detector.tick()
         for worker in noticed.ended:
             self._near.pop(worker)
             self._detector.forget(worker)

@@ -581,7 +581,7 @@ class PassingModel:
 
     def _turn(self, world: World, number: int) -> None:
         place = world.places[number]
-        place.question = place.campaign.turn()
+        place.question = place.campaign.tick()
 
     def _ask(self, world: World, number: int, *, told: bool = True) -> None:
         place = world.places[number]

@@ -73,9 +73,9 @@ class Term:
         self.elected.take(forward, at(f"proxy {host}"))
         self._speak()
 
-    def turns(self, number: int) -> None:
+    def ticks(self, number: int) -> None:
         for _ in range(number):
-            self.elected.turn()
+            self.elected.tick()
             self._speak()
 
     def to(self, host: str, kind: type) -> list[Any]:
@@ -159,7 +159,7 @@ def test_the_end_of_a_system_with_a_host_that_is_silent(two: Term) -> None:
     two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
     for _ in range(30):
         two.elected._detector.heard(WorkerId("a", ord("a")))
-        two.turns(1)
+        two.ticks(1)
     assert two.elected.empty
 
 
@@ -171,6 +171,6 @@ def test_the_registrar_dies_while_the_system_ends(two: Term) -> None:
     assert after.to("b", Down)
     after.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
     assert list(after.elected._hosts) == ["a", "b"]
-    after.turns(30)
+    after.ticks(30)
     assert after.elected.empty
     assert "numbers/ended" not in after.facts

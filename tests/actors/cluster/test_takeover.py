@@ -1,6 +1,6 @@
-"""How long requests wait for the next registrar, in turns: the shipped machines, virtual time.
+"""How long requests wait for the next registrar, in ticks: the shipped machines, virtual time.
 
-A turn is a tenth of `silence`. The answers of the store, and messages, take no turn here.
+A tick is a tenth of `silence`. The answers of the store, and messages, take no tick here.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 from farref.actors.base.addresses import Address
 from farref.actors.cluster.candidate import RENEWALS
 from farref.actors.cluster.elected import Elected
-from farref.actors.cluster.failure_detector import SILENT_TURNS
+from farref.actors.cluster.failure_detector import SILENT_TICKS
 from farref.actors.cluster.forwarder import BEAT, DOUBT, LOST, Forwarder
 from farref.actors.wire.messages import (
     Deliver,
@@ -44,9 +44,9 @@ from farref.protocol.succession import (
 from ...model.succession import ModelStore
 
 REQUESTS = 12
-"""Turns that a request waits, at most: docs/hosts.md has this number."""
+"""Ticks that a request waits, at most: docs/hosts.md has this number."""
 DEATHS = 27
-"""Turns until the registrar's host is given up, at most: docs/hosts.md has this number, too."""
+"""Ticks until the registrar's host is given up, at most: docs/hosts.md has this number, too."""
 SETTINGS = Settings(silence=5.0)
 
 
@@ -58,7 +58,7 @@ class Survivor:
     """Host B, after the registrar on host A has died."""
 
     def __init__(self, lease: int, last_word: int, parity: int) -> None:
-        """The *lease* lasts so many turns more; A's last word came *last_word* turns ago."""
+        """The *lease* lasts so many ticks more; A's last word came *last_word* ticks ago."""
         self.store = ModelStore()
         self.lease = lease
         earlier = self.store.ask(Grant(), "A")
@@ -84,7 +84,7 @@ class Survivor:
         assert write is not None
         assert not isinstance(self.store.ask(write, "A"), Refused)
         for _ in range(parity):
-            self.forwarder.turn()
+            self.forwarder.tick()
         self.forwarder.take(Deliver(1, (), None, Heard()), at("registrar A"))
         self.campaign = Campaign("B")
         self.campaign.heard(1)
@@ -93,29 +93,29 @@ class Survivor:
         self.elected: Elected | None = None
         self.ledger: Ledger | None = None
         self.made = self.told = False
-        self.turns = 0
+        self.ticks = 0
         self.looks = 0
         self.forwarder.ask(Spawn(1, b"class", "w", None, 1, "b"), at("e"))  # to A, and lost
 
     def _proxy(self) -> Any:
-        due = self.forwarder.turn()
+        due = self.forwarder.tick()
         assert not due.lost
         if due.doubt:
             self.campaign.suspect()
         return due
 
-    def turn(self) -> None:
-        self.turns += 1
-        if self.turns == self.lease:
+    def tick(self) -> None:
+        self.ticks += 1
+        if self.ticks == self.lease:
             self.store.end(1)
         due = self._proxy()
         if self.elected is not None:
             if due.beat:
                 self.elected.beat(Heartbeat(self.forwarder.me, answer=True), at("proxy b"))
-            self.elected.turn()
+            self.elected.tick()
             self._speak()
         if not self.campaign.leads:
-            question = self.campaign.turn()
+            question = self.campaign.tick()
             if question is not None:
                 self.looks += isinstance(question, WhoLeads)
                 for each in self.campaign.answered(self.store.ask(question, "B")):
@@ -157,17 +157,17 @@ class Survivor:
 
 @pytest.fixture(scope="module")
 def survivors() -> list[tuple[int, int]]:
-    """The turns until a request is done, and a death is told, for all phases of all clocks."""
+    """The ticks until a request is done, and a death is told, for all phases of all clocks."""
     found = []
-    leases = range(SILENT_TURNS - RENEWALS, SILENT_TURNS + 1)
+    leases = range(SILENT_TICKS - RENEWALS, SILENT_TICKS + 1)
     for lease, last_word, parity in itertools.product(leases, range(BEAT + 1), range(DOUBT)):
         survivor = Survivor(lease, last_word, parity)
         made = 0
         while not survivor.told:
-            survivor.turn()
-            made = made or (survivor.turns if survivor.made else 0)
-            assert survivor.turns < LOST
-        found.append((made, survivor.turns))
+            survivor.tick()
+            made = made or (survivor.ticks if survivor.made else 0)
+            assert survivor.ticks < LOST
+        found.append((made, survivor.ticks))
     return found
 
 
@@ -184,20 +184,20 @@ def test_a_host_that_resigns_is_followed_at_the_next_doubt() -> None:
     for last_word, parity in itertools.product(range(BEAT + 1), range(DOUBT)):
         survivor = Survivor(1, last_word, parity)
         while not survivor.made:
-            survivor.turn()
-        assert survivor.turns <= DOUBT + 4
+            survivor.tick()
+        assert survivor.ticks <= DOUBT + 4
 
 
 def test_the_store_is_asked_once_a_turn_at_most() -> None:
-    survivor = Survivor(SILENT_TURNS, 0, 0)
+    survivor = Survivor(SILENT_TICKS, 0, 0)
     while survivor.elected is None:
-        survivor.turn()
-    assert survivor.looks <= SILENT_TURNS
+        survivor.tick()
+    assert survivor.looks <= SILENT_TICKS
 
 
 def test_a_host_that_hears_nothing_counts_as_cut_off() -> None:
     forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
-    assert not any(forwarder.turn().lost for _ in range(2 * LOST))  # it has never joined
+    assert not any(forwarder.tick().lost for _ in range(2 * LOST))  # it has never joined
     for word in (Heard(), HostJoined(SETTINGS)):
         forwarder.take(Deliver(1, (), None, word), at("registrar"))
-    assert [forwarder.turn().lost for _ in range(LOST + 1)] == [False] * LOST + [True]
+    assert [forwarder.tick().lost for _ in range(LOST + 1)] == [False] * LOST + [True]

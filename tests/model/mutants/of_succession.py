@@ -97,7 +97,7 @@ SUCCESSION = {
         ),
     ),
     "test_a_candidate_asks_one_question_at_a_time": (
-        Mutant("asks twice at once", Campaign, "turn", "if self._asked is not None:", "if False:"),
+        Mutant("asks twice at once", Campaign, "tick", "if self._asked is not None:", "if False:"),
     ),
     "test_a_candidate_follows_a_later_registrar_only": (
         Mutant(

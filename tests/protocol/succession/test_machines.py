@@ -26,74 +26,74 @@ from farref.protocol.succession.ledger import MOST
 def leading() -> Campaign:
     """A candidate that leads, in term 3."""
     campaign = Campaign("me")
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     assert campaign.answered(Vacant()) == []
-    assert campaign.turn() == Grant()
+    assert campaign.tick() == Grant()
     assert campaign.answered(Granted(7)) == []
-    assert campaign.turn() == Stand(7)
+    assert campaign.tick() == Stand(7)
     assert campaign.answered(Holder(3, "me", 7)) == [TakeOver(3)]
     return campaign
 
 
 def test_a_candidate_that_leads_renews_its_lease() -> None:
     campaign = leading()
-    assert campaign.turn() == Renew(7)
+    assert campaign.tick() == Renew(7)
     assert campaign.answered(Renewed()) == []
-    assert campaign.turn() == Renew(7)
+    assert campaign.tick() == Renew(7)
     assert campaign.answered(None) == []
     assert campaign.leads  # no answer is no bad answer
 
 
 def test_a_candidate_asks_one_question_at_a_time() -> None:
     campaign = leading()
-    assert campaign.turn() == Renew(7)
-    assert campaign.turn() is None
+    assert campaign.tick() == Renew(7)
+    assert campaign.tick() is None
 
 
 def test_a_candidate_without_its_lease_has_no_role_and_needs_a_new_one() -> None:
     campaign = leading()
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Expired()) == [Deposed()]
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     campaign.answered(Vacant())
-    assert campaign.turn() == Grant()
+    assert campaign.tick() == Grant()
     assert campaign.answered(Expired()) == []  # it has been deposed already
 
 
 def test_a_candidate_that_gets_the_role_back_takes_over_anew() -> None:
     """Another one may have had it in between, and may have changed the facts."""
     campaign = leading()
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Holder(5, "me", 7)) == [TakeOver(5)]
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Holder(5, "me", 7)) == []
 
 
 def test_a_candidate_that_did_not_hear_looks_before_it_stands_again() -> None:
     campaign = Campaign("me")
-    campaign.turn()
+    campaign.tick()
     campaign.answered(Vacant())
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(None) == []
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
 
 
 def test_a_candidate_follows_a_later_registrar_only() -> None:
     campaign = Campaign("me")
-    campaign.turn()
+    campaign.tick()
     other = Holder(4, "other", 1)
     assert campaign.answered(other) == [Follow(other)]
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(other) == []
-    assert campaign.turn() == WhoLeads()  # until it is heard of
+    assert campaign.tick() == WhoLeads()  # until it is heard of
     campaign.answered(None)
     campaign.heard(3)
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     campaign.answered(None)
     campaign.heard(4)
-    assert campaign.turn() is None
+    assert campaign.tick() is None
     campaign.suspect()
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
 
 
 def test_words_wait_for_all_changes_before_them() -> None:
