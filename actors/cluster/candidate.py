@@ -216,7 +216,7 @@ class Candidate(SystemActor):
         self._threads.again()
         if self._elected is not None:
             self._elected.tick()
-            self._speak()
+            self._flush()
         if self._ticks % RENEWALS == 0 or not self._campaign.leads:
             question = self._campaign.tick()
             if isinstance(question, Grant | Stand) and self._known is None:
@@ -274,7 +274,7 @@ class Candidate(SystemActor):
         system = self._system
         text = "this host has the registrar of %s from now on, of term %d"
         events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
-        self._speak()
+        self._flush()
         self.send(self._proxy, Meet(term, self.myAddress))
         early, self._early = self._early, []
         for message, sender in early:
@@ -290,19 +290,19 @@ class Candidate(SystemActor):
         again = ledger.answered(told.answer)
         if again is not None:
             self._writing.put(again)
-        self._speak()
+        self._flush()
         self._maybe_resign()
 
-    def _speak(self) -> None:
-        """Let the words leave that may, and begin to write."""
+    def _flush(self) -> None:
+        """Send the messages that may leave, and begin to write."""
         ledger = self._ledger
         if ledger is None:
             return
         write = ledger.write()
         if write is not None:
             self._writing.put(write)
-        words: list[Any] = ledger.words()
-        for to, message in words:
+        released: list[Any] = ledger.released()
+        for to, message in released:
             self.send(to, message)
 
     # ---- registrar proxies
@@ -325,7 +325,7 @@ class Candidate(SystemActor):
                     if answer is not None:
                         self.send(sender, answer)
         finally:
-            self._speak()
+            self._flush()
 
     def _maybe_resign(self) -> None:
         """Give the role back once everything is written; then the host may go."""

@@ -116,18 +116,18 @@ class Elected(MembershipService):
         where = address.addressDetails
         host = self._hosts.get(self._proxies.get(where, ""))
         if host is not None:
-            self._say(host, None, message)
+            self._deliver(host, None, message)
             return
         host = self._hosts.get(self._homes.get(where, self._asking))
         if host is not None:
-            self._say(host, address, message)
+            self._deliver(host, address, message)
 
     def tell_all(self, message: Died | AllSettled) -> None:
         for host in self._hosts.values():
-            self._say(host, None, message)
+            self._deliver(host, None, message)
 
-    def _say(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
-        self._ledger.say((host.agent, Deliver(self._ledger.term, done, to, message)))
+    def _deliver(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
+        self._ledger.send((host.agent, Deliver(self._ledger.term, done, to, message)))
 
     # ---- the takeover
 
@@ -146,7 +146,7 @@ class Elected(MembershipService):
         self._wait_for_all(open_deaths)
         for host in self._hosts.values():
             self._detector.expect(host.me)
-            self._say(host, None, Heard())
+            self._deliver(host, None, Heard())
         for cause in dict.fromkeys(dying[w].cause for w in open_deaths):
             same = tuple(w for w in open_deaths if dying[w].cause == cause)
             self.tell_all(Died(same, cause))
@@ -215,7 +215,7 @@ class Elected(MembershipService):
 
     def refuse(self, host: WorkerId, proxy: ActorAddress, why: str = "") -> None:
         """Tell a host that it is in the system no more."""
-        self._ledger.say((proxy, Deliver(self._ledger.term, (), None, Died((host,), why))))
+        self._ledger.send((proxy, Deliver(self._ledger.term, (), None, Died((host,), why))))
 
     def take(self, forward: Forward, proxy: ActorAddress) -> None:
         """Carry out a request of an endpoint on a host, or of the registrar proxy there."""
@@ -234,7 +234,7 @@ class Elected(MembershipService):
             if place not in self._hosts:
                 self.refuse(forward.host, proxy)  # it has left
             elif done:
-                self._say(host, None, Heard(), forward.number)
+                self._deliver(host, None, Heard(), forward.number)
 
     def _do(self, message: Any, sender: ActorAddress, place: str) -> bool:
         """Carry out *message*. Returns False if the proxy sees by an answer that it is done."""
@@ -318,7 +318,7 @@ class Elected(MembershipService):
             self._begin_anew()
         elif self._ended:
             for host in self._hosts.values():
-                self._say(host, None, Down("it was ended", orderly=True))
+                self._deliver(host, None, Down("it was ended", orderly=True))
 
     def _leaves_last(self, worker: WorkerId) -> bool:
         """Whether *worker* is this registrar's own host, for which others are to leave first."""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import WorkerId
 
-    Word = tuple[ActorAddress | None, object]
+    Addressed = tuple[ActorAddress | None, object]
 
 
 BEAT = 2
@@ -93,7 +93,7 @@ class Forwarder:
 
     # ---- to the registrar
 
-    def ask(self, message: object, sender: ActorAddress) -> list[Word]:
+    def ask(self, message: object, sender: ActorAddress) -> list[Addressed]:
         """*sender* has a request for the registrar."""
         parts: list[object] = [message]
         if isinstance(message, Settled):  # each is answered for itself
@@ -101,30 +101,30 @@ class Forwarder:
         kept = [self.line.keep((sender, part)) for part in parts]
         return [self._forward(each.number, each.request) for each in kept] if self.joined else []
 
-    def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Word:
+    def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Addressed:
         return self.line.registrar, Forward(self.me, self.line.term, number, *request)
 
-    def hello(self) -> Word:
+    def hello(self) -> Addressed:
         """The message by which this host joins, or follows another registrar."""
         return self.line.registrar, HostJoin(self.me, self.info, self.joined)
 
     # ---- from the registrar
 
-    def take(self, message: Deliver, registrar: ActorAddress) -> list[Word]:
+    def take(self, message: Deliver, registrar: ActorAddress) -> list[Addressed]:
         """The registrar at *registrar* has a message for this host."""
         if not self.line.believes(message.term) or self.lost:
             return []
         self._unheard = 0
-        words: list[Word] = []
+        messages: list[Addressed] = []
         again = self.line.follow(message.term, registrar)
         self.line.done(*message.done)
         if again is not None:
-            words.append(self.hello())
+            messages.append(self.hello())
             if self.joined:
-                words += [self._forward(each.number, each.request) for each in again]
-        return words + self._hand_out(message.to, message.message)
+                messages += [self._forward(each.number, each.request) for each in again]
+        return messages + self._hand_out(message.to, message.message)
 
-    def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Word]:
+    def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Addressed]:
         match message:
             case HostJoined() if not self.joined:
                 self.joined = True
@@ -151,19 +151,19 @@ class Forwarder:
                 return []
         return [(to, message)]
 
-    def _all(self, message: object) -> list[Word]:
+    def _all(self, message: object) -> list[Addressed]:
         return [(address, message) for address in self.endpoints.values()]
 
-    def _deaths(self, message: Died) -> list[Word]:
-        words = self._all(message)
+    def _deaths(self, message: Died) -> list[Addressed]:
+        messages = self._all(message)
         for worker in message.workers:
             address = self.endpoints.pop(worker, None)
             self.ordered.discard(worker)
             if address is not None:
                 self.line.done_if(lambda kept, gone=address: kept[0] == gone)  # type: ignore[misc]  # a default binds it
-        return words
+        return messages
 
-    def leave(self) -> Word | None:
+    def leave(self) -> Addressed | None:
         """The message by which this host leaves; None if it is in no system."""
         if not self.joined or self.lost:
             return None

@@ -195,8 +195,8 @@ class RegistrarProxy(SystemActor):
     def _ask(self, message: object, sender: ActorAddress) -> None:
         if not self._order.system:
             raise ProtocolError("this host has no part of a system yet")
-        for to, word in self._forwarder.ask(message, sender):
-            self.send(to, word)
+        for to, each in self._forwarder.ask(message, sender):
+            self.send(to, each)
 
     def _hear(self, message: Deliver, registrar: ActorAddress) -> None:
         forwarder = self._forwarder
@@ -205,13 +205,13 @@ class RegistrarProxy(SystemActor):
         if isinstance(message.message, Heard | HostJoined) and forwarder.doubts:
             self.send(self._candidate, Doubt(message.term, heard=True))
         self._wrong = ""
-        for to, word in forwarder.take(message, registrar):
-            if isinstance(word, Joined):
-                self._joined(word)
+        for to, each in forwarder.take(message, registrar):
+            if isinstance(each, Joined):
+                self._joined(each)
             elif to is None:
-                self._for_me(word)
+                self._for_me(each)
             else:
-                self.send(to, word)
+                self.send(to, each)
         if isinstance(message.message, Died):
             for worker in message.message.workers:
                 self._near.pop(worker, None)

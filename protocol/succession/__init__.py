@@ -15,10 +15,11 @@ registrar.
 moment the store names one candidate at most.
 
 `Ledger` keeps the rule **outputs wait for the state**. The registrar changes its facts in memory,
-and says what follows from them. The change goes to the store, and only then the words leave. A
-registrar that dies, or is deposed, loses only facts that nobody has heard of. The store takes a
-change only from the candidate that it names, only after all its earlier changes, and only once. So
-after the first look of a new registrar, nothing of an earlier one comes into the store any more.
+and sends messages that follow from them. The change goes to the store, and only then the messages
+leave. A registrar that dies, or is deposed, loses only facts that nobody has heard of. The store
+takes a change only from the candidate that it names, only after all its earlier changes, and only
+once. So after the first look of a new registrar, nothing of an earlier one comes into the store any
+more.
 
 `RegistrarLine` is the side of the registrar proxy. It believes the registrar of the highest term
 that it has heard of, and no earlier one (fencing). It keeps each request until the registrar has

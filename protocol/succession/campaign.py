@@ -77,7 +77,7 @@ class TakeOver(msgspec.Struct, frozen=True):
 
 
 class Deposed(msgspec.Struct, frozen=True):
-    """You are the registrar no more: say nothing further."""
+    """You are not the registrar any more: send nothing further."""
 
 
 class Follow(msgspec.Struct, frozen=True):

@@ -329,7 +329,7 @@ class PassingModel:
     def __init__(self, program: Takeover) -> None:
         self.program = program
         self._seen: set[str] = set()
-        self._speaking: set[int] = set()
+        self._flushing: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -502,7 +502,7 @@ class PassingModel:
                 assert elected is not None
                 world.given_up.add(about[1])
                 elected.give_up(f"h{about[1]}")
-                self._speak(world, about[0])
+                self._flush(world, about[0])
                 if move.what != "gives up":
                     world.wrong.remove(about[1])
                     self._given_up(world, about[1])
@@ -510,7 +510,7 @@ class PassingModel:
                 elected = world.places[about[0]].elected
                 assert elected is not None
                 elected._compact()
-                self._speak(world, about[0])
+                self._flush(world, about[0])
             case "settles":
                 end = world.ends[about[0]]
                 end.settling.remove(about[1])
@@ -609,7 +609,7 @@ class PassingModel:
                     place.elected = Elected(place.ledger, SETTINGS, facts, mine)
                     place.elected._numbers.setdefault("next", 0)
                     place.elected._detector.count_silence(None)
-                    self._speak(world, number)
+                    self._flush(world, number)
                     self._meet(world, number, term, number)
                     early, place.early = place.early, []
                     for proxy, message in early:
@@ -632,14 +632,14 @@ class PassingModel:
             return
         assert place.ledger is not None
         place.writing = place.ledger.answered(answer)
-        self._speak(world, number)
+        self._flush(world, number)
 
-    def _speak(self, world: World, number: int) -> None:
-        """Let the words of the registrar on host *number* leave."""
+    def _flush(self, world: World, number: int) -> None:
+        """Send the messages of the registrar on host *number* that may leave."""
         place = world.places[number]
-        if number in self._speaking:
+        if number in self._flushing:
             return  # the call that is under way goes on
-        self._speaking.add(number)
+        self._flushing.add(number)
         try:
             while (ledger := place.ledger) is not None:
                 if place.writing is None:
@@ -647,16 +647,16 @@ class PassingModel:
                     if place.writing is not None and self.program.smooth:
                         self._write(world, number)
                         continue
-                words: list[Any] = ledger.words()
-                if not words:
+                released: list[Any] = ledger.released()
+                if not released:
                     break
-                for to, message in words:
-                    self._word(world, number, int(to.addressDetails.key[1:]), message)
+                for to, message in released:
+                    self._leave(world, number, int(to.addressDetails.key[1:]), message)
         finally:
-            self._speaking.remove(number)
+            self._flushing.remove(number)
 
-    def _word(self, world: World, number: int, there: int, message: Deliver) -> None:
-        """A word leaves. Nobody can lose it if its speaker cannot die or be deposed."""
+    def _leave(self, world: World, number: int, there: int, message: Deliver) -> None:
+        """A message leaves. Nobody can lose it if its sender cannot die or be deposed."""
         waits = world.down.get((number, there)) or number in world.crashes or world.leases
         if there == number or not waits:
             self._deliver(world, there, number, message)
@@ -690,7 +690,7 @@ class PassingModel:
             ):
                 self._seen.add("an endpoint never joins twice")
             elected.take(message, agent)
-        self._speak(world, registrar)
+        self._flush(world, registrar)
 
     def _to_proxy(self, world: World, channel: tuple[int, int]) -> None:
         registrar, proxy = channel
@@ -706,19 +706,19 @@ class PassingModel:
         if isinstance(message.message, Make) and message.message.me in place.forwarder.ordered:
             self._seen.add("an actor is never ordered twice")
         kept = len(place.forwarder.line.kept)
-        words = place.forwarder.take(message, ActorAddress(Address(f"h{registrar}")))
+        messages = place.forwarder.take(message, ActorAddress(Address(f"h{registrar}")))
         if early:
             self._seen.add("a proxy never hears of an earlier registrar")
-            if words or len(place.forwarder.line.kept) != kept:
+            if messages or len(place.forwarder.line.kept) != kept:
                 world.flaw = Mistake("only the latest registrar is believed", str(message.message))
-        for address, word in words:
+        for address, each in messages:
             to: Any = address
-            if isinstance(word, (HostJoin, Forward)):
-                self._send_up(world, proxy, word)
+            if isinstance(each, (HostJoin, Forward)):
+                self._send_up(world, proxy, each)
             elif to is None:
-                self._for_proxy(world, proxy, word)
+                self._for_proxy(world, proxy, each)
             else:
-                self._for_end(world, to, word)
+                self._for_end(world, to, each)
 
     def _send_up(self, world: World, proxy: int, message: Any) -> None:
         registrar = int(world.places[proxy].forwarder.line.registrar.addressDetails.key[1:])
@@ -756,8 +756,8 @@ class PassingModel:
         place = world.places[end.host]
         if isinstance(message, EndpointLeave) and end.number:
             message = Unmade(message.me, "it exited")  # a worker's parent is the registrar proxy
-        for _, word in place.forwarder.ask(message, end.address):
-            self._send_up(world, end.host, word)
+        for _, each in place.forwarder.ask(message, end.address):
+            self._send_up(world, end.host, each)
 
     def _for_end(self, world: World, to: ActorAddress, message: Any) -> None:
         end = next(end for end in world.ends if end.address == to)
@@ -790,10 +790,10 @@ class PassingModel:
 
     def _ask_for(self, world: World, number: int, message: Any) -> None:
         """The registrar proxy on host *number* itself has a request."""
-        for _, word in world.places[number].forwarder.ask(
+        for _, each in world.places[number].forwarder.ask(
             message, ActorAddress(Address(f"h{number}"))
         ):
-            self._send_up(world, number, word)
+            self._send_up(world, number, each)
 
     def _hears(self, world: World, end: End, deaths: set[WorkerId]) -> None:
         end.known |= deaths

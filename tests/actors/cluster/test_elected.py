@@ -43,11 +43,11 @@ class Term:
         self.facts = facts if facts is not None else {}
         self.ledger = Ledger(term, 0)
         self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"proxy {own}"))
-        self.said: list[tuple[str, Any]] = []
-        """Its words: the host, and the message."""
-        self._speak()
+        self.sent: list[tuple[str, Any]] = []
+        """The messages that have left: the host of each, and the message."""
+        self._flush()
 
-    def _speak(self) -> None:
+    def _flush(self) -> None:
         write = self.ledger.write()
         while write is not None:
             for key, value in write.changes:
@@ -56,32 +56,32 @@ class Term:
                 else:
                     self.facts[key] = value
             write = self.ledger.answered(Written(1))
-        words: list[Any] = self.ledger.words()
-        for to, message in words:
+        released: list[Any] = self.ledger.released()
+        for to, message in released:
             assert isinstance(message, Deliver)
-            self.said.append((to.addressDetails.key.removeprefix("proxy "), message.message))
+            self.sent.append((to.addressDetails.key.removeprefix("proxy "), message.message))
 
     def host(self, name: str, *, joined: bool = False) -> None:
         me = WorkerId(name, sum(name.encode()))
         self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"proxy {name}"))
-        self._speak()
+        self._flush()
 
     def ask(self, host: str, message: Any, sender: str = "") -> None:
         me = WorkerId(host, sum(host.encode()))
         asker = at(sender or f"proxy {host}")
         forward = Forward(me, self.ledger.term, 1, asker, message)
         self.elected.take(forward, at(f"proxy {host}"))
-        self._speak()
+        self._flush()
 
     def ticks(self, number: int) -> None:
         for _ in range(number):
             self.elected.tick()
-            self._speak()
+            self._flush()
 
     def to(self, host: str, kind: type) -> list[Any]:
-        """What it said of *kind* to *host* so far; and forgets it."""
-        found = [each for name, each in self.said if name == host and isinstance(each, kind)]
-        self.said = [(n, each) for n, each in self.said if n != host or not isinstance(each, kind)]
+        """The messages of *kind* to *host* since the last question about them."""
+        found = [each for name, each in self.sent if name == host and isinstance(each, kind)]
+        self.sent = [(n, each) for n, each in self.sent if n != host or not isinstance(each, kind)]
         return found
 
 

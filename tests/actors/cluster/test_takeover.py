@@ -57,8 +57,8 @@ def at(name: str) -> ActorAddress:
 class Survivor:
     """Host B, after the registrar on host A has died."""
 
-    def __init__(self, lease: int, last_word: int, parity: int) -> None:
-        """The *lease* lasts so many ticks more; A's last word came *last_word* ticks ago."""
+    def __init__(self, lease: int, last_message: int, parity: int) -> None:
+        """The *lease* lasts so many ticks more; A's last message came *last_message* ticks ago."""
         self.store = ModelStore()
         self.lease = lease
         earlier = self.store.ask(Grant(), "A")
@@ -66,11 +66,11 @@ class Survivor:
         ledger = Ledger(1, 0)
         elected = Elected(ledger, SETTINGS, {})
         self.forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
-        for word in (
+        for each in (
             Deliver(1, (), None, Heard()),
             Deliver(1, (), None, HostJoined(SETTINGS)),
         ):
-            self.forwarder.take(word, at("registrar A"))
+            self.forwarder.take(each, at("registrar A"))
         elected.host(HostJoin(WorkerId("a", 1), HostInfo("a", {})), at("proxy a"))
         elected.host(HostJoin(WorkerId("b", 2), HostInfo("b", {})), at("proxy b"))
         for place, name in (("b", "e"), ("a", "x")):
@@ -88,7 +88,7 @@ class Survivor:
         self.forwarder.take(Deliver(1, (), None, Heard()), at("registrar A"))
         self.campaign = Campaign("B")
         self.campaign.heard(1)
-        for _ in range(last_word):
+        for _ in range(last_message):
             self._proxy()
         self.elected: Elected | None = None
         self.ledger: Ledger | None = None
@@ -113,7 +113,7 @@ class Survivor:
             if due.beat:
                 self.elected.beat(Heartbeat(self.forwarder.me, answer=True), at("proxy b"))
             self.elected.tick()
-            self._speak()
+            self._flush()
         if not self.campaign.leads:
             question = self.campaign.tick()
             if question is not None:
@@ -128,31 +128,31 @@ class Survivor:
         self._hear(Deliver(term, (), None, Heard()))
 
     def _hear(self, message: Deliver) -> None:
-        for to, word in self.forwarder.take(message, at("registrar B")):
-            if isinstance(word, Make):
+        for to, each in self.forwarder.take(message, at("registrar B")):
+            if isinstance(each, Make):
                 self.made = True
-            elif isinstance(word, Died):
-                self.told = self.told or any(each.name == "x" for each in word.workers)
-            elif isinstance(word, HostJoin):
+            elif isinstance(each, Died):
+                self.told = self.told or any(worker.name == "x" for worker in each.workers)
+            elif isinstance(each, HostJoin):
                 assert self.elected is not None
-                self.elected.host(word, at("proxy b"))
-            elif isinstance(word, Forward):
+                self.elected.host(each, at("proxy b"))
+            elif isinstance(each, Forward):
                 assert self.elected is not None
-                self.elected.take(word, at("proxy b"))
+                self.elected.take(each, at("proxy b"))
             assert to is None or to != at("registrar A")
-        self._speak()
+        self._flush()
 
-    def _speak(self) -> None:
+    def _flush(self) -> None:
         assert self.ledger is not None
         write = self.ledger.write()
         while write is not None:
             written = self.store.ask(write, "B")
             assert not isinstance(written, Refused)
             write = self.ledger.answered(written)
-        words: list[Any] = self.ledger.words()
-        for to, word in words:
+        released: list[Any] = self.ledger.released()
+        for to, each in released:
             if to == at("proxy b"):
-                self._hear(word)
+                self._hear(each)
 
 
 @pytest.fixture(scope="module")
@@ -160,8 +160,8 @@ def survivors() -> list[tuple[int, int]]:
     """The ticks until a request is done, and a death is told, for all phases of all clocks."""
     found = []
     leases = range(SILENT_TICKS - RENEWALS, SILENT_TICKS + 1)
-    for lease, last_word, parity in itertools.product(leases, range(BEAT + 1), range(DOUBT)):
-        survivor = Survivor(lease, last_word, parity)
+    for lease, last_message, parity in itertools.product(leases, range(BEAT + 1), range(DOUBT)):
+        survivor = Survivor(lease, last_message, parity)
         made = 0
         while not survivor.told:
             survivor.tick()
@@ -181,8 +181,8 @@ def test_the_host_of_the_registrar_is_given_up(survivors: list[tuple[int, int]])
 
 def test_a_host_that_resigns_is_followed_at_the_next_doubt() -> None:
     """The lease is over at once. So only the doubt, and the election, take time."""
-    for last_word, parity in itertools.product(range(BEAT + 1), range(DOUBT)):
-        survivor = Survivor(1, last_word, parity)
+    for last_message, parity in itertools.product(range(BEAT + 1), range(DOUBT)):
+        survivor = Survivor(1, last_message, parity)
         while not survivor.made:
             survivor.tick()
         assert survivor.ticks <= DOUBT + 4
@@ -198,6 +198,6 @@ def test_the_store_is_asked_once_a_turn_at_most() -> None:
 def test_a_host_that_hears_nothing_counts_as_cut_off() -> None:
     forwarder = Forwarder(WorkerId("b", 2), HostInfo("b", {}))
     assert not any(forwarder.tick().lost for _ in range(2 * LOST))  # it has never joined
-    for word in (Heard(), HostJoined(SETTINGS)):
-        forwarder.take(Deliver(1, (), None, word), at("registrar"))
+    for each in (Heard(), HostJoined(SETTINGS)):
+        forwarder.take(Deliver(1, (), None, each), at("registrar"))
     assert [forwarder.tick().lost for _ in range(LOST + 1)] == [False] * LOST + [True]

@@ -1,4 +1,4 @@
-"""Rules of the registrar's succession: elections, facts and words, requests that come again.
+"""Rules of the registrar's succession: elections, facts and messages, requests that come again.
 
 A program of `successions`, or a test of one rule, catches them.
 """
@@ -22,12 +22,12 @@ SUCCESSION = {
             "return []",
         ),
     ),
-    "test_words_wait_for_all_changes_before_them": (
-        Mutant("speaks before the store knows", Ledger, "say", "if self._changes:", "if False:"),
+    "test_messages_wait_for_all_changes_before_them": (
+        Mutant("speaks before the store knows", Ledger, "send", "if self._changes:", "if False:"),
         Mutant(
             "does not wait for the write under way",
             Ledger,
-            "say",
+            "send",
             "elif self._flying is not None:",
             "elif False:",
         ),
@@ -165,7 +165,7 @@ SUCCESSION = {
     ),
     "a worker is ordered": (
         Mutant("says that nothing is done", Elected, "take", "elif done:", "elif False:"),
-        Mutant("does not say hello", Forwarder, "take", "words.append(self.hello())", "pass"),
+        Mutant("does not say hello", Forwarder, "take", "messages.append(self.hello())", "pass"),
         Mutant(
             "keeps orders for ever",
             Forwarder,
@@ -232,8 +232,8 @@ SUCCESSION = {
             "tells nobody of deaths",
             Forwarder,
             "_deaths",
-            "words = self._all(message)",
-            "words = []",
+            "messages = self._all(message)",
+            "messages = []",
         ),
     ),
     "two order the same name": (

@@ -96,28 +96,28 @@ def test_a_candidate_follows_a_later_registrar_only() -> None:
     assert campaign.tick() == WhoLeads()
 
 
-def test_words_wait_for_all_changes_before_them() -> None:
+def test_messages_wait_for_all_changes_before_them() -> None:
     ledger = Ledger(3, 10)
-    ledger.say("nothing to wait for")
-    assert ledger.words() == ["nothing to wait for"]
+    ledger.send("nothing to wait for")
+    assert ledger.released() == ["nothing to wait for"]
     ledger.change("a", b"1")
-    ledger.say("after a")
+    ledger.send("after a")
     first = ledger.write()
     assert first is not None
     assert (first.term, first.number, first.after) == (3, 1, 10)
-    ledger.say("also after a")
+    ledger.send("also after a")
     ledger.change("b", None)
-    ledger.say("after b")
+    ledger.send("after b")
     assert ledger.write() is None  # one at a time
-    assert ledger.words() == []
+    assert ledger.released() == []
     assert ledger.answered(None) == first
     second = ledger.answered(Written(11))
-    assert ledger.words() == ["after a", "also after a"]
+    assert ledger.released() == ["after a", "also after a"]
     assert second is not None
     assert (second.number, second.after, second.changes) == (2, 11, (("b", None),))
     assert not ledger.idle
     assert ledger.answered(Written(12)) is None
-    assert ledger.words() == ["after b"]
+    assert ledger.released() == ["after b"]
     assert ledger.idle
 
 
@@ -126,16 +126,16 @@ def test_many_changes_take_several_writes_in_their_order() -> None:
     for number in range(MOST + 1):
         ledger.change(str(number), b"old")
     ledger.change("0", b"new")  # it is the last change now
-    ledger.say("after all")
+    ledger.send("after all")
     first = ledger.write()
     assert first is not None
     assert [key for key, _ in first.changes] == [str(n) for n in range(1, MOST + 1)]
     second = ledger.answered(Written(1))
-    assert ledger.words() == []
+    assert ledger.released() == []
     assert second is not None
     assert second.changes == (("0", b"new"),)
     ledger.answered(Written(2))
-    assert ledger.words() == ["after all"]
+    assert ledger.released() == ["after all"]
 
 
 def test_a_line_sends_what_is_not_done_to_the_next_registrar() -> None:
