@@ -30,7 +30,7 @@ export PYTHONDONTWRITEBYTECODE =
 # or a system that goes on by itself, is no matter of the in-process base.
 ON_PROCESSES_TOO = $(addprefix tests/,actors/wire/test_gathering.py \
 	actors/cluster/test_sharing_deaths.py actors/cluster/test_silence.py \
-	actors/looking/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
+	actors/inspect/test_snapshot.py actors/recording/test_files.py commands/test_refs.py \
 	examples/test_programs.py rendezvous/test_backends.py rendezvous/test_service.py)
 IN_PROCESS_TOO = $(addprefix tests/,actors/wire/test_gathering.py rendezvous/test_backends.py)
 # Which bases Thespian's own tests run on.

@@ -13,7 +13,7 @@ handles     the objects that programs hold: references
 cycles      garbage in cycles: searched for, and collected
 serving     answers of an endpoint to others
 cluster     the members of the system, and their deaths
-looking     looking at a running system
+inspect     the state of a running system: references, counters
 telemetry   spans and metrics for OpenTelemetry
 shells      an endpoint put together; actors and programs
 api         the functions that programs call

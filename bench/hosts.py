@@ -125,7 +125,7 @@ def hosts(most: int, *, elected: bool = False) -> Growth:
         if elected:
             ending.callback(system.end)  # on all hosts; else this one would only leave
         first = f"{registry}/{system.name}" if elected else f"{FIRST}:{port}"
-        title = "farref: Clerk" if elected else "farref: Reg"
+        title = "farref: Candida" if elected else "farref: Reg"
         (registrar,) = (p for p in Crew(system).processes if p.name().startswith(title))
         meter = Meter(registrar, registry)
         for wanted in sorted({max(1, most // 4), max(1, most // 2), most}):

@@ -19,7 +19,7 @@ and a test reads the list::
     delivery    each message once and in order, over a network that loses and repeats
     columns     many references of one message, in columns
     bulk        many control messages of one step, as one
-    shelves     what travels once between two endpoints, and by its place afterwards
+    exports     items that travel once between two endpoints, and by their index afterwards
     empty       the empty tables that all entries share
     alias       the target of one object
     owner       the owner's view of one object

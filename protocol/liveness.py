@@ -1,8 +1,8 @@
-"""Endpoints that are silent for too long: deaths that nobody witnesses.
+"""Endpoints that are silent for too long.
 
-A stopped or cut-off process is not seen to exit; it only falls silent. A watcher (the registrar)
-counts the *turns* of its own clock in which it heard nothing of an endpoint. It does not compare
-times: a watcher that was itself stopped, starved or suspended has missed turns like everybody else,
+Nobody sees a stopped or cut-off process exit; it only falls silent. A watcher (the registrar)
+counts the *ticks* of its own clock in which it heard nothing of an endpoint. It does not compare
+times: a watcher that was itself stopped, starved or suspended has missed ticks like everybody else,
 and does not find all others dead when it wakes up.
 
 A silent endpoint is *given up*: it counts as dead from then on, whatever it does later. If it comes
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
 
 
 class Liveness:
-    """Counts the silent turns of endpoints that promised a sign of life every few turns."""
+    """Counts the silent ticks of endpoints that promised a sign of life every few ticks."""
 
     def __init__(self, patience: int) -> None:
-        """Give an endpoint up after *patience* silent turns in a row (1 or more)."""
+        """Give an endpoint up after *patience* silent ticks in a row (1 or more)."""
         if patience < 1:
-            raise ValueError(f"patience must be at least 1 turn, not {patience}")
+            raise ValueError(f"patience must be at least 1 tick, not {patience}")
         self._patience = patience
         self._silent: dict[WorkerId, int] = {}
 
@@ -42,11 +42,11 @@ class Liveness:
         self._silent[worker] = 0
         return True
 
-    def turn(self) -> list[WorkerId]:
-        """A turn has passed: returns the endpoints given up now, in the order of `watch`."""
+    def tick(self) -> list[WorkerId]:
+        """A tick has passed: returns the endpoints given up now, in the order of `watch`."""
         for worker in self._silent:
             self._silent[worker] += 1
-        given_up = [w for w, turns in self._silent.items() if turns >= self._patience]
+        given_up = [w for w, ticks in self._silent.items() if ticks >= self._patience]
         for worker in given_up:
             del self._silent[worker]
         return given_up

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Hashable
 
 
-class Placed(msgspec.Struct, frozen=True, array_like=True):
-    """A definition in a message on the wire: its place on the shelf of the message's flow.
+class Exported(msgspec.Struct, frozen=True, array_like=True):
+    """A definition in a message on the wire: its index in the export cache of the message's flow.
 
-    If the receiver does not have it, the rest is there, too.
+    If the receiver does not have it, the other fields bring it.
     """
 
-    place: int
+    index: int
     origin: WorkerId | None = None
     number: int = 0
     data: bytes = b""

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..protocol.errors import RemoteError
-from .definitions import Definition, Placed  # also a check reads them, in an annotation
+from .definitions import Definition, Exported  # also a check reads them, in an annotation
 from .failures import CAUGHT, details_of, name_of, pass_on, text_of, told
 from .pickling import Pickled, Pickler, pickle_value, unpickle
 from .shared import copied
@@ -68,7 +68,7 @@ class Failure(msgspec.Struct, frozen=True):
     """The handles in it, at the endpoint that stores it; a reply has descriptors beside it."""
     peers: tuple[Any, ...] = ()
     """In a reply: the endpoints that it introduces."""
-    functions: tuple[Definition | Placed, ...] = ()
+    functions: tuple[Definition | Exported, ...] = ()
     """As those of a `Payload`."""
 
     @classmethod

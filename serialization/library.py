@@ -2,7 +2,7 @@
 
 A `Definition` brings all that a function or class needs: the pickles of the globals that it uses,
 of those that these use, and so on. So a receiver never has to ask for more. The first message to an
-endpoint brings it, later ones only name it (`protocol.shelves`).
+endpoint brings it, later ones only have its index (`protocol.exports`).
 
 **When one is made anew.** The library remembers the things that went into a definition: each global
 that it uses, each attribute of its classes, and code, defaults, closure and attributes of its

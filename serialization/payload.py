@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec.structs import replace
 
-from .definitions import Definition, Placed
+from .definitions import Definition, Exported
 from .shared import Segment, copied, opened
 
 if TYPE_CHECKING:
@@ -52,9 +52,8 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     frozen: bool = False
     """Its value never changes."""
     origin: Origin | None = None
-    functions: tuple[Definition | Placed, ...] = ()
-    """The `Definition`s of functions and classes in it; in a message on the wire, each as
-    `Placed`."""
+    functions: tuple[Definition | Exported, ...] = ()
+    """The definitions of the functions and classes in it; each is `Exported` on the wire."""
     plain: bool = False
     """There are no persistent ids in it: its references fill holes (see `holes`), and a function
     that is called by value is not in the bytes."""

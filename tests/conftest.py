@@ -63,7 +63,7 @@ LONG = {
 """All tests in these folders and files are marked long: `make test` leaves them to `make test-all`,
 which CI runs. Of so many in a file, one is for CI, and `make deep` runs the others."""
 LONGEST = (
-    "actors/looking/test_snapshot.py",
+    "actors/inspect/test_snapshot.py",
     "packaging/test_types.py",
     "hosts/test_deaths.py",
     "docs/test_blocks.py",

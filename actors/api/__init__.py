@@ -1,5 +1,5 @@
 """The functions that programs call, and `System`.
 
 Imports `protocol`, `serialization`, `printable`, `base`, `hosting`, `wire`, `core`, `values`,
-`calls`, `handles`, `cluster`, `looking`, `telemetry` and `shells`.
+`calls`, `handles`, `cluster`, `inspect`, `telemetry` and `shells`.
 """

@@ -167,11 +167,11 @@ def _spawn(
         raise ValueError(f"a worker's name must be a non-empty text in UTF-8, not {name!r}")
     if threads is not None and threads < 1:
         raise ValueError(f"a worker needs at least 1 thread, not {threads}")
-    registry, settings = front.registry, front.core.settings
+    registrar_client, settings = front.registrar_client, front.core.settings
     with front.core.pool.waiting():
         if on is not None:
-            on = hosts.wait_for(registry, on, settings.system, settings.timeout)
-        return registry.spawn(
+            on = hosts.wait_for(registrar_client, on, settings.system, settings.timeout)
+        return registrar_client.spawn(
             actor_class,
             name=name,
             requirements=requirements,

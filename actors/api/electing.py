@@ -53,17 +53,20 @@ def check(
 def order_to_start(
     registry: str, base: object, host: str | None, settings: Settings, capabilities: dict[str, Any]
 ) -> Establish:
-    """The order for the deputy of the host that starts a system. Raises the errors of `check`."""
+    """The order to the registrar proxy of the host that starts a system.
+
+    Raises the errors of `check`.
+    """
     check(registry, base, host, settings, capabilities)
     settings = replace(settings, registry=registry)
     return Establish(settings.system, registry, os.getpid(), settings)
 
 
-def deputy(asys: Any) -> Any:
-    """The address of this host's deputy, which is made if there is none."""
-    from ..cluster.deputy import Deputy  # noqa: PLC0415 - see the top
+def registrar_proxy(asys: Any) -> Any:
+    """The address of the registrar proxy of this host, which is created if there is none."""
+    from ..cluster.registrar_proxy import RegistrarProxy  # noqa: PLC0415 - see the top
 
-    return asys.createActor(Deputy, globalName=REGISTRAR)
+    return asys.createActor(RegistrarProxy, globalName=REGISTRAR)
 
 
 def order_to_join(first: str, base: str, capabilities: dict[str, Any] | None) -> Establish | None:

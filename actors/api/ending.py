@@ -93,7 +93,7 @@ class Ending:
             asked = []
             for to in owners:
                 if to.id != core.me:
-                    question = self._endpoint.registry.posed(Unfinished, to, **what)
+                    question = self._endpoint.registrar_client.posed(Unfinished, to, **what)
                     try:
                         asked.append((to, asking.enter_context(question)))
                     except OverloadedError:  # for want of descriptors: its answer is not known

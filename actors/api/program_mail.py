@@ -197,10 +197,10 @@ class ProgramMail:
         return info
 
     def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
-        registry = self._endpoint.registry
+        registrar_client = self._endpoint.registrar_client
         if isinstance(to, ActorAddress):
-            return registry.at(to) or to
-        return registry.find(to)
+            return registrar_client.at(to) or to
+        return registrar_client.find(to)
 
 
 class _Unopened:

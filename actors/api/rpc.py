@@ -181,13 +181,13 @@ def rpc_sync(
     what = _invocation(fn, args, kwargs, resolve=resolve)
     if to is None:
         return _call(front, to, what, timeout, here.chain).result()
-    to = front.registry.find(to)
+    to = front.registrar_client.find(to)
     return front.calls.call(to, what, timeout, here.chain, waits=True).result()
 
 
 def _create(front: Front, to: To, what: Invocation) -> RRef[Any]:
     if to is not None:
-        made: RRef[Any] = front.calls.remote(front.registry.find(to), what)
+        made: RRef[Any] = front.calls.remote(front.registrar_client.find(to), what)
         return made
     with front.placing.place() as placed:
         made = front.calls.remote(placed.to, what)
@@ -203,7 +203,7 @@ def _call(
     if timeout is not None:
         check_timeout(timeout, front.core.settings.timeout)
     if to is not None:
-        return front.calls.call(front.registry.find(to), call, timeout, chain)
+        return front.calls.call(front.registrar_client.find(to), call, timeout, chain)
     with front.placing.place() as placed:
         placed.future = future = front.calls.call(placed.to, call, timeout, chain)
     return future
@@ -433,4 +433,4 @@ def get_worker_info(name: str | None = None) -> WorkerInfo:
         WorkerNotFoundError, WorkerDiedError: no endpoint has that name, or it has died.
     """
     front: Front = frame().core.front
-    return front.registry.find(front.core.me.name if name is None else name)
+    return front.registrar_client.find(front.core.me.name if name is None else name)

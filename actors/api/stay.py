@@ -1,8 +1,8 @@
 """The stay of a program in a system: it enters as an endpoint, and leaves.
 
-To enter, the program has its host's steward or deputy join, if the host is new, and then asks the
-registrar for an identity. To leave, it settles what it has promised, tells the registrar, and ends
-the system if it has started it.
+To enter, a program on a new host has the host agent or the registrar proxy there join first. Then
+it asks the registrar for an identity. To leave, it settles what it has promised, tells the
+registrar, and ends the system if it has started it.
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ LEAVING = 3.0
 ENDING = 15.0
 """Seconds in which all hosts of a system with a registry may leave it, when it is ended."""
 LEFT_LOOK = 0.1
-"""Seconds between two looks whether a deputy lives that is to tell that its host has left."""
+"""Seconds between two checks that the registrar proxy, which is to report that its host has left,
+is still alive."""
 STOP_LOOK = 0.5
 """Seconds after which it is looked whether the processes of the system have ended."""
 STOP_PATIENCE = 12.0
@@ -133,8 +134,8 @@ class Stay:
     ) -> Endpoint:
         """Become an endpoint of the started Thespian system.
 
-        *order*: for the deputy of this host, if the registrar is elected. *hand* takes each message
-        of the user's to this program.
+        *order* is for the registrar proxy of this host, if the registrar is elected. *hand* takes
+        each message of the user to this program.
         """
         try:
             self.port.start()
@@ -187,17 +188,20 @@ class Stay:
         return self.endpoint
 
     def _serve(self, order: Establish | None) -> Serving:
-        """Have this host's steward, or deputy, join. Returns once the registrar knows the host."""
-        from ..cluster.steward import STEWARD, Steward  # noqa: PLC0415 - few programs join
+        """Have the host agent, or the registrar proxy, of this host join.
 
-        steward = (
-            self.asys.createActor(Steward, globalName=STEWARD)
+        Returns once the registrar knows the host.
+        """
+        from ..cluster.host_agent import HOST_AGENT, HostAgent  # noqa: PLC0415 - few programs join
+
+        agent = (
+            self.asys.createActor(HostAgent, globalName=HOST_AGENT)
             if order is None
-            else electing.deputy(self.asys)
+            else electing.registrar_proxy(self.asys)
         )
-        self.port.post(steward, (versions.ASK, versions.mine()))
+        self.port.post(agent, (versions.ASK, versions.mine()))
         versions.check(self._await(self.port.versions), "this host's part of the system")
-        self.port.post(steward, Serve(os.getpid()) if order is None else order)
+        self.port.post(agent, Serve(os.getpid()) if order is None else order)
         serving = self._await(self.port.serving)
         self.session = serving.session
         self.attached = serving.owner != os.getpid()
@@ -291,13 +295,14 @@ class Stay:
         patience = DRAIN if leaving.graceful and self.attached else 0.0
         try:
             if endpoint is not None:
-                endpoint.registry.leave_at_last(patience)
+                endpoint.registrar_client.leave_at_last(patience)
             elif self._registrar is not None:
                 self.port.post(self._registrar, EndpointLeave(WorkerId(self.name, 0)))
             elected = endpoint is not None and endpoint.core.settings.registry
             if elected and not self.attached and self._registrar is not None:
                 self.port.post(self._registrar, EndSystem() if self.ends else LeaveSystem())
-                # In order: another program ends it, and the deputy here may have gone already.
+                # In order, because another program may end the system, and then the registrar proxy
+                # here may already be gone.
                 in_order = endpoint is not None and endpoint.deaths.in_order
                 left = self._has_left(ENDING if self.ends or in_order else LEAVING)
                 if self.ends and not left and not in_order:
@@ -306,7 +311,7 @@ class Stay:
             self.port.stop()
 
     def _has_left(self, seconds: float) -> bool:
-        """Whether the deputy says within *seconds* that this host has left.
+        """Whether the registrar proxy says within *seconds* that this host has left.
 
         Until then its processes are needed: the registrar of all may be one of them.
         """

@@ -20,8 +20,8 @@ from ..cluster import hosts
 from ..core.current import enter_program
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, versions
-from ..looking.collecting import COLLECT_PATIENCE, collect
-from ..looking.inspector import LEAK_AGE, LOOK_PATIENCE
+from ..inspect.collecting import COLLECT_PATIENCE, collect
+from ..inspect.inspector import LEAK_AGE, PATIENCE
 from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from ..core.counters import Counters
     from ..handles.front import Front
     from ..handles.rref import RRef
-    from ..looking.snapshot import Snapshot
-    from ..looking.why import Reason
+    from ..inspect.snapshot import Snapshot
+    from ..inspect.why import Reason
 
 T = TypeVar("T")
 
@@ -379,7 +379,7 @@ class System:
         """
         try:
             spans.prepare(self.endpoint.core.settings.telemetry, telemetry)
-            hosts.gather(self.endpoint.registry, nodes, self.name)
+            hosts.gather(self.endpoint.registrar_client, nodes, self.name)
         except BaseException:
             self._stop(graceful=True)
             raise
@@ -480,7 +480,7 @@ class System:
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""
         self._stay.check_up()
-        return self.endpoint.registry.hosts()
+        return self.endpoint.registrar_client.hosts()
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, this program included, sorted by name.
@@ -488,9 +488,9 @@ class System:
         Blocks for one answer of the registrar.
         """
         self._stay.check_up()
-        return self.endpoint.registry.workers()
+        return self.endpoint.registrar_client.workers()
 
-    # ---- looking at it
+    # ---- inspection
 
     def __repr__(self) -> str:
         """The name, the base, the state, and the workers that this program has used so far."""
@@ -514,7 +514,7 @@ class System:
         """Whether another program started the system: leaving it does not end it."""
         return self._stay.attached
 
-    def references(self, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
+    def references(self, *, timeout: float = PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
         """The references of every endpoint, as `farref.references` lists them for one.
 
         Endpoints answer beside the user's code, so those that compute answer, too.
@@ -528,12 +528,12 @@ class System:
         """
         self._stay.check_up()
         with _modules():
-            from ..looking.snapshot import look  # noqa: PLC0415 - few programs look
-        seconds = check_timeout(timeout, LOOK_PATIENCE)
-        return look(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
+            from ..inspect.snapshot import take_snapshot  # noqa: PLC0415 - few programs inspect
+        seconds = check_timeout(timeout, PATIENCE)
+        return take_snapshot(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
 
     def why(
-        self, rref: RRef[Any] | str, *, timeout: float = LOOK_PATIENCE, leak_age: float = LEAK_AGE
+        self, rref: RRef[Any] | str, *, timeout: float = PATIENCE, leak_age: float = LEAK_AGE
     ) -> Reason:
         """Why an object is alive: its holders, endpoint by endpoint, down to the variables.
 
@@ -547,16 +547,16 @@ class System:
         """
         self._stay.check_up()
         with _modules():
-            from ..looking.why import why  # noqa: PLC0415 - few programs look
-        seconds, inspector = check_timeout(timeout, LOOK_PATIENCE), self.endpoint.inspector
+            from ..inspect.why import why  # noqa: PLC0415 - few programs inspect
+        seconds, inspector = check_timeout(timeout, PATIENCE), self.endpoint.inspector
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
-    def counters(self, *, timeout: float = LOOK_PATIENCE) -> dict[str, Counters]:
+    def counters(self, *, timeout: float = PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
         self._stay.check_up()
         with _modules():
-            from ..looking.snapshot import count  # noqa: PLC0415 - few programs look
-        seconds = check_timeout(timeout, LOOK_PATIENCE)
+            from ..inspect.snapshot import count  # noqa: PLC0415 - few programs inspect
+        seconds = check_timeout(timeout, PATIENCE)
         return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
 
     def collect(

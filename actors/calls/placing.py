@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import WorkerId
     from ..core.core import Core
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..wire.messages import WorkerInfo
     from .futures import Future
 
@@ -55,7 +55,7 @@ class Load(msgspec.Struct):
 class Placing(Internal):
     """Chooses workers for one endpoint."""
 
-    def __init__(self, core: Core, registry: Registry) -> None:
+    def __init__(self, core: Core, registry: RegistrarClient) -> None:
         self._core = core
         self._registry = registry
         self._lock = Guard()

@@ -1,4 +1,4 @@
-"""Who is in the system: the registrar, the hosts' stewards, and deaths.
+"""The membership of a system: the registrar, the agents of its hosts, and deaths.
 
 Imports `protocol`, `serialization`, `printable`, `base`, `hosting`, `wire`, `core` and `calls`.
 """

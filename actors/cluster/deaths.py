@@ -1,11 +1,11 @@
 """Deaths: of other endpoints, and of this one, if it was silent for too long.
 
 A death has two moments. When it becomes known, every wait for the dead endpoint fails, nothing more
-is sent to it, and it gets a *grave*. After the system's `orphan_grace` the references that it held
-are released: by then the endpoints that it had shared them with have announced themselves. If
-packets are lost, that may take longer. Therefore each endpoint tells the registrar when its own
+is sent to it, and a grace period begins. After the `orphan_grace` of the system the references that
+it held are released: by then the endpoints that it had shared them with have announced themselves.
+If packets are lost, that may take longer. Therefore each endpoint tells the registrar when its own
 announcements have been acknowledged, and the grace ends only after all have done so (see
-`farref.protocol.death` and `graves`).
+`farref.protocol.death` and `tombstones`).
 
 An endpoint beats so that it is not given up for dead. If it is given up all the same, it ends, and
 is never believed again (fencing). It also ends when it has lost the system, because nobody would
@@ -27,7 +27,7 @@ from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
 from ..wire.messages import AllSettled, Died, Down
-from .witness import missed
+from .failure_detector import missed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..calls.calls import Calls
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
 
     Close = Callable[[str, FarrefError | None], None]
 
@@ -58,17 +58,23 @@ class Deaths:
     """The deaths that one endpoint knows of. In the mailbox thread, unless it says otherwise."""
 
     def __init__(
-        self, core: Core, registry: Registry, delivery: Delivery, calls: Calls, close: Close
+        self,
+        core: Core,
+        registrar_client: RegistrarClient,
+        delivery: Delivery,
+        calls: Calls,
+        close: Close,
     ) -> None:
         """*close* ends the endpoint. It takes the reason, and the error for its waits."""
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._delivery = delivery
         self._calls = calls
         self._close = close
         core.takers |= {Died: self._told, AllSettled: self._agreed, Down: self._lost}
-        self._graves: dict[WorkerId, float] = {}
-        """The dead endpoints that are not buried, and the earliest time for each."""
+        self._graces: dict[WorkerId, float] = {}
+        """The dead endpoints that are not buried, and the time when the grace of each ends at the
+        earliest."""
         self._settling: set[WorkerId] = set()
         """Deaths that this endpoint has not settled."""
         self._settled: set[WorkerId] = set()
@@ -85,7 +91,7 @@ class Deaths:
 
     def _told(self, message: Died) -> None:
         """Take the registrar's report of deaths."""
-        self._registry.unheard = 0
+        self._registrar_client.unheard = 0
         self.died(message.workers, message.cause)
 
     def died(self, workers: Iterable[WorkerId], cause: str = "") -> None:
@@ -110,9 +116,9 @@ class Deaths:
                 address = core.peers.addresses.get(worker)
                 left = self._delivery.forget(worker)
                 core.peers.forget(worker)
-                self._graves[worker] = 0.0
+                self._graces[worker] = 0.0
                 # A further death restarts the graces that run: orphans of two announce later.
-                self._graves = dict.fromkeys(self._graves, now + core.settings.orphan_grace)
+                self._graces = dict.fromkeys(self._graces, now + core.settings.orphan_grace)
             if address is not None:
                 self._calls.return_mail(worker, address, left)
         if news:
@@ -129,12 +135,12 @@ class Deaths:
         core = self._core
         self._settle()
         for worker in self._due(now):
-            del self._graves[worker]
+            del self._graces[worker]
             core.step(partial(core.context.bury, worker))
 
     def _due(self, now: float) -> list[WorkerId]:
         waits = self._settling | self._settled
-        return [w for w, due in self._graves.items() if due <= now and w not in waits]
+        return [w for w, due in self._graces.items() if due <= now and w not in waits]
 
     def _settle(self) -> None:
         """Tell the registrar once no announcement for these deaths is outstanding."""
@@ -147,11 +153,11 @@ class Deaths:
                 return
             settled, self._settling = self._settling, set()
             self._settled |= settled
-        self._registry.settled(tuple(settled))
+        self._registrar_client.settled(tuple(settled))
 
     def _agreed(self, message: AllSettled) -> None:
         """Take the registrar's news that all have settled these deaths."""
-        self._registry.unheard = 0
+        self._registrar_client.unheard = 0
         with self._core.lock:
             self._settled.difference_update(message.workers)
 
@@ -164,8 +170,8 @@ class Deaths:
         silence = self._core.settings.silence
         if self._beat_at is not None and self._beat_at <= now and silence:
             self._beat_at = now + silence / BEATS
-            self._registry.beat()
-            if self._registry.unheard > BEATS + missed(silence / BEATS):
+            self._registrar_client.beat()
+            if self._registrar_client.unheard > BEATS + missed(silence / BEATS):
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
     def deadline(self) -> float | None:
@@ -173,8 +179,8 @@ class Deaths:
         beat = () if self._beat_at is None else (self._beat_at,)
         look = (time.monotonic() + SETTLING,) if self._settling else ()
         waits = self._settling | self._settled
-        graves = [due for worker, due in self._graves.items() if worker not in waits]
-        return min((*graves, *beat, *look), default=None)
+        graces = [due for worker, due in self._graces.items() if worker not in waits]
+        return min((*graces, *beat, *look), default=None)
 
     # ---- the system's end
 
@@ -208,7 +214,7 @@ class Deaths:
         self.in_order = orderly
         self._close(reason, SystemDownError(f"{reason}; start a new one"))
         if not orderly:
-            self._registry.leave()  # the message may still get through
+            self._registrar_client.leave()  # the message may still get through
         self._leaving = True
         core.port.wake()
 

@@ -1,23 +1,24 @@
-"""The rules of a registrar that was elected: the roll, with its facts in a store.
+"""The registrar of a system with a store: its membership service, whose facts are in the store.
 
-It takes the requests that deputies pass on, and answers through them. It makes no actors: each host
-has a deputy for that. Its facts come from the store, with `Elected.begin`, and each change of them
-goes there. Its words wait for the store (see `farref.protocol.succession`).
+It takes the requests that the registrar proxies forward, and answers through them. It creates no
+actors, because the proxy of each host does that. It reads its facts from the store when it begins,
+and writes each change of them there. Its messages wait for the store (see
+`farref.protocol.succession`).
 
-An earlier registrar may have done a request without its deputy's knowledge. So each request may
+An earlier registrar may have carried out a request without the proxy knowing. So each request may
 come a second time, and takes effect once:
 
 ==============  ================================================================================
 EndpointJoin    the same endpoint gets the same number, and the same answer
 Spawn           the order is known by its asker and token: in the member that it has made, or in
-                the actor that is being made. Then the deputy there hears of it again
+                the actor that is being made. Then the proxy there hears of it again
 Mint            a second number; nobody has got the first one, and it dies with its creator
 Settled         the answer, if all had settled that death before
 EndSystem       it is a fact, by which each registrar has the hosts leave; its own host is the last
 the others      they report an end, which is known by then, or they change nothing
 ==============  ================================================================================
 
-A deputy keeps a `Spawn` and a `Settled` until it sees the answer, and all others until this
+A proxy keeps a `Spawn` and a `Settled` until it sees the answer, and all other requests until this
 registrar says that they are done.
 """
 
@@ -51,7 +52,7 @@ from ..wire.messages import (
     Unmade,
 )
 from .facts import Noted
-from .roll import Roll
+from .membership import MembershipService
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,7 +69,7 @@ ENDED = "ended"
 """Among the numbers, if the system was ended."""
 
 
-class Elected(Roll):
+class Elected(MembershipService):
     """The registrar of one term."""
 
     makes = False
@@ -78,11 +79,14 @@ class Elected(Roll):
         ledger: Ledger,
         settings: Settings,
         facts: Mapping[str, bytes],
-        deputy: ActorAddress | None = None,
+        proxy: ActorAddress | None = None,
     ) -> None:
-        """*deputy*: that of its own host. Raises `UnreadableError` for *facts* of somebody else."""
+        """*proxy* is the one on its own host.
+
+        Raises `UnreadableError` for *facts* of somebody else.
+        """
         self._ledger = ledger
-        self._deputy = deputy
+        self._proxy = proxy
         self._facts = facts
         self._alone = False
         """A host was given up, and the store may not know it yet."""
@@ -90,16 +94,16 @@ class Elected(Roll):
         """This registrar's own host, if it leaves once the others have: the system ends."""
         self._next: list[tuple[HostJoin, ActorAddress]] = []
         """Hosts that have come since the system was ended."""
-        self._deputies: dict[object, str] = {}
+        self._proxies: dict[object, str] = {}
         self._homes: dict[object, str] = {}
-        """The host of each deputy, and of each endpoint, by its address."""
+        """The host of each registrar proxy, and of each endpoint, by its address."""
         self._asking = ""
         """The host of the request that is being taken."""
         super().__init__()
         self._settings = settings
         self._here = HostInfo("", {})
         self._host = ""
-        self._witness.count_silence(settings.silence)
+        self._detector.count_silence(settings.silence)
         self._begin()
 
     # ---- the shell
@@ -108,41 +112,41 @@ class Elected(Roll):
         return Noted(name, self._ledger, self._facts)
 
     def send(self, address: ActorAddress, message: object) -> None:
-        """Have the deputy of its host hand *message* to the endpoint, or steward, at *address*."""
+        """Send *message* to a proxy, or to the endpoint at *address* through the proxy there."""
         where = address.addressDetails
-        host = self._hosts.get(self._deputies.get(where, ""))
+        host = self._hosts.get(self._proxies.get(where, ""))
         if host is not None:
-            self._say(host, None, message)
+            self._deliver(host, None, message)
             return
         host = self._hosts.get(self._homes.get(where, self._asking))
         if host is not None:
-            self._say(host, address, message)
+            self._deliver(host, address, message)
 
     def tell_all(self, message: Died | AllSettled) -> None:
         for host in self._hosts.values():
-            self._say(host, None, message)
+            self._deliver(host, None, message)
 
-    def _say(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
-        self._ledger.say((host.steward, Deliver(self._ledger.term, done, to, message)))
+    def _deliver(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
+        self._ledger.send((host.agent, Deliver(self._ledger.term, done, to, message)))
 
     # ---- the takeover
 
     def _begin(self) -> None:
         """Go on where the registrar before this one has stopped."""
         for place, host in self._hosts.items():
-            self._deputies[host.steward.addressDetails] = place
+            self._proxies[host.agent.addressDetails] = place
         for member in self._members.values():
             self._homes[member.address.addressDetails] = member.place
         lost = [w for w, member in self._members.items() if member.place not in self._hosts]
-        lost += [w for w in self._members if w in self._graves]
-        for worker in {w for w in lost if w in self._graves}:
+        lost += [w for w in self._members if w in self._tombstones]
+        for worker in {w for w in lost if w in self._tombstones}:
             del self._members[worker]  # an earlier registrar was about to
-        dying = self._graves.dying
+        dying = self._tombstones.dying
         open_deaths = [w for w, gone in dying.items() if not gone.agreed]
         self._wait_for_all(open_deaths)
         for host in self._hosts.values():
-            self._witness.expect(host.me)
-            self._say(host, None, Heard())
+            self._detector.expect(host.me)
+            self._deliver(host, None, Heard())
         for cause in dict.fromkeys(dying[w].cause for w in open_deaths):
             same = tuple(w for w in open_deaths if dying[w].cause == cause)
             self.tell_all(Died(same, cause))
@@ -176,24 +180,24 @@ class Elected(Roll):
         super()._gone(*workers, cause=cause, event=event)
         self._drop_orders()
 
-    # ---- what deputies say
+    # ---- messages of the registrar proxies
 
-    def host(self, message: HostJoin, deputy: ActorAddress) -> None:
+    def host(self, message: HostJoin, proxy: ActorAddress) -> None:
         """Take in a host, or hear that one follows this registrar. Its life counts once."""
         known = self._hosts.get(message.info.address)
-        if message.me in self._graves:
-            self.refuse(message.me, deputy)
+        if message.me in self._tombstones:
+            self.refuse(message.me, proxy)
         elif message.joined and (known is None or known.me != message.me):
             # It would go on without its endpoints, of which nobody knows any more.
-            self.refuse(message.me, deputy, "the registry has lost the facts of this system")
+            self.refuse(message.me, proxy, "the registry has lost the facts of this system")
         elif self._ended and not message.joined:
-            self._next.append((message, deputy))
+            self._next.append((message, proxy))
         else:
-            self._deputies[deputy.addressDetails] = message.info.address
-            self._host_joins(message, deputy)
+            self._proxies[proxy.addressDetails] = message.info.address
+            self._host_joins(message, proxy)
             self._tell_end()
 
-    def beat(self, message: Heartbeat, deputy: ActorAddress) -> Deliver | None:
+    def beat(self, message: Heartbeat, proxy: ActorAddress) -> Deliver | None:
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
 
         So a system does not end while its store does not answer. But if neither the store nor any
@@ -201,26 +205,26 @@ class Elected(Roll):
         """
         host = self._hosts.get(message.me.name)
         if host is None or host.me != message.me:
-            self.refuse(message.me, deputy)
+            self.refuse(message.me, proxy)
             return None
-        self._witness.heard(message.me)
+        self._detector.heard(message.me)
         self._alone = self._alone and not self._ledger.idle
         if self._alone and len(self._hosts) == 1:
             return None
         return Deliver(self._ledger.term, (), None, Heard())
 
-    def refuse(self, host: WorkerId, deputy: ActorAddress, why: str = "") -> None:
+    def refuse(self, host: WorkerId, proxy: ActorAddress, why: str = "") -> None:
         """Tell a host that it is in the system no more."""
-        self._ledger.say((deputy, Deliver(self._ledger.term, (), None, Died((host,), why))))
+        self._ledger.send((proxy, Deliver(self._ledger.term, (), None, Died((host,), why))))
 
-    def take(self, forward: Forward, deputy: ActorAddress) -> None:
-        """Do a request of an endpoint, or of the deputy itself, on a host."""
+    def take(self, forward: Forward, proxy: ActorAddress) -> None:
+        """Carry out a request of an endpoint on a host, or of the registrar proxy there."""
         if forward.term != self._ledger.term:
             return  # for an earlier registrar, which was this process; it comes again
         place = forward.host.name
         host = self._hosts.get(place)
         if host is None or host.me != forward.host:
-            self.refuse(forward.host, deputy)
+            self.refuse(forward.host, proxy)
             return
         self._asking = place
         done = True
@@ -228,12 +232,12 @@ class Elected(Roll):
             done = self._do(forward.message, forward.sender, place)
         finally:
             if place not in self._hosts:
-                self.refuse(forward.host, deputy)  # it has left
+                self.refuse(forward.host, proxy)  # it has left
             elif done:
-                self._say(host, None, Heard(), forward.number)
+                self._deliver(host, None, Heard(), forward.number)
 
     def _do(self, message: Any, sender: ActorAddress, place: str) -> bool:
-        """Do *message*. False if the deputy will see its end by an answer."""
+        """Carry out *message*. Returns False if the proxy sees by an answer that it is done."""
         match message:
             case EndpointJoin():
                 self._homes[sender.addressDetails] = place
@@ -251,7 +255,7 @@ class Elected(Roll):
             case Exited(address=address, me=child, cause=cause):
                 self._exited(address, cause, child)
             case Unmade(me=me) if message.unfit and self._order_is_missing(me):
-                # Its asker's deputy sends the order again. Then another host may have it.
+                # The proxy of its asker sends the order again, and then another host may get it.
                 self._creating[me] = replace(self._creating[me], unfit=True)
             case Unmade():
                 self._unmade(message)
@@ -269,10 +273,10 @@ class Elected(Roll):
                 raise ProtocolError(f"a {type(message).__name__} is no request to a registrar")
         return True
 
-    def turn(self) -> None:
-        """A turn has passed: bury the dead, and give up the hosts that were silent for long."""
-        self._bury()
-        for me in self._witness.turn().silent:
+    def tick(self) -> None:
+        """A tick has passed: compact the tombstones, and give up hosts that have been silent."""
+        self._compact()
+        for me in self._detector.tick().silent:
             host = self._hosts.get(me.name)
             if host is not None and host.me == me:
                 self.give_up(me.name)
@@ -280,19 +284,19 @@ class Elected(Roll):
     def give_up(self, place: str) -> None:
         """The host at *place* was silent for too long."""
         self._alone = True
-        self._host_gone(place, self._witness.silent, "host.given_up")
+        self._host_gone(place, self._detector.silent, "host.given_up")
 
-    def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - Roll's
-        self._graves.count([host.me])  # or it might come back, and be believed
-        self._deputies.pop(host.steward.addressDetails, None)
+    def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - the service's
+        self._tombstones.count([host.me])  # or it might come back, and be believed
+        self._proxies.pop(host.agent.addressDetails, None)
         last = self._last
         if not self._hosts:
             self._begin_anew()
         elif last is not None and len(self._hosts) == 1:
             self._last = None
-            deputy = next(iter(self._hosts.values())).steward
+            proxy = next(iter(self._hosts.values())).agent
             self._leave(last)
-            self.refuse(last, deputy)
+            self.refuse(last, proxy)
 
     # ---- the end of the system
 
@@ -305,8 +309,8 @@ class Elected(Roll):
         """The last host has left. Whoever has come since is a new system of this name."""
         self._numbers.pop(ENDED, None)
         coming, self._next = self._next, []
-        for message, deputy in coming:
-            self.host(message, deputy)
+        for message, proxy in coming:
+            self.host(message, proxy)
 
     def _tell_end(self) -> None:
         """Have all hosts leave, if the system was ended."""
@@ -314,11 +318,11 @@ class Elected(Roll):
             self._begin_anew()
         elif self._ended:
             for host in self._hosts.values():
-                self._say(host, None, Down("it was ended", orderly=True))
+                self._deliver(host, None, Down("it was ended", orderly=True))
 
     def _leaves_last(self, worker: WorkerId) -> bool:
         """Whether *worker* is this registrar's own host, for which others are to leave first."""
-        own = [host.me for host in self._hosts.values() if host.steward == self._deputy]
+        own = [host.me for host in self._hosts.values() if host.agent == self._proxy]
         return self._ended and [worker] == own and len(self._hosts) > 1
 
     @property

@@ -1,7 +1,8 @@
 """The facts of an elected registrar, as keys and bytes: plain data, so the store can run no code.
 
-The actor's class of an order is not among them: the deputy of the asker has it, and sends it again.
-Nor is one believed that is found there: somebody else has written it.
+The class of the actor in an order is not among them: the registrar proxy of the asker has it, and
+sends it again. A class that is found in the store all the same is not believed, because somebody
+else must have written it.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from ...protocol.dead import Span
 from ...protocol.ids import WorkerId
 from ..base.addresses import MAX_PORT, Address, is_address
 from .etcd import UnreadableError
-from .graves import Gone
 from .members import Creating, Host, RegisteredEndpoint
+from .tombstones import Tombstone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,9 +30,9 @@ KINDS: dict[str, Any] = {
     "hosts": tuple[str, Host],
     "numbered": tuple[WorkerId, WorkerId],
     "creating": tuple[WorkerId, Creating],
-    "dying": tuple[WorkerId, Gone],
+    "dying": tuple[WorkerId, Tombstone],
     "numbers": tuple[str, int],
-    "buried": tuple[str, tuple[Span, ...]],
+    "dead": tuple[str, tuple[Span, ...]],
 }
 """The tables, and the type of an entry of each: its key and its value."""
 

@@ -19,7 +19,7 @@ from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
     from ..base.certificates import TLS
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..wire.messages import HostInfo
 
 KNOCKING = 30.0
@@ -96,7 +96,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
 
 
 def wait_for(
-    registry: Registry, on: str | dict[str, Any], system: str, seconds: float
+    registrar_client: RegistrarClient, on: str | dict[str, Any], system: str, seconds: float
 ) -> str | dict[str, Any]:
     """Wait until a host that fits *on* is in the system. Returns *on*, as that host is called.
 
@@ -114,7 +114,7 @@ def wait_for(
         raise TypeError(f"`on` must be a host's address or a dict of capabilities, not {on!r}")
     end = time.monotonic() + seconds
     while True:
-        hosts: list[HostInfo] = registry.hosts()
+        hosts: list[HostInfo] = registrar_client.hosts()
         for each in wanted:
             if any(info.fits(each) for info in hosts):
                 return each
@@ -126,10 +126,10 @@ def wait_for(
         time.sleep(LOOK)
 
 
-def gather(registry: Registry, nodes: int, system: str) -> None:
+def gather(registrar_client: RegistrarClient, nodes: int, system: str) -> None:
     """Wait until *nodes* hosts are in the system. Raises `SystemDownError` if they do not come."""
     end = time.monotonic() + GATHERING
-    while nodes > 1 and len(there := registry.hosts()) < nodes:
+    while nodes > 1 and len(there := registrar_client.hosts()) < nodes:
         if time.monotonic() > end:
             raise SystemDownError(
                 f"of {nodes} nodes {len(there)} joined system {system!r} within {GATHERING:g} s: "

@@ -1,4 +1,4 @@
-"""Creating actors of classes that arrive as pickles, for the registrar and the stewards."""
+"""Creating actors of classes that arrive as pickles, for the registrar and the host agents."""
 
 from __future__ import annotations
 

@@ -107,11 +107,14 @@ def _mark(address: ActorAddress) -> Hashable:
 
 
 class Host(msgspec.Struct):
-    """Another host of the system, and its steward."""
+    """Another host of the system.
+
+    Its *agent* is a `HostAgent`, or the `RegistrarProxy` if the registrar is elected.
+    """
 
     me: WorkerId
     info: HostInfo
-    steward: ActorAddress
+    agent: ActorAddress
     admin: ActorAddress | None = None
     """The admin of its Thespian system, once the convention has told it."""
 

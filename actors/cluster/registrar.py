@@ -1,12 +1,13 @@
 """The registrar: one plain actor per system, which knows its endpoints and reports deaths.
 
 It learns of a death in three ways, and the first counts: the framework tells the parent of an
-actor; a program's process is gone; or an endpoint has been silent for too long (`witness`).
+actor; a program's process is gone; or an endpoint has been silent for too long (see
+`failure_detector`).
 
 The registrar creates the workers. So it is their Thespian parent, and the framework tells it when
-one exits. On other hosts a steward does this. When a host is gone, every endpoint on it is: when
-its steward leaves, when Thespian says so, or when the steward has been silent for too long. The
-registrar holds no references, runs none of the user's code and has no threads (it forks), so it
+one exits. On other hosts a host agent does this. A host counts as gone, with every endpoint on it,
+when its host agent leaves, when Thespian says so, or when the agent has been silent for too long.
+The registrar holds no references, runs none of the user's code and has no threads (it forks), so it
 always answers soon.
 
 It also watches the admin and the process that started the system. If one of them is killed, nobody
@@ -60,11 +61,11 @@ from ..wire.messages import (
     Unmade,
     Welcome,
 )
+from .failure_detector import ENDED, SILENT_TICKS
 from .making import Maker
 from .members import Creating, Host
-from .roll import Roll
+from .membership import MembershipService
 from .system_actor import SystemActor
-from .witness import ENDED, SILENT_TURNS
 
 log = logger(__name__)
 INFO, WARNING = logging.INFO, logging.WARNING
@@ -77,7 +78,7 @@ DOUBT = 0.5
 """Seconds until a report that a host has left the convention is believed."""
 
 
-class Registrar(Roll, SystemActor):
+class Registrar(MembershipService, SystemActor):
     """The registrar of a system that ends with its first host."""
 
     takes = TO_REGISTRAR
@@ -117,7 +118,7 @@ class Registrar(Roll, SystemActor):
             case HostJoin():
                 self._host_joins(message, sender)
             case Heartbeat():
-                self._heard(self._witness, message, sender)
+                self._heard(self._detector, message, sender)
             case EndpointLeave(me=WorkerId(incarnation=0)):
                 self._exited(sender, LEFT)
             case EndpointLeave(me=worker):
@@ -156,7 +157,7 @@ class Registrar(Roll, SystemActor):
             raise ProtocolError("a second Open of the same system")
         self._opened = True
         self._settings = message.settings
-        self._witness.count_silence(self._settings.silence)
+        self._detector.count_silence(self._settings.silence)
         self._owner = lives.Watched.of(message.pid)
         capabilities = bases.capabilities_of(self)
         self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
@@ -188,10 +189,10 @@ class Registrar(Roll, SystemActor):
         orderly = not self._orphaned()
         reason = "it was shut down" if orderly else "its program, or its admin, was killed"
         afar = [m.address for m in self._members.values() if m.place in self._hosts]
-        for address in [*afar, *(host.steward for host in self._hosts.values())]:
+        for address in [*afar, *(host.agent for host in self._hosts.values())]:
             self.send(address, Down(f"{reason} on its first host, {self._here}", orderly))
 
-    # ---- the roll, and Thespian's part of it
+    # ---- the membership service, and Thespian's part of it
 
     def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
         if self._opened:
@@ -237,15 +238,15 @@ class Registrar(Roll, SystemActor):
     # ---- watching processes
 
     def _watch(self) -> None:
-        if not self._watching and (self._owner or not self._witness.idle):
+        if not self._watching and (self._owner or not self._detector.idle):
             self._watching = True
             silence = self._settings.silence
-            pause = WATCH if silence is None or self._ending else silence / SILENT_TURNS
+            pause = WATCH if silence is None or self._ending else silence / SILENT_TICKS
             self.wakeupAfter(timedelta(seconds=pause))
 
     def _check(self) -> None:
-        self._bury()
-        noticed = self._witness.turn()
+        self._compact()
+        noticed = self._detector.tick()
         for worker in noticed.ended:
             self._gone(worker, cause=ENDED)
         for worker in noticed.silent:
@@ -261,7 +262,7 @@ class Registrar(Roll, SystemActor):
         """*worker*, a host or an endpoint, was silent for too long."""
         for place, host in list(self._hosts.items()):
             if host.me == worker:
-                self._host_gone(place, self._witness.silent, "host.given_up")
+                self._host_gone(place, self._detector.silent, "host.given_up")
                 return
         member = self._members.get(worker)
         if member is None:
@@ -269,11 +270,11 @@ class Registrar(Roll, SystemActor):
         afar = self._hosts.get(member.place)
         if afar is None:
             self._silent(worker)
-        else:  # perhaps it computes: the steward there looks
-            self.send(afar.steward, CheckProcess(worker, member.pid))
-            self._witness.expect(worker)
+        else:  # perhaps it computes: the agent there checks its process
+            self.send(afar.agent, CheckProcess(worker, member.pid))
+            self._detector.expect(worker)
 
     def _silent(self, worker: WorkerId) -> None:
         address = self._members[worker].address
-        self._gone(worker, cause=self._witness.silent, event="endpoint.given_up")
+        self._gone(worker, cause=self._detector.silent, event="endpoint.given_up")
         self.send(address, Died((worker,)))  # in case it comes back

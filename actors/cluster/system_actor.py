@@ -1,7 +1,7 @@
 """System actors are farref's own: they serve a system, hold no references and run no user code.
 
-They are the registrar, the stewards, and, in a system that survives the loss of any host, the
-deputies and clerks.
+They are the registrar and the host agents or, in a system that survives the loss of any host, the
+registrar proxies and the candidates.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ..wire.settings import Settings
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
-    from .witness import Witness
+    from .failure_detector import FailureDetector
 
 
 class SystemActor(Actor):
@@ -68,9 +68,9 @@ class SystemActor(Actor):
         """Handle one message. May raise any error, which is logged."""
         raise NotImplementedError
 
-    def _heard(self, witness: Witness, beat: Heartbeat, sender: ActorAddress) -> None:
+    def _heard(self, detector: FailureDetector, beat: Heartbeat, sender: ActorAddress) -> None:
         """Note the *beat* of an endpoint, and answer it if it wants that."""
-        if not witness.heard(beat.me):
+        if not detector.heard(beat.me):
             self.send(sender, Died((beat.me,)))  # it was given up, and is back
         elif beat.answer:
             self.send(sender, Heard())

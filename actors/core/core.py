@@ -107,7 +107,7 @@ class Outlet(Protocol):
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
         """Count the *payload* of a message that came. Under the lock."""
 
-    def unshelve(self, sender: WorkerId, message: Message) -> Message:
+    def import_functions(self, sender: WorkerId, message: Message) -> Message:
         """*message*, which came with functions, with their definitions. Under the lock."""
 
 
@@ -284,7 +284,7 @@ class Core(Internal):
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
             if type(payload) is Payload or isinstance(payload, Failure):
                 if payload.functions and sender != self.me:  # first: a refused message counts, too
-                    message = self.outlet.unshelve(sender, message)
+                    message = self.outlet.import_functions(sender, message)
                     payload = message.cargo.payload  # type: ignore[union-attr]  # it had one
                 if payload.peers:
                     self.learn(*payload.peers)

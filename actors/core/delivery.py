@@ -39,10 +39,10 @@ from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo
 from . import port
 from .core import Internal
 from .counters import Tally
+from .exports import Exports
 from .intake import Intake
 from .links import Links
-from .registry import PATIENCE
-from .shelves import Shelves
+from .registrar_client import PATIENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from .faulty import Gate
     from .links import Outgoing
     from .port import Connection
-    from .registry import Registry
+    from .registrar_client import RegistrarClient
 
 
 log = logger(__name__)
@@ -80,7 +80,7 @@ wait."""
 class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that arrive."""
 
-    def __init__(self, core: Core, registry: Registry) -> None:
+    def __init__(self, core: Core, registry: RegistrarClient) -> None:
         self._core = core
         self._registry = registry
         self._port = core.port
@@ -96,7 +96,7 @@ class Delivery(Internal):
         self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
-        self.shelves = Shelves(lambda gone: core.chores.submit(gone.clear))
+        self.exports = Exports(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
         self.channels = self.links.channels
         self.room = Condition(core.lock)
@@ -122,7 +122,7 @@ class Delivery(Internal):
             elif payload is not None:
                 size = payload.size
             if flow is not None and payload is not None and payload.functions:
-                message, more = self.shelves.place(to, flow, message)
+                message, more = self.exports.export_functions(to, flow, message)
                 size += more
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
         tally = self.tally
@@ -274,7 +274,7 @@ class Delivery(Internal):
         """
         left = self.links.forget(worker)
         self._lines.pop(worker, None)
-        self.shelves.forget(worker)
+        self.exports.forget(worker)
         self.room.notify_all()
         return left
 
@@ -360,12 +360,14 @@ class Delivery(Internal):
         """Count *payload*, which came with *message* and is large enough. Under the lock."""
         self.intakes[_flow_of(message, payload)].add(sender, payload)
 
-    def unshelve(self, sender: WorkerId, message: Message) -> Message:
+    def import_functions(self, sender: WorkerId, message: Message) -> Message:
         """*message* with the definitions of the functions that its payload names. Under the lock.
 
         Raises `ProtocolError`.
         """
-        return self.shelves.unshelve(sender, _flow_of(message, payload_of(message)), message)
+        return self.exports.import_functions(
+            sender, _flow_of(message, payload_of(message)), message
+        )
 
     def _full(self, sender: WorkerId) -> tuple[Flow, ...]:
         """The flows in which *sender* must wait before it sends more, as too much waits here.

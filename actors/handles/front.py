@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ..calls.waits import Waits
     from ..core.core import Core
     from ..core.counters import Counters
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..values.objects import Objects
 
 
@@ -26,7 +26,7 @@ class Front(Internal):
         self,
         core: Core,
         *,
-        registry: Registry,
+        registrar_client: RegistrarClient,
         objects: Objects,
         waits: Waits,
         calls: Calls,
@@ -35,7 +35,7 @@ class Front(Internal):
         count: Callable[[], Counters],
     ) -> None:
         self.core = core
-        self.registry = registry
+        self.registrar_client = registrar_client
         self.objects = objects
         self.waits = waits
         self.calls = calls

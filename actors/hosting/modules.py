@@ -1,8 +1,8 @@
 """New processes get the program's modules as they are on disk now.
 
 Thespian forks each actor from the process that creates it, and the child inherits all modules that
-are loaded there. A module that was edited since then would stay old in it. So before the registrar,
-or a steward, creates an actor, it drops the modules with changed files, and the modules that
+are loaded there. A module that was edited since then would stay old in it. So before the registrar
+or a host agent creates an actor, it drops the modules with changed files, and the modules that
 imported something from these. Whoever needs one imports it again. The same goes for the class of
 the actor itself.
 

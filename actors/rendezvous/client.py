@@ -273,9 +273,9 @@ class Client:
 
     async def _candidates(self) -> list[WorkerInfo]:
         """The services that run. If there was never one, the first is started here."""
-        registry = self.front.registry
+        registrar_client = self.front.registrar_client
         try:
-            infos = await asyncio.to_thread(registry.workers)
+            infos = await asyncio.to_thread(registrar_client.workers)
             found = [info for info in infos if info.name.startswith(NAME)]
             if not found:
                 found = [await asyncio.to_thread(self._start)]
@@ -289,16 +289,16 @@ class Client:
         return sorted(found, key=lambda info: (len(info.name), info.name))
 
     def _start(self) -> WorkerInfo:
-        registry = self.front.registry
+        registrar_client = self.front.registrar_client
         with contextlib.suppress(WorkerNotFoundError):
-            return registry.find(NAME)
+            return registrar_client.find(NAME)
         try:
-            return start_service(registry, NAME)
+            return start_service(registrar_client, NAME)
         except NameTakenError:  # another endpoint starts it at this moment
             end = time.monotonic() + TAKEOVER
             while time.monotonic() < end:
                 with contextlib.suppress(WorkerNotFoundError):
-                    return registry.find(NAME)
+                    return registrar_client.find(NAME)
                 time.sleep(LOOK)
             raise
 

@@ -225,9 +225,9 @@ class Service:
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
         """Take deaths. In the mailbox thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
-            self._loop.call_soon_threadsafe(self._bury, workers)
+            self._loop.call_soon_threadsafe(self._endpoints_died, workers)
 
-    def _bury(self, workers: tuple[WorkerId, ...]) -> None:
+    def _endpoints_died(self, workers: tuple[WorkerId, ...]) -> None:
         for worker in workers:
             self.standby.died(worker)
             if self.leads:

@@ -123,7 +123,7 @@ class Standby:
         core = self._service.core
         self._number += 1
         name = f"{NAME} {self._number}"
-        spawn = functools.partial(start_service, self._service.front.registry, name)
+        spawn = functools.partial(start_service, self._service.front.registrar_client, name)
         try:
             info: WorkerInfo = await self._in_pool(spawn)
         except FarrefError as error:

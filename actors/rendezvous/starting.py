@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..shells.ref_actor import RefActor
 
 if TYPE_CHECKING:
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..wire.messages import WorkerInfo
 
 NAME = "farref rendezvous"
@@ -18,15 +18,15 @@ class RendezvousService(RefActor):
     """The actor of the service, or of its standby. It handles no messages itself."""
 
 
-def start_service(registry: Registry, name: str) -> WorkerInfo:
+def start_service(registrar_client: RegistrarClient, name: str) -> WorkerInfo:
     """Start a service, or a standby, called *name*. Blocks until it runs.
 
     It always runs on the registrar's host, because there the standby can see the end of the
     leader's process. And without this host there is no system, so the loss of another host never
     takes the service away.
     """
-    first = registry.hosts()[0].address
-    return registry.spawn(
+    first = registrar_client.hosts()[0].address
+    return registrar_client.spawn(
         RendezvousService,
         name=name,
         requirements=None,

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..values.objects import Objects, Stored
     from ..values.packing import Packer
     from ..values.several import ResultPart
@@ -92,7 +92,7 @@ class Server:
         self,
         core: Core,
         *,
-        registry: Registry,
+        registry: RegistrarClient,
         delivery: Delivery,
         objects: Objects,
         packer: Packer,

@@ -1,5 +1,5 @@
 """An endpoint put together, and how each base runs it: in actors and in programs.
 
 Imports `protocol`, `serialization`, `printable`, `base`, `recording`, `hosting`, `wire`, `core`,
-`values`, `calls`, `handles`, `cycles`, `serving`, `cluster`, `looking` and `telemetry`.
+`values`, `calls`, `handles`, `cycles`, `serving`, `cluster`, `inspect` and `telemetry`.
 """

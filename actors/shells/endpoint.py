@@ -22,13 +22,13 @@ from ..cluster.deaths import Deaths
 from ..core import notices
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
-from ..core.registry import Registry
+from ..core.registrar_client import RegistrarClient
 from ..cycles.collector import Collector
 from ..handles.front import Front
 from ..handles.rref import RRef
-from ..looking.counting import Counting
-from ..looking.inspector import Inspector
-from ..looking.watching import Watchers
+from ..inspect.counting import Counting
+from ..inspect.inspector import Inspector
+from ..inspect.watching import Watchers
 from ..recording.tracefile import FileSink
 from ..recording.tracing import NOTHING
 from ..serving.server import Server
@@ -65,25 +65,25 @@ class Endpoint(Internal):
         """*hand* gives a one-way message to the user: its cargo and its sender's address."""
         self.core = core = Core(me, port, settings, threads=threads)
         core.hooks = telemetry.hooks_for(core)
-        self.registry = Registry(core, registrar)
+        self.registrar_client = RegistrarClient(core, registrar)
         """Finds the other endpoints."""
-        self.delivery = Delivery(core, self.registry)
+        self.delivery = Delivery(core, self.registrar_client)
         self.objects = Objects(core)
-        self.packer = Packer(core, self.registry)
+        self.packer = Packer(core, self.registrar_client)
         self.waits = Waits(core)
         self.calls = Calls(core, self.delivery, self.packer, self.waits)
         self.unasked = Unasked(core, self.objects, self.calls)
         self.mail = Mail(core, self.calls, hand)
         self.server = Server(
             core,
-            registry=self.registry,
+            registry=self.registrar_client,
             delivery=self.delivery,
             objects=self.objects,
             packer=self.packer,
             waits=self.waits,
             calls=self.calls,
         )
-        self.deaths = Deaths(core, self.registry, self.delivery, self.calls, self.close)
+        self.deaths = Deaths(core, self.registrar_client, self.delivery, self.calls, self.close)
         self.collector = Collector(core, self.objects)
         self.counting = Counting(
             core,
@@ -95,7 +95,7 @@ class Endpoint(Internal):
         )
         self.inspector = Inspector(
             core,
-            registry=self.registry,
+            registrar_client=self.registrar_client,
             delivery=self.delivery,
             objects=self.objects,
             counting=self.counting,
@@ -104,11 +104,11 @@ class Endpoint(Internal):
         self.watchers = Watchers(core)
         front = Front(
             core,
-            registry=self.registry,
+            registrar_client=self.registrar_client,
             objects=self.objects,
             waits=self.waits,
             calls=self.calls,
-            placing=Placing(core, self.registry),
+            placing=Placing(core, self.registrar_client),
             unasked=self.unasked,
             count=self.count,
         )
@@ -135,7 +135,7 @@ class Endpoint(Internal):
                 core.record().begin(sink, core.settings.sharing, known)
         if core.settings.silence is not None and core.port.runs_by_itself:
             self.deaths.begin_to_beat()
-        self.registry.answered = joined.answered
+        self.registrar_client.answered = joined.answered
         self.deaths.live_with(joined.pids)
         self.deaths.died(joined.dying)
         core.wake()
@@ -240,7 +240,7 @@ class Endpoint(Internal):
         why = f"{reason}; {core.me} waits for nothing any more"
         for future in waiting:
             future.finish(error=type(error)(str(error)) if error else SystemDownError(why))
-        self.registry.end(why)
+        self.registrar_client.end(why)
         core.callbacks.end(forgotten)
         self.delivery.close()
         told, core.closing = core.closing, []

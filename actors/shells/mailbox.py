@@ -200,7 +200,7 @@ class Mailbox:
             case _:
                 if isinstance(message, ChildActorExited):
                     cause = self._children.cause(message.childAddress)
-                    endpoint.registry.exited(message.childAddress, cause)
+                    endpoint.registrar_client.exited(message.childAddress, cause)
                 self._handlers.queue(message, sender)
 
     # ---- becoming an endpoint
@@ -296,9 +296,10 @@ class Mailbox:
                 self._do_left()
         self._do_left()
         if self.endpoint is not None:
-            self.endpoint.registry.leave()  # its parent, which would report it, may be gone
+            self.endpoint.registrar_client.leave()  # its parent, which would report it, may be gone
             if self._nobody:
-                self.endpoint.registry.leave(WorkerId(self._nickname(), 0))  # if it has joined
+                # In case the registrar has already let it join.
+                self.endpoint.registrar_client.leave(WorkerId(self._nickname(), 0))
         self.close()
 
     def _do_left(self) -> None:
@@ -332,7 +333,7 @@ class Mailbox:
             return
         tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
         try:
-            info = endpoint.registry.at(address)
+            info = endpoint.registrar_client.at(address)
             if info is not None:
                 endpoint.calls.tell(info, message, tag)
                 return
@@ -372,17 +373,17 @@ class Mailbox:
         me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
             suffix = SystemRandom().randrange(10**6)
-            me = endpoint.registry.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
+            me = endpoint.registrar_client.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
         try:
             address: ActorAddress = self.port.run(make)
         except BaseException:
             if me is not None:
-                endpoint.registry.leave(me)
+                endpoint.registrar_client.leave(me)
             raise
         if me is not None:
             endpoint.core.peers.learn(me, address)
             self.port.post(
-                address, Welcome(me, endpoint.registry.registrar, endpoint.core.settings)
+                address, Welcome(me, endpoint.registrar_client.registrar, endpoint.core.settings)
             )
         return address
 

@@ -1,5 +1,5 @@
 """Spans and metrics for OpenTelemetry.
 
 Imports `protocol`, `serialization`, `printable`, `hosting`, `wire`, `core`, `values`, `calls`,
-`serving` and `looking`.
+`serving` and `inspect`.
 """

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.metrics import CallbackOptions, Observation, get_meter
 
-from ..looking.metrics import METRICS, Metric
+from ..inspect.metrics import METRICS, Metric
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..looking.counting import Counting
+    from ..inspect.counting import Counting
 
 _counted: weakref.WeakSet[Counting] = weakref.WeakSet()
 

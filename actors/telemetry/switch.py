@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..core.core import Core
     from ..core.hooks import EndpointHooks
-    from ..looking.counting import Counting
+    from ..inspect.counting import Counting
 
 log = logger(__name__)
 

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from ...serialization.definitions import Definition
     from ...serialization.payload import Buffer
     from ..core.core import Core
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
 
     Share = Callable[[list[RRefId]], tuple[Descriptor, ...]]
     """Shares all references of a message, or none; called under the endpoint's lock."""
@@ -102,9 +102,9 @@ class Pack(msgspec.Struct, frozen=True):
 class Packer(Internal):
     """Packs messages of one endpoint and opens received ones, in any thread of the user's."""
 
-    def __init__(self, core: Core, registry: Registry) -> None:
+    def __init__(self, core: Core, registrar_client: RegistrarClient) -> None:
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._library = Library(core.me, (Reference, ActorAddress))
         self._tidy_at = 0.0
         self._asked: set[WorkerId] = set()
@@ -157,13 +157,13 @@ class Packer(Internal):
             if views:
                 if self.leaving.locked() and self.leaving.acquire(timeout=LEAVING):
                     self.leaving.release()
-                buffers = placed(views, partial(self._registry.near, to))
+                buffers = placed(views, partial(self._registrar_client.near, to))
             payload = Payload(data, buffers, tag=tag, functions=functions, plain=True)
             cargo = Cargo(payload=payload)
             if views or len(data) + apart >= SHORT:
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
-        near = partial(self._registry.near, to)
+        near = partial(self._registrar_client.near, to)
         frozen = type(value) is Frozen
         if type(value) is Frozen:
             pickled = value.pickled
@@ -263,7 +263,7 @@ class Packer(Internal):
             return None
         near = self._core.peers.near(to)
         if near is None and wait and memoryview(value).nbytes > self._core.port.largest():
-            near = self._registry.near(to)
+            near = self._registrar_client.near(to)
         if near is None and to not in self._asked:
             self._asked.add(to)
             self._core.chores.submit(partial(self._ask, to))
@@ -274,7 +274,7 @@ class Packer(Internal):
         """Ask whether *to* is near. If that fails, the next value for *to* asks again."""
         try:
             with suppress(FarrefError, OSError):  # the system ends, or no descriptor is left
-                self._registry.near(to)
+                self._registrar_client.near(to)
         finally:
             self._asked.discard(to)
 

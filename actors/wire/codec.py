@@ -42,7 +42,7 @@ from ...protocol.messages import (
     Reply,
     strangers_in,
 )
-from ...serialization.definitions import Placed
+from ...serialization.definitions import Exported
 from ...serialization.payload import Origin, Payload, said
 from ...serialization.shared import Segment
 from ..base.addresses import Address
@@ -93,7 +93,7 @@ class CallPart(_Row, frozen=True, tag=1):
     data: bytes
     name: str
     place: Number | None
-    """The place of the function on its shelf, if it has one (`protocol.shelves`)."""
+    """The index of the function in the export cache, if it has one (`protocol.exports`)."""
     loans: tuple[Descriptor, ...]
     plain: bool
     """See `Payload.plain`."""
@@ -165,7 +165,7 @@ class Content(_Row, frozen=True):
     tag: str | tuple[str, int, str] | None
     frozen: bool
     origin: Origin | None
-    functions: tuple[Placed, ...]
+    functions: tuple[Exported, ...]
     plain: bool
 
 
@@ -260,9 +260,9 @@ def _request(
         return None
     if payload.functions:
         placed = payload.functions[0]
-        if type(placed) is not Placed or placed.origin is not None or len(payload.functions) > 1:
+        if type(placed) is not Exported or placed.origin is not None or len(payload.functions) > 1:
             return None
-        place = placed.place
+        place = placed.index
     call, data = message.call.number, payload.data
     plain, origin = payload.plain, payload.origin
     if isinstance(message, Create):
@@ -362,7 +362,7 @@ def _content(payload: object, beside: list[object], longest: int) -> Content | i
         payload.tag,  # type: ignore[arg-type]  # the reader checks it
         payload.frozen,
         payload.origin,
-        payload.functions,  # type: ignore[arg-type]  # each is `Placed` in a message that leaves
+        payload.functions,  # type: ignore[arg-type]  # each is `Exported` in a message that leaves
         payload.plain,
     )
 
@@ -440,7 +440,7 @@ def _malformed(error: Exception) -> Any:
 
 
 def _to_request(part: Any, sender: WorkerId, me: WorkerId, _: object) -> Message:
-    functions = () if part.place is None else (Placed(part.place),)
+    functions = () if part.place is None else (Exported(part.place),)
     payload = Payload(
         part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
     )

@@ -232,13 +232,16 @@ class Down(msgspec.Struct, frozen=True):
 
 
 class Serve(msgspec.Struct, frozen=True):
-    """Joining program -> steward: have this host join. If I am the first program, watch *pid*."""
+    """Joining program -> host agent: have this host join the system.
+
+    The agent of a new host watches the process *pid*, which is that of the first program there.
+    """
 
     pid: int
 
 
 class Serving(msgspec.Struct, frozen=True):
-    """Steward -> joining program: *registrar* knows this host now.
+    """Host agent -> joining program: *registrar* knows this host now.
 
     *owner* is the program with which the system ends. *session* is the session of the system's
     processes; without its processes *pids* the system ends.
@@ -255,9 +258,9 @@ class Serving(msgspec.Struct, frozen=True):
 
 
 class HostJoin(msgspec.Struct, frozen=True):
-    """Steward -> registrar: this host is here, and I, *me*, act for it.
+    """Host agent -> registrar: this host wants to be in the system, and I, *me*, act for it.
 
-    *joined*: an earlier registrar has taken it in.
+    *joined*: an earlier registrar has already let it join.
     """
 
     me: WorkerId
@@ -266,13 +269,13 @@ class HostJoin(msgspec.Struct, frozen=True):
 
 
 class HostJoined(msgspec.Struct, frozen=True):
-    """Registrar -> steward: the system's settings."""
+    """Registrar -> host agent: your host has joined, and these are the settings of the system."""
 
     settings: Settings
 
 
 class Make(msgspec.Struct, frozen=True):
-    """Registrar -> steward: create *me*, an actor of this pickled class, if it fits your host."""
+    """Registrar -> host agent: create *me*, an actor of this pickled class, on your host."""
 
     me: WorkerId
     actor_class: bytes
@@ -281,7 +284,10 @@ class Make(msgspec.Struct, frozen=True):
 
 
 class Unmade(msgspec.Struct, frozen=True):
-    """Steward -> registrar: *me* was not created, or has exited. Another host may fit (*unfit*)."""
+    """Host agent -> registrar: *me* was not created, or has exited.
+
+    If this host does not meet its requirements (*unfit*), another one may.
+    """
 
     me: WorkerId
     reason: str
@@ -289,14 +295,14 @@ class Unmade(msgspec.Struct, frozen=True):
 
 
 class CheckProcess(msgspec.Struct, frozen=True):
-    """Registrar -> steward: *me* is silent; does its process run?"""
+    """Registrar -> host agent: *me* is silent; does its process run?"""
 
     me: WorkerId
     pid: int
 
 
 class ProcessChecked(msgspec.Struct, frozen=True):
-    """Steward -> registrar: whether the process runs, and is not stopped."""
+    """Host agent -> registrar: whether the process runs, and is not stopped."""
 
     me: WorkerId
     running: bool
@@ -347,10 +353,10 @@ class AllSettled(msgspec.Struct, frozen=True):
 
 
 class Forward(msgspec.Struct, frozen=True):
-    """Deputy -> elected registrar: *sender*, an endpoint on my host, or I, say *message*.
+    """Registrar proxy -> elected registrar: a request of *sender*, an endpoint on my host or I.
 
-    The deputy repeats it to the next registrar, unless it is done before. *term*: of the registrar
-    that it is for. *number*: counted by the deputy.
+    It is for the registrar of *term*. If that one does not carry it out, the proxy repeats it to
+    the next registrar. The proxy numbers its requests.
     """
 
     host: WorkerId
@@ -361,13 +367,14 @@ class Forward(msgspec.Struct, frozen=True):
 
 
 class Deliver(msgspec.Struct, frozen=True):
-    """Elected registrar -> deputy: a message for the endpoint at *to*, or for you.
+    """Elected registrar -> registrar proxy: a message for the endpoint at *to*, or for you (None).
 
-    None: it is for you. If it tells of deaths, it is for all endpoints on your host, too.
+    A message to you that tells of deaths is for all endpoints on your host, too.
     """
 
     term: int
-    """Of this registrar. A deputy believes none of an earlier term than it has heard of."""
+    """The term of this registrar. A proxy believes no registrar of an earlier term than the
+    latest that it has heard of."""
     done: tuple[int, ...]
     """The numbers of requests that you need not repeat."""
     to: ActorAddress | None
@@ -375,9 +382,9 @@ class Deliver(msgspec.Struct, frozen=True):
 
 
 class Establish(msgspec.Struct, frozen=True):
-    """Starting, or joining, program -> deputy: have this host be part of the system.
+    """Starting or joining program -> registrar proxy: make this host part of the system.
 
-    *settings*: those of a system that begins with this host. None: the system is there already.
+    *settings* are those of a system that begins with this host; None if it exists already.
     """
 
     system: str
@@ -387,17 +394,20 @@ class Establish(msgspec.Struct, frozen=True):
 
 
 class Candidacy(msgspec.Struct, frozen=True):
-    """Deputy -> clerk: find the registrar; with *settings*, become it if there is none."""
+    """Registrar proxy -> candidate: find the registrar.
+
+    If there is none, a candidate that has been told the *settings* may become the registrar.
+    """
 
     system: str
     registry: str
     seconds: float
-    """The time without a sign of life after which there is none."""
+    """The time without a sign of life after which the registrar counts as lost."""
     settings: Settings | None = None
 
 
 class Meet(msgspec.Struct, frozen=True):
-    """Clerk -> deputy: the registrar of this term is at this address.
+    """Candidate -> registrar proxy: the registrar of this term is at this address.
 
     *refused*: the reason why this host cannot be in one system with it, if there is one.
     """
@@ -408,28 +418,31 @@ class Meet(msgspec.Struct, frozen=True):
 
 
 class NoStore(msgspec.Struct, frozen=True):
-    """Clerk -> deputy: the store fails. Without a reason: it works again."""
+    """Candidate -> registrar proxy: the store fails; without a reason, it works again."""
 
     why: str
 
 
 class Doubt(msgspec.Struct, frozen=True):
-    """Deputy -> clerk: the registrar of this term is heard of (*heard*), or not any more."""
+    """Registrar proxy -> candidate: whether the registrar of this term is still *heard*."""
 
     term: int
     heard: bool
 
 
 class Resign(msgspec.Struct, frozen=True):
-    """Deputy -> clerk: this host leaves. Clerk -> deputy: this host has no role any more."""
+    """Registrar proxy -> candidate: this host leaves, so give up the role of the registrar.
+
+    The candidate sends it back when the host has no role any more.
+    """
 
 
 class LeaveSystem(msgspec.Struct, frozen=True):
-    """Ending program -> deputy: have this host leave. Deputy -> program: it has left."""
+    """Ending program -> registrar proxy: have this host leave. The proxy returns it afterwards."""
 
 
 class EndSystem(msgspec.Struct, frozen=True):
-    """Ending program -> deputy -> registrar: end the system, on all hosts."""
+    """Ending program -> registrar proxy -> registrar: end the system, on all hosts."""
 
 
 class Meddle(msgspec.Struct, frozen=True):
@@ -543,11 +556,16 @@ TO_REGISTRAR = (
     *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
     *(HostJoin, Unmade, ProcessChecked, Settled),
 )
-TO_STEWARD = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
-TO_CLERK = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
-TO_DEPUTY = (*TO_REGISTRAR, Deliver, Establish, Meet, NoStore, Resign, LeaveSystem, EndSystem)
+TO_HOST_AGENT = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)
+TO_CANDIDATE = (Forward, HostJoin, Heartbeat, Candidacy, Doubt, Resign)
+TO_REGISTRAR_PROXY = (
+    *TO_REGISTRAR,
+    *(Deliver, Establish, Meet, NoStore, Resign, LeaveSystem, EndSystem),
+)
 
-ALL = frozenset(TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_STEWARD + TO_CLERK + TO_DEPUTY)
+ALL = frozenset(
+    TO_ENDPOINTS + TO_SHELLS + TO_REGISTRAR + TO_HOST_AGENT + TO_CANDIDATE + TO_REGISTRAR_PROXY
+)
 
 
 def check_wire(message: object) -> None:

@@ -1,6 +1,6 @@
 """Which candidate is the registrar: the holder of a lease in the store.
 
-A candidate asks the store one question at a time, at most one in each turn of its own clock. It
+A candidate asks the store one question at a time, at most one in each tick of its own clock. It
 asks nothing while the registrar is heard of. Once its host suspects that the registrar is gone, it
 looks who holds the lease. If nobody does, it gets a lease of its own and stands for the role: the
 store makes the key only if there is none, in one step.
@@ -77,7 +77,7 @@ class TakeOver(msgspec.Struct, frozen=True):
 
 
 class Deposed(msgspec.Struct, frozen=True):
-    """You are the registrar no more: say nothing further."""
+    """You are not the registrar any more: send nothing further."""
 
 
 class Follow(msgspec.Struct, frozen=True):
@@ -112,8 +112,8 @@ class Campaign:
             self.term = term
             self._suspects = False
 
-    def turn(self) -> Question | None:
-        """A turn has passed. Returns the question for the store, if there is one now."""
+    def tick(self) -> Question | None:
+        """A tick has passed. Returns the question for the store, if there is one now."""
         if self._asked is not None:
             return None
         if self.leads:

@@ -1,4 +1,4 @@
-"""The registrar's facts on their way to the store, and its words, which wait for them.
+"""The facts of the registrar on their way to the store, and its messages, which wait for them.
 
 A `Write` holds the changes since the last one. One is under way at a time. The store takes it if
 
@@ -10,7 +10,7 @@ and though an earlier copy of it may reach the store later than the next write. 
 taken this very write before, it says so.
 
 Otherwise it refuses, for ever: another registrar has the role, and has read the facts after the
-last write that was taken. All words that wait are dropped then. Nobody has heard of them.
+last write that was taken. All messages that wait are dropped then. Nobody has heard of them.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ class Ledger:
         self._number = 0
         self._changes: dict[str, bytes | None] = {}
         self._waiting: list[object] = []
-        """Words that wait for the changes."""
+        """Messages that wait for the changes."""
         self._flying: Write | None = None
         self._held: list[object] = []
-        """Words that wait for the write under way, and for no later one."""
+        """Messages that wait for the write under way, and for no later one."""
         self._free: list[object] = []
 
     def change(self, key: str, value: bytes | None) -> None:
@@ -76,17 +76,17 @@ class Ledger:
         self._changes.pop(key, None)  # the order of the last changes is kept
         self._changes[key] = value
 
-    def say(self, word: object) -> None:
-        """Say *word* once all changes so far are stored."""
+    def send(self, message: object) -> None:
+        """Release *message* once all changes so far are stored."""
         if self._changes:
-            self._waiting.append(word)
+            self._waiting.append(message)
         elif self._flying is not None:
-            self._held.append(word)
+            self._held.append(message)
         else:
-            self._free.append(word)
+            self._free.append(message)
 
-    def words(self) -> list[object]:
-        """The words that may leave now, in order. Each is returned once."""
+    def released(self) -> list[object]:
+        """The messages that may leave now, in order. Each is returned once."""
         free, self._free = self._free, []
         return free
 

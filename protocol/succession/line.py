@@ -1,7 +1,7 @@
-"""A deputy's line to the registrar, on any host.
+"""The line of a registrar proxy to the registrar, on whichever host that is.
 
-The line believes the registrar of the highest term that it has heard of, and refuses the words of
-an earlier one. It keeps each request, in order, until it is done. A registrar of a higher term gets
+The line believes the registrar of the highest term that it has heard of, and ignores messages of an
+earlier one. It keeps each request, in order, until it is done. A registrar of a higher term gets
 all that is kept: the one before may have died with it, or with its answer.
 """
 
@@ -23,7 +23,7 @@ class Unanswered(msgspec.Struct, frozen=True):
 
 
 class RegistrarLine:
-    """One deputy's line."""
+    """The line of one registrar proxy."""
 
     __slots__ = ("_number", "kept", "registrar", "term")
 

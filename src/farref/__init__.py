@@ -1,7 +1,7 @@
 """farref: references to objects in other processes, for Thespian actors.
 
 The façade: everything public is importable from here, and only re-exported here. The names of the
-rendezvous and of looking at references come with their first use: most programs need none.
+rendezvous and of inspecting references are loaded at their first use: most programs need none.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from .actors.base.certificates import TLS
 from .actors.calls.futures import Future
 from .actors.core.counters import Counters
 from .actors.handles.rref import RRef
-from .actors.looking.counting import counters
+from .actors.inspect.counting import counters
 from .actors.shells.ref_actor import RefActor
 from .actors.shells.worker import Worker
 from .actors.wire.messages import HostInfo, WorkerInfo
@@ -56,9 +56,9 @@ from .protocol.errors import (
 )
 
 if TYPE_CHECKING:
-    from .actors.looking.inspection import ReferenceInfo, references
-    from .actors.looking.snapshot import Snapshot
-    from .actors.looking.why import Reason
+    from .actors.inspect.inspection import ReferenceInfo, references
+    from .actors.inspect.snapshot import Snapshot
+    from .actors.inspect.why import Reason
     from .actors.rendezvous.group import (
         ActorRendezvous,
         Group,
@@ -152,16 +152,16 @@ _LATER: Final = {
     "AwaitableStore": "actors.rendezvous.store:AwaitableStore",
     "Group": "actors.rendezvous.group:Group",
     "GroupMember": "actors.rendezvous.group:GroupMember",
-    "Reason": "actors.looking.why:Reason",
-    "ReferenceInfo": "actors.looking.inspection:ReferenceInfo",
+    "Reason": "actors.inspect.why:Reason",
+    "ReferenceInfo": "actors.inspect.inspection:ReferenceInfo",
     "RendezvousHandler": "actors.rendezvous.handler:RendezvousHandler",
     "RendezvousHandlerCreator": "actors.rendezvous.handler:RendezvousHandlerCreator",
     "RendezvousHandlerRegistry": "actors.rendezvous.handler:RendezvousHandlerRegistry",
     "RendezvousParameters": "actors.rendezvous.handler:RendezvousParameters",
     "RendezvousTimeouts": "protocol.rendezvous:Timeouts",
-    "Snapshot": "actors.looking.snapshot:Snapshot",
+    "Snapshot": "actors.inspect.snapshot:Snapshot",
     "Store": "actors.rendezvous.store:Store",
-    "references": "actors.looking.inspection:references",
+    "references": "actors.inspect.inspection:references",
     "rendezvous": "actors.rendezvous.group:rendezvous",
     "rendezvous_handler_registry": "actors.rendezvous.group:rendezvous_handler_registry",
 }

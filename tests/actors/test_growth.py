@@ -57,7 +57,7 @@ def members(number: int) -> Term:
     for each in range(number):
         join = EndpointJoin(WorkerId(f"w{each}", 0), 1, "", beats=False, place="a")
         term.ask("a", join, f"key {each}")
-    term.said.clear()
+    term.sent.clear()
     return term
 
 

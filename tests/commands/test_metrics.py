@@ -19,7 +19,7 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import Counters, RefActor, RRef, System, WorkerDiedError
-from farref.actors.looking.metrics import METRICS, text
+from farref.actors.inspect.metrics import METRICS, text
 from farref.testing import until
 
 from ..actors.helpers import hold

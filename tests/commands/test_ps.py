@@ -74,7 +74,7 @@ def test_a_system_a_host_that_has_joined_and_their_end(own_folder: Path, tmp_pat
                 f"127.0.0.2:{port}",
                 f"127.0.0.3:{there}",
             )
-            for row, names in ((first, {"admin", "B"}), (joined, {"admin", "Steward"})):
+            for row, names in ((first, {"admin", "B"}), (joined, {"admin", "HostAge"})):
                 parts = row["processes"]
                 assert isinstance(parts, list)
                 assert parts[0]["pid"] == row["pid"]

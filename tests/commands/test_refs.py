@@ -24,9 +24,9 @@ from farref import Counters, ReferenceInfo, RRef, Snapshot, System
 from farref.actors.core.counters import Tally
 from farref.actors.core.mints import MOST, STEP, Mints
 from farref.actors.hosting import directory
-from farref.actors.looking import retaining
-from farref.actors.looking.snapshot import ShortNames, _marks, _strong
-from farref.actors.looking.why import seconds_text, size_text
+from farref.actors.inspect import retaining
+from farref.actors.inspect.snapshot import ShortNames, _marks, _strong
+from farref.actors.inspect.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
 from farref.refs.choice import Choice

@@ -23,7 +23,7 @@ from farref import System
 from farref.actors.api.viewing import Watching
 from farref.actors.core.current import frame, running_in
 from farref.actors.core.threads import Threads
-from farref.actors.looking.watching import KEPT, Stream
+from farref.actors.inspect.watching import KEPT, Stream
 from farref.actors.recording.recorded import Recorded
 from farref.actors.wire.messages import Traced, WorkerInfo
 from farref.cli import app

@@ -155,7 +155,7 @@ class Soak:
 
     def start(self, name: str) -> None:
         address = self.system.create(Hoarder, name)
-        self.infos[name] = self.system.endpoint.registry.find(address)
+        self.infos[name] = self.system.endpoint.registrar_client.find(address)
 
     # ---- choices
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RRef, System, WorkerDiedError, remote, rpc_async, rpc_sync
-from farref.protocol import shelves
+from farref.protocol import exports
 from farref.testing import assert_nothing_held
 
 from ..actors.calls.test_functions import CACHE, call, main
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 def small() -> Iterator[None]:
     """Few functions fit; the workers inherit that."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelves, "PLACES", 4)
-        patch.setattr(shelves, "CAPACITY", 6000)
+        patch.setattr(exports, "ITEMS", 4)
+        patch.setattr(exports, "CAPACITY", 6000)
         yield
 
 

@@ -127,7 +127,7 @@ def test_memory_is_bounded_while_the_link_is_cut(
 ) -> None:
     """The window is in flight, the backlog is limited, and further senders wait."""
     monkeypatch.setattr(calls, "MAX_BACKLOG", 2000)
-    b = processes.endpoint.registry.find("B")
+    b = processes.endpoint.registrar_client.find("B")
     farref.rpc_sync("B", pow, (2, 2))
     futures: list[Any] = []
 

@@ -29,7 +29,7 @@ COUNTS = {
     "handshakes": 600,
     "mailboxes": 1200,
     "registrar": 300,
-    "steward": 100,
+    "host-agent": 100,
     "protocol lend": 1500,
     "protocol borrow": 1500,
     "protocol fork": 1200,

@@ -1,4 +1,4 @@
-"""Thespian messages that no correct peer sends: to a worker, the program, the registrar, a steward.
+"""Thespian messages that no correct peer sends, to a worker, a program, the registrar, an agent.
 
 They are foreign objects, messages of ours with any field wrong, envelopes of strangers and of the
 dead, repeated ones, absurd numbers. Each is refused and counted, or harmless. Calls go on
@@ -203,7 +203,7 @@ def test_mailboxes(system: System, name: str, monkeypatch: pytest.MonkeyPatch, k
 @pytest.mark.parametrize("spoil", ["fields", "nothing"])
 def test_registrar(system: System, spoil: str) -> None:
     """A wrong request gets no answer; the others do."""
-    registrar = system.endpoint.registry.registrar
+    registrar = system.endpoint.registrar_client.registrar
     lair = farref.get_worker_info("C").address
     ref = farref.remote("B", make_box, (1,))
     goes_on(system, ref)
@@ -244,10 +244,10 @@ def test_registrar(system: System, spoil: str) -> None:
 
 
 @pytest.mark.processes
-def test_steward(tmp_path: Path) -> None:
+def test_host_agent(tmp_path: Path) -> None:
     """It goes on making workers for the registrar that it knows."""
 
-    def steward_of() -> ActorAddress:  # a local function, as it travels whole
+    def host_agent_of() -> ActorAddress:  # a local function, as it travels whole
         mailbox: Any = RRef(1)._front.core.port
         address: ActorAddress = mailbox._actor._myRef._parentAddr
         return address
@@ -260,8 +260,8 @@ def test_steward(tmp_path: Path) -> None:
         system.worker("B", on="127.0.0.3")
         assert program.stdout
         assert program.stdout.readline() == "ready\n"
-        steward = farref.rpc_sync("B", steward_of)
-        for case in cases("steward"):
+        agent = farref.rpc_sync("B", host_agent_of)
+        for case in cases("host-agent"):
             with case as rng:
                 evil = WorkerId("evil", 10**9 + case.number)
                 right: list[Any] = [
@@ -274,8 +274,8 @@ def test_steward(tmp_path: Path) -> None:
                 ]
                 message = rng.choice(right)
                 if rng.random() < 0.5:
-                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, steward)))  # type: ignore[misc]  # mypy infers no default
-                system._port.post(steward, message)
+                    message = wrong(rng, message, lambda r, _, e=evil: r.choice((e, agent)))  # type: ignore[misc]  # mypy infers no default
+                system._port.post(agent, message)
         system.worker("C", on="127.0.0.3")
         assert farref.rpc_sync("C", pow, (2, 2)) == 4
         assert len(system.hosts()) == 2

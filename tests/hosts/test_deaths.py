@@ -235,16 +235,16 @@ def test_a_frozen_host_that_comes_back_is_fenced(
         assert_nothing_held(system)
 
 
-@pytest.mark.parametrize("victim", ["the steward", "the admin"])
+@pytest.mark.parametrize("victim", ["the host agent", "the admin"])
 def test_a_joined_host_without_the_frameworks_own(
     first: Starting, joined: Joining, network: Network, victim: str
 ) -> None:
     with first(silence=1.0) as system, joined("B") as away:
         system.worker("B1", on=address("B"))
         call = farref.rpc_async("B1", time.sleep, (60,))
-        steward = farref.rpc_sync("B1", os.getppid)  # the worker's parent
-        admin = psutil.Process(steward).ppid()
-        os.kill(steward if victim == "the steward" else admin, signal.SIGKILL)
+        agent = farref.rpc_sync("B1", os.getppid)  # the worker's parent
+        admin = psutil.Process(agent).ppid()
+        os.kill(agent if victim == "the host agent" else admin, signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
             call.result()
         _, err = away.communicate(timeout=60)

@@ -69,7 +69,7 @@ VICTIMS: dict[str, Callable[[psutil.Process], bool]] = {
     "the program": lambda process: line_of(process).endswith("python prog.py"),
     "an admin": is_("admin"),
     "the registrar": is_("Registr"),
-    "the steward": is_("Steward"),
+    "the host agent": is_("HostAge"),
 }
 
 

@@ -1,7 +1,7 @@
 """Hosts that pass the registrar's role on: every interleaving of requests, deaths and takeovers.
 
-The shipped `Campaign`, `Ledger`, `RegistrarLine`, `Desk` and `Elected` run here, over a store in
-memory. A host dies with all that is on it, and with what it has sent and nobody has got. A lease
+The shipped `Campaign`, `Ledger`, `RegistrarLine`, `Forwarder` and `Elected` run here, over a store
+in memory. A host dies with all that is on it, and with what it has sent and nobody has got. A lease
 may end though its holder lives: so a registrar that was stopped, or cut off, looks to the others
 when it comes back. A store may do what it is asked and its answer is lost, or it gets a write late,
 after the writer has asked again. A living host may be given up, too.
@@ -24,9 +24,9 @@ from msgspec.structs import replace
 from thespian.actors import ActorAddress
 
 from farref.actors.base.addresses import Address
-from farref.actors.cluster.desk import Desk
 from farref.actors.cluster.elected import Elected
 from farref.actors.cluster.facts import Noted
+from farref.actors.cluster.forwarder import Forwarder
 from farref.actors.wire.messages import (
     AllSettled,
     Deliver,
@@ -75,7 +75,7 @@ NEVER = frozenset(
     {
         "a registrar is never followed by another",
         "the store refuses nothing",
-        "a deputy never hears of an earlier registrar",
+        "a proxy never hears of an earlier registrar",
         "an order is never repeated",
         "an actor is never ordered twice",
         "a death is never announced twice",
@@ -219,7 +219,7 @@ class End:
 class Place:
     """A host."""
 
-    desk: Desk
+    forwarder: Forwarder
     campaign: Campaign
     alive: bool = True
     elected: Elected | None = None
@@ -227,7 +227,7 @@ class Place:
     question: Any = None
     writing: Write | None = None
     heard: int = 0
-    """The highest term that the deputy has heard of."""
+    """The highest term that the registrar proxy has heard of."""
     early: list[tuple[int, Any]] = field(default_factory=list)
     """Messages to a registrar that does not know yet that it is one."""
 
@@ -240,7 +240,7 @@ class World:
         self.store = ModelStore()
         self.places = [
             Place(
-                Desk(WorkerId(f"h{n}", 1_000 + n), HostInfo(f"h{n}", {})),
+                Forwarder(WorkerId(f"h{n}", 1_000 + n), HostInfo(f"h{n}", {})),
                 Campaign(f"h{n}"),
             )
             for n in range(program.hosts)
@@ -299,8 +299,8 @@ CONSTANT = {
     "info",
     "program",
     "_homes",
-    "_deputies",
-    "_deputy",
+    "_proxies",
+    "_proxy",
 }
 """Attributes that are the same in all states, or follow from others."""
 
@@ -329,7 +329,7 @@ class PassingModel:
     def __init__(self, program: Takeover) -> None:
         self.program = program
         self._seen: set[str] = set()
-        self._speaking: set[int] = set()
+        self._flushing: set[int] = set()
 
     @property
     def name(self) -> str:
@@ -359,7 +359,7 @@ class PassingModel:
         while moved:
             moved = False
             for channel in (*world.up, *world.down):
-                for lines, take in ((world.up, self._to_registrar), (world.down, self._to_deputy)):
+                for lines, take in ((world.up, self._to_registrar), (world.down, self._to_proxy)):
                     while lines.get(channel):
                         take(world, channel)
                         moved = True
@@ -385,7 +385,7 @@ class PassingModel:
                 yield Move("the registrar gets", channel)
         for channel, line in world.down.items():
             if line:
-                yield Move("the deputy gets", channel)
+                yield Move("the proxy gets", channel)
         for number, place in enumerate(world.places):
             if not place.alive:
                 continue
@@ -415,7 +415,7 @@ class PassingModel:
     def _of_place(self, world: World, number: int, place: Place) -> Iterator[Move]:
         holder = world.store.holder
         if self.program.smooth:
-            behind = holder is None or holder.term != place.desk.line.term
+            behind = holder is None or holder.term != place.forwarder.line.term
             expired = place.campaign.leads and place.campaign.lease not in world.store.leases
             if behind or expired:
                 yield Move("campaigns", (number,))
@@ -430,7 +430,7 @@ class PassingModel:
         elif place.campaign._suspects:
             if holder is None or holder.term > place.campaign.term:
                 yield Move("looks", (number,))
-        elif holder is None or holder.term != place.desk.line.term:
+        elif holder is None or holder.term != place.forwarder.line.term:
             yield Move("suspects", (number,))
         if holder is not None and not world.places[int(holder.who[1:])].alive:
             yield Move("the lease of a dead host ends", (number,))
@@ -441,21 +441,21 @@ class PassingModel:
                 yield Move("a write is delayed", (number,), optional=True)
         if place.elected is not None:
             for other, there in enumerate(world.places):
-                if there.desk.info.address in place.elected._hosts:
+                if there.forwarder.info.address in place.elected._hosts:
                     if not there.alive:
                         yield Move("gives up", (number, other))
                     elif other in world.wrong and other != number:
                         yield Move("gives up a living host", (number, other), optional=True)
-            if place.elected._graves.dying and place.elected._graves.agreed:
-                yield Move("buries", (number,), optional=True)
+            if place.elected._tombstones.dying and place.elected._tombstones.agreed:
+                yield Move("compacts", (number,), optional=True)
 
     def _do(self, world: World, move: Move) -> None:
         about = move.about
         match move.what:
             case "the registrar gets":
                 self._to_registrar(world, about)
-            case "the deputy gets":
-                self._to_deputy(world, about)
+            case "the proxy gets":
+                self._to_proxy(world, about)
             case "the store answers":
                 self._ask(world, *about)
             case "the store's answer is lost":
@@ -502,15 +502,15 @@ class PassingModel:
                 assert elected is not None
                 world.given_up.add(about[1])
                 elected.give_up(f"h{about[1]}")
-                self._speak(world, about[0])
+                self._flush(world, about[0])
                 if move.what != "gives up":
                     world.wrong.remove(about[1])
                     self._given_up(world, about[1])
-            case "buries":
+            case "compacts":
                 elected = world.places[about[0]].elected
                 assert elected is not None
-                elected._bury()
-                self._speak(world, about[0])
+                elected._compact()
+                self._flush(world, about[0])
             case "settles":
                 end = world.ends[about[0]]
                 end.settling.remove(about[1])
@@ -568,7 +568,7 @@ class PassingModel:
                     self._over(world, end)
                 else:
                     world.given_up.discard(number)
-        hello: Any = world.places[number].desk.hello()[1]
+        hello: Any = world.places[number].forwarder.hello()[1]
         # As one that was given up before it heard that it is in. A joined one is known, or lost.
         self._send_up(world, number, replace(hello, joined=False))
 
@@ -581,7 +581,7 @@ class PassingModel:
 
     def _turn(self, world: World, number: int) -> None:
         place = world.places[number]
-        place.question = place.campaign.turn()
+        place.question = place.campaign.tick()
 
     def _ask(self, world: World, number: int, *, told: bool = True) -> None:
         place = world.places[number]
@@ -608,17 +608,17 @@ class PassingModel:
                     facts, mine = dict(world.store.facts), ActorAddress(Address(f"h{number}"))
                     place.elected = Elected(place.ledger, SETTINGS, facts, mine)
                     place.elected._numbers.setdefault("next", 0)
-                    place.elected._witness.count_silence(None)
-                    self._speak(world, number)
+                    place.elected._detector.count_silence(None)
+                    self._flush(world, number)
                     self._meet(world, number, term, number)
                     early, place.early = place.early, []
-                    for deputy, message in early:
-                        self._take_request(world, deputy, number, message)
+                    for proxy, message in early:
+                        self._take_request(world, proxy, number, message)
                 case Follow(holder=holder):
                     self._meet(world, number, holder.term, int(holder.who[1:]))
 
     def _meet(self, world: World, number: int, term: int, registrar: int) -> None:
-        """The candidate tells its deputy who the registrar is."""
+        """The candidate tells its registrar proxy who the registrar is."""
         self._deliver(world, number, registrar, Deliver(term, (), None, Heard()))
 
     def _write(self, world: World, number: int, *, told: bool = True) -> None:
@@ -632,14 +632,14 @@ class PassingModel:
             return
         assert place.ledger is not None
         place.writing = place.ledger.answered(answer)
-        self._speak(world, number)
+        self._flush(world, number)
 
-    def _speak(self, world: World, number: int) -> None:
-        """Let the words of the registrar on host *number* leave."""
+    def _flush(self, world: World, number: int) -> None:
+        """Send the messages of the registrar on host *number* that may leave."""
         place = world.places[number]
-        if number in self._speaking:
+        if number in self._flushing:
             return  # the call that is under way goes on
-        self._speaking.add(number)
+        self._flushing.add(number)
         try:
             while (ledger := place.ledger) is not None:
                 if place.writing is None:
@@ -647,36 +647,36 @@ class PassingModel:
                     if place.writing is not None and self.program.smooth:
                         self._write(world, number)
                         continue
-                words: list[Any] = ledger.words()
-                if not words:
+                released: list[Any] = ledger.released()
+                if not released:
                     break
-                for to, message in words:
-                    self._word(world, number, int(to.addressDetails.key[1:]), message)
+                for to, message in released:
+                    self._leave(world, number, int(to.addressDetails.key[1:]), message)
         finally:
-            self._speaking.remove(number)
+            self._flushing.remove(number)
 
-    def _word(self, world: World, number: int, there: int, message: Deliver) -> None:
-        """A word leaves. Nobody can lose it if its speaker cannot die or be deposed."""
+    def _leave(self, world: World, number: int, there: int, message: Deliver) -> None:
+        """A message leaves. Nobody can lose it if its sender cannot die or be deposed."""
         waits = world.down.get((number, there)) or number in world.crashes or world.leases
         if there == number or not waits:
             self._deliver(world, there, number, message)
         elif world.places[there].alive:
             world.down.setdefault((number, there), deque()).append(message)
 
-    # ---- the registrar's and the deputies' mail
+    # ---- the mail of the registrar and of the proxies
 
     def _to_registrar(self, world: World, channel: tuple[int, int]) -> None:
-        deputy, registrar = channel
-        self._take_request(world, deputy, registrar, world.up[channel].popleft())
+        proxy, registrar = channel
+        self._take_request(world, proxy, registrar, world.up[channel].popleft())
 
-    def _take_request(self, world: World, deputy: int, registrar: int, message: Any) -> None:
+    def _take_request(self, world: World, proxy: int, registrar: int, message: Any) -> None:
         elected = world.places[registrar].elected
         if elected is None:
-            world.places[registrar].early.append((deputy, message))
+            world.places[registrar].early.append((proxy, message))
             return
-        steward = ActorAddress(Address(f"h{deputy}"))
+        agent = ActorAddress(Address(f"h{proxy}"))
         if isinstance(message, HostJoin):
-            elected.host(message, steward)
+            elected.host(message, agent)
         else:
             known = elected._members, elected._creating
             order = message.message
@@ -689,58 +689,58 @@ class PassingModel:
                 m.address == message.sender for m in known[0].values()
             ):
                 self._seen.add("an endpoint never joins twice")
-            elected.take(message, steward)
-        self._speak(world, registrar)
+            elected.take(message, agent)
+        self._flush(world, registrar)
 
-    def _to_deputy(self, world: World, channel: tuple[int, int]) -> None:
-        registrar, deputy = channel
+    def _to_proxy(self, world: World, channel: tuple[int, int]) -> None:
+        registrar, proxy = channel
         message = world.down[channel].popleft()
-        self._deliver(world, deputy, registrar, message)
+        self._deliver(world, proxy, registrar, message)
 
-    def _deliver(self, world: World, deputy: int, registrar: int, message: Deliver) -> None:
-        place = world.places[deputy]
+    def _deliver(self, world: World, proxy: int, registrar: int, message: Deliver) -> None:
+        place = world.places[proxy]
         if not place.alive:
             return
         early = message.term < place.heard
         place.heard = max(place.heard, message.term)
-        if isinstance(message.message, Make) and message.message.me in place.desk.ordered:
+        if isinstance(message.message, Make) and message.message.me in place.forwarder.ordered:
             self._seen.add("an actor is never ordered twice")
-        kept = len(place.desk.line.kept)
-        words = place.desk.take(message, ActorAddress(Address(f"h{registrar}")))
+        kept = len(place.forwarder.line.kept)
+        messages = place.forwarder.take(message, ActorAddress(Address(f"h{registrar}")))
         if early:
-            self._seen.add("a deputy never hears of an earlier registrar")
-            if words or len(place.desk.line.kept) != kept:
+            self._seen.add("a proxy never hears of an earlier registrar")
+            if messages or len(place.forwarder.line.kept) != kept:
                 world.flaw = Mistake("only the latest registrar is believed", str(message.message))
-        for address, word in words:
+        for address, each in messages:
             to: Any = address
-            if isinstance(word, (HostJoin, Forward)):
-                self._send_up(world, deputy, word)
+            if isinstance(each, (HostJoin, Forward)):
+                self._send_up(world, proxy, each)
             elif to is None:
-                self._for_deputy(world, deputy, word)
+                self._for_proxy(world, proxy, each)
             else:
-                self._for_end(world, to, word)
+                self._for_end(world, to, each)
 
-    def _send_up(self, world: World, deputy: int, message: Any) -> None:
-        registrar = int(world.places[deputy].desk.line.registrar.addressDetails.key[1:])
-        if registrar == deputy:
-            self._take_request(world, deputy, registrar, message)
+    def _send_up(self, world: World, proxy: int, message: Any) -> None:
+        registrar = int(world.places[proxy].forwarder.line.registrar.addressDetails.key[1:])
+        if registrar == proxy:
+            self._take_request(world, proxy, registrar, message)
         elif world.places[registrar].alive:
-            world.up.setdefault((deputy, registrar), deque()).append(message)
+            world.up.setdefault((proxy, registrar), deque()).append(message)
 
-    def _for_deputy(self, world: World, deputy: int, message: Any) -> None:
+    def _for_proxy(self, world: World, proxy: int, message: Any) -> None:
         match message:
             case Make(me=me):
-                end = End(f"w{me.incarnation}", deputy, number=me.incarnation)
+                end = End(f"w{me.incarnation}", proxy, number=me.incarnation)
                 world.ends.append(end)
                 self._join(world, end, WorkerId(me.name, me.incarnation))
             case Down():
-                if deputy not in world.left:
-                    world.left.add(deputy)
-                    self._ask_for(world, deputy, EndpointLeave(world.places[deputy].desk.me))
+                if proxy not in world.left:
+                    world.left.add(proxy)
+                    self._ask_for(world, proxy, EndpointLeave(world.places[proxy].forwarder.me))
             case Died():
-                place = world.places[deputy]
-                if deputy in world.left:
-                    self._host_is_over(world, deputy)
+                place = world.places[proxy]
+                if proxy in world.left:
+                    self._host_is_over(world, proxy)
                 else:
                     self._seen.add("a host that is given up never comes back")
                 place.alive, place.elected, place.ledger = False, None, None
@@ -755,9 +755,9 @@ class PassingModel:
     def _request(self, world: World, end: End, message: Any) -> None:
         place = world.places[end.host]
         if isinstance(message, EndpointLeave) and end.number:
-            message = Unmade(message.me, "it exited")  # a worker's parent is the deputy
-        for _, word in place.desk.ask(message, end.address):
-            self._send_up(world, end.host, word)
+            message = Unmade(message.me, "it exited")  # a worker's parent is the registrar proxy
+        for _, each in place.forwarder.ask(message, end.address):
+            self._send_up(world, end.host, each)
 
     def _for_end(self, world: World, to: ActorAddress, message: Any) -> None:
         end = next(end for end in world.ends if end.address == to)
@@ -789,9 +789,11 @@ class PassingModel:
                 end.made[token] = None if info is None else info.id
 
     def _ask_for(self, world: World, number: int, message: Any) -> None:
-        """The deputy on host *number* itself has a request."""
-        for _, word in world.places[number].desk.ask(message, ActorAddress(Address(f"h{number}"))):
-            self._send_up(world, number, word)
+        """The registrar proxy on host *number* itself has a request."""
+        for _, each in world.places[number].forwarder.ask(
+            message, ActorAddress(Address(f"h{number}"))
+        ):
+            self._send_up(world, number, each)
 
     def _hears(self, world: World, end: End, deaths: set[WorkerId]) -> None:
         end.known |= deaths
@@ -842,7 +844,7 @@ class PassingModel:
         for end in ends:
             if end.me is None:
                 return Mistake("everybody joins at last", end.name)
-            if end.me in elected._graves:
+            if end.me in elected._tombstones:
                 return Mistake("who counts as dead ends", str(end.me))
             missed = world.dead - end.known - end.before
             if missed:
@@ -862,15 +864,15 @@ class PassingModel:
                 if lost:
                     return Mistake("nobody works without an order", str(lost[0].me))
         for place in living:
-            if place.desk.line.kept:
-                return Mistake("every request is done at last", str(place.desk.line.kept))
+            if place.forwarder.line.kept:
+                return Mistake("every request is done at last", str(place.forwarder.line.kept))
         return None
 
     def show(self, before: State, move: Move, after: State) -> str:
         world = before.world()
         about = ", ".join(map(str, move.about))
         what = ""
-        for name, lines in (("the registrar gets", world.up), ("the deputy gets", world.down)):
+        for name, lines in (("the registrar gets", world.up), ("the proxy gets", world.down)):
             if move.what == name:
                 what = f": {lines[move.about][0]!r:.150}"
         return f"{move.what} {about}{what}"

@@ -48,7 +48,13 @@ def test_importing_brings_nothing_that_most_programs_do_not_need() -> None:
     )
     brought = set(ran.stdout.split())
     assert "farref.actors.cluster.registrar" in brought
-    rare = ("actors.rendezvous", "actors.cluster.deputy", "actors.cluster.etcd", "rpc", "ray")
+    rare = (
+        "actors.rendezvous",
+        "actors.cluster.registrar_proxy",
+        "actors.cluster.etcd",
+        "rpc",
+        "ray",
+    )
     assert not {f"farref.{name}" for name in (*rare, "protocol.succession")} & brought
 
 

@@ -16,38 +16,38 @@ def test_the_silent_are_given_up_and_the_others_not() -> None:
     liveness = Liveness(3)
     liveness.watch(A)
     liveness.watch(B)
-    assert [liveness.turn(), liveness.turn()] == [[], []]
+    assert [liveness.tick(), liveness.tick()] == [[], []]
     assert liveness.heard(A)
-    assert liveness.turn() == [B]
+    assert liveness.tick() == [B]
     assert liveness.heard(A)
 
 
 def test_who_was_given_up_is_never_believed_again() -> None:
     liveness = Liveness(1)
     liveness.watch(A)
-    assert liveness.turn() == [A]
+    assert liveness.tick() == [A]
     assert not liveness.heard(A)
-    assert liveness.turn() == []
+    assert liveness.tick() == []
 
 
 def test_who_left_is_not_expected() -> None:
     liveness = Liveness(1)
     liveness.watch(A)
     liveness.forget(A)
-    assert liveness.turn() == []
+    assert liveness.tick() == []
     assert not liveness.heard(A)
 
 
 def test_a_second_watch_changes_nothing() -> None:
     liveness = Liveness(2)
     liveness.watch(A)
-    liveness.turn()
+    liveness.tick()
     liveness.watch(A)
-    assert liveness.turn() == [A]
+    assert liveness.tick() == [A]
 
 
 def test_patience_is_at_least_one_turn() -> None:
-    with pytest.raises(ValueError, match="patience must be at least 1 turn, not 0"):
+    with pytest.raises(ValueError, match="patience must be at least 1 tick, not 0"):
         Liveness(0)
 
 
@@ -55,7 +55,7 @@ def test_patience_is_at_least_one_turn() -> None:
 def test_it_is_given_up_after_exactly_that_many_turns_without_a_word(
     patience: int, history: list[WorkerId | None]
 ) -> None:
-    """None is a turn; a worker is a sign of its life. Compared with the history itself."""
+    """None is a tick; a worker is a sign of its life. Compared with the history itself."""
     liveness = Liveness(patience)
     liveness.watch(A)
     liveness.watch(B)
@@ -68,7 +68,7 @@ def test_it_is_given_up_after_exactly_that_many_turns_without_a_word(
                 if worker not in gone and silent[worker] == patience:
                     expected.append(worker)
             gone.update(expected)
-            assert liveness.turn() == expected
+            assert liveness.tick() == expected
         else:
             assert liveness.heard(event) == (event not in gone)
             silent[event] = 0 if event not in gone else silent[event]

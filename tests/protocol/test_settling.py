@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from farref.actors.cluster.graves import Graves
+from farref.actors.cluster.tombstones import Tombstones
 from farref.protocol.context import Context
 from farref.protocol.effects import Send
 from farref.protocol.ids import RRefId, WorkerId
@@ -45,26 +45,26 @@ def test_a_creation_that_is_held_back_delays_nothing() -> None:
 
 def test_all_must_have_settled_all_deaths() -> None:
     """C may have to announce itself for A, and hears of that only by the death of B."""
-    graves = Graves({}, {})
+    tombstones = Tombstones({}, {})
 
     def dies(dead: WorkerId, living: list[WorkerId]) -> None:
-        graves.add([dead], "")
-        graves.wait([dead], living, due=0)
+        tombstones.add([dead], "")
+        tombstones.wait([dead], living, due=0)
 
     dies(A, [B, C, D])
-    assert graves.settled(C, [A]) == ()
-    assert graves.settled(D, [A]) == ()
+    assert tombstones.settled(C, [A]) == ()
+    assert tombstones.settled(D, [A]) == ()
     dies(B, [C, D])
-    assert graves.agree() == ()
-    graves.settled(C, [B])
-    assert graves.agree() == ()
-    graves.bury(1)
-    assert list(graves.dying) == [A, B]
-    graves.settled(D, [B])
-    assert graves.agree() == (A, B)
-    assert graves.agree() == ()
-    assert graves.settled(D, [B]) == (B,)  # it joined, and was told of B, only now
-    graves.bury(1)
-    assert not graves.dying
-    assert A in graves
-    assert C not in graves
+    assert tombstones.agree() == ()
+    tombstones.settled(C, [B])
+    assert tombstones.agree() == ()
+    tombstones.compact(1)
+    assert list(tombstones.dying) == [A, B]
+    tombstones.settled(D, [B])
+    assert tombstones.agree() == (A, B)
+    assert tombstones.agree() == ()
+    assert tombstones.settled(D, [B]) == (B,)  # it joined, and was told of B, only now
+    tombstones.compact(1)
+    assert not tombstones.dying
+    assert A in tombstones
+    assert C not in tombstones

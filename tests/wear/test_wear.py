@@ -14,8 +14,8 @@ from thespian.actors import Actor, ActorAddress, ActorExitRequest
 import farref
 from farref import RRef, System
 from farref.actors.calls import unasked
-from farref.actors.cluster import roll
-from farref.actors.core import mints, pool, registry
+from farref.actors.cluster import membership
+from farref.actors.core import mints, pool, registrar_client
 from farref.actors.core.current import enter_program, frame
 from farref.actors.hosting import bases
 from farref.testing import assert_nothing_held, until
@@ -243,7 +243,7 @@ def spans() -> int:
 
 def last(each: Callable[[System, str], None], system: System) -> None:
     """Visit once more, when short-lived beliefs about actors have expired."""
-    until(system, lambda: False, registry.BELIEVED)
+    until(system, lambda: False, registrar_client.BELIEVED)
     each(system, "B")
 
 
@@ -270,7 +270,7 @@ def test_no_table_grows_with_the_programs_that_have_been_here() -> None:
 def test_no_table_grows_with_the_workers_that_have_been_here(
     base: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roll, "REMEMBERED", 4)
+    monkeypatch.setattr(membership, "REMEMBERED", 4)
     come_and_go(base, serve, 3, 10)
 
 
@@ -281,5 +281,5 @@ def test_no_table_grows_with_the_workers_that_have_been_here(
 def test_no_table_grows_with_hundreds(
     each: Callable[[System, str], None], times: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(roll, "REMEMBERED", 4)
+    monkeypatch.setattr(membership, "REMEMBERED", 4)
     come_and_go("farrefBase", each, 5, times)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..actors.looking.collecting import COLLECT_PATIENCE
+from ..actors.inspect.collecting import COLLECT_PATIENCE
 from ..console import echo, write_json
 from .failing import failing
 from .refs import SystemName, attached

@@ -1,7 +1,7 @@
 """`farref trace` on a running system: the lanes grow until the viewer leaves.
 
 The system records only while this watches, and drops everything it recorded afterwards (see
-`farref.actors.looking.watching`). The viewer keeps only the last steps, so it may watch for any
+`farref.actors.inspect.watching`). The viewer keeps only the last steps, so it may watch for any
 time.
 """
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..actors.base.lacks import hint
-from ..actors.looking import metrics as table
-from ..actors.looking.snapshot import count
+from ..actors.inspect import metrics as table
+from ..actors.inspect.snapshot import count
 from ..console import echo, write, write_json
 from ..protocol.errors import FarrefError, SystemDownError
 from .failing import failing

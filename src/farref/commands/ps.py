@@ -13,7 +13,7 @@ from rich.table import Table
 
 from ..actors.base import addresses
 from ..actors.hosting import directory, processes
-from ..actors.looking.why import seconds_text, size_text
+from ..actors.inspect.why import seconds_text, size_text
 from ..console import Console, Text, echo, write_json
 from ..refs.table import QUIET
 from .failing import failing

@@ -14,9 +14,9 @@ from rich.tree import Tree
 from ..actors.api.system import System
 from ..actors.hosting import directory
 from ..actors.hosting.bases import CLEAR
-from ..actors.looking.inspection import Role
-from ..actors.looking.inspector import LEAK_AGE
-from ..actors.looking.snapshot import Snapshot
+from ..actors.inspect.inspection import Role
+from ..actors.inspect.inspector import LEAK_AGE
+from ..actors.inspect.snapshot import Snapshot
 from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError, SystemDownError
 from ..refs.choice import Choice, Order, State
@@ -25,8 +25,8 @@ from ..refs.watch import watch
 from .bar import waiting
 
 if TYPE_CHECKING:
-    from ..actors.looking.inspection import ReferenceInfo
-    from ..actors.looking.why import Reason
+    from ..actors.inspect.inspection import ReferenceInfo
+    from ..actors.inspect.why import Reason
 
 PATIENCE = 3.0
 """Seconds that an endpoint has to answer, by default."""

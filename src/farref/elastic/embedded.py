@@ -205,7 +205,7 @@ class _Reentering(RendezvousBackend):
                 system = self._enter(self._timeout)
             except SystemDownError as error:
                 raise RendezvousConnectionError(str(error)) from error
-            if system.endpoint.registry.registrar != endpoint.registry.registrar:
+            if system.endpoint.registrar_client.registrar != endpoint.registrar_client.registrar:
                 system.shutdown()
                 raise RendezvousConnectionError(
                     f"the system {self._system.name!r} has ended, and the members of the round are "

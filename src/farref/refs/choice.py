@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from ..actors.looking.inspection import ReferenceInfo
-    from ..actors.looking.snapshot import Snapshot
+    from ..actors.inspect.inspection import ReferenceInfo
+    from ..actors.inspect.snapshot import Snapshot
 
 
 Order = Literal["id", "age", "size", "type", "role", "worker", "handles"]

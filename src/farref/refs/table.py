@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 
 from ..actors.core.counters import Counters
-from ..actors.looking.why import seconds_text, size_text
+from ..actors.inspect.why import seconds_text, size_text
 from ..console import Text
 from ..plurals import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from ..actors.looking.inspection import ReferenceInfo
-    from ..actors.looking.snapshot import Snapshot
+    from ..actors.inspect.inspection import ReferenceInfo
+    from ..actors.inspect.snapshot import Snapshot
 
 QUIET = "color(244)"
 BAD = "bold color(167)"

@@ -15,8 +15,8 @@ from .table import LEGEND, QUIET, WIDEST, cells, summary, table
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ..actors.looking.inspection import ReferenceInfo
-    from ..actors.looking.snapshot import Snapshot
+    from ..actors.inspect.inspection import ReferenceInfo
+    from ..actors.inspect.snapshot import Snapshot
     from ..console import Console
     from .table import Key
 

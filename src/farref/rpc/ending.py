@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ..actors.api.ending import Ending, named
 from ..actors.base.lives import Watched, wait_for_one
 from ..actors.hosting.processes import host
-from ..actors.looking.counting import counters
+from ..actors.inspect.counting import counters
 from ..protocol.errors import FarrefError, FetchTimeoutError, SystemDownError
 from .rounds import GRACE, error_of, round_of
 from .world import Here, current, leave

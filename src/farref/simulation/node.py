@@ -45,7 +45,7 @@ class Node(Shell):
         self.tasks: list[Task] = []
         self.searches = Searches(self, scene)
         self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
-        self.graves: dict[WorkerId, float] = {}
+        self.graces: dict[WorkerId, float] = {}
         self._owed: frozenset[ForkId] = frozenset()
         self.asleep_until = 0.0
         self._self_sent: list[Message] = []
@@ -74,11 +74,11 @@ class Node(Shell):
     def tick(self) -> None:
         """Do everything that is due."""
         now = self.scene.now
-        for worker in [each for each, due in self.graves.items() if due <= now]:
+        for worker in [each for each, due in self.graces.items() if due <= now]:
             if not self.scene.settled():
-                self.graves[worker] = now + SETTLING
+                self.graces[worker] = now + SETTLING
                 continue
-            del self.graves[worker]
+            del self.graces[worker]
             self.do(self.context.bury(worker))
         for rref in self.queues.look(now) if self.queues.due(now) else ():
             self.obey(self.context.suspect(rref))
@@ -101,7 +101,7 @@ class Node(Shell):
             yield deadline
         if self.queues.look_at is not None:
             yield self.queues.look_at
-        yield from self.graves.values()
+        yield from self.graces.values()
 
     def taken(self, sender: WorkerId, message: Message, number: int | None) -> None:
         """Tell the oracle of a creation, and note requests that may have to wait."""
@@ -127,8 +127,8 @@ class Node(Shell):
         self._owed |= self.context.uncounted()
         self.links.forget(worker)
         self.scene.will_not_come(worker, self.me)
-        self.graves[worker] = 0.0
-        self.graves = dict.fromkeys(self.graves, self.scene.now + self.scene.plan.grace)
+        self.graces[worker] = 0.0
+        self.graces = dict.fromkeys(self.graces, self.scene.now + self.scene.plan.grace)
         self._post()
 
     def _known(self) -> dict[RRefId, RRefId]:

@@ -171,7 +171,7 @@ class SimulatedWorld:
 
     def _give_up(self, node: Node) -> None:
         self._liveness.watch(node.me)
-        silent = [self._liveness.turn() for _ in range(SILENCE)]
+        silent = [self._liveness.tick() for _ in range(SILENCE)]
         if node in self.nodes and silent[-1] == [node.me]:
             self._end(node)  # fenced: nobody takes its messages when it wakes
 

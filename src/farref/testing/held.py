@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from ..actors.api.rpc import rpc_async
-from ..actors.looking.inspection import references
+from ..actors.inspect.inspection import references
 from ..actors.shells.program import CallInPort
 from ..protocol.errors import FarrefError, WorkerDiedError
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from ..actors.api.system import System
-    from ..actors.looking.inspection import ReferenceInfo
+    from ..actors.inspect.inspection import ReferenceInfo
 
 PATIENCE = 20.0
 """Seconds: more than the wait of any usual test."""

@@ -79,4 +79,4 @@ def _tell_all(system: System, **what: Any) -> dict[str, Counts]:
 
 def _tell(system: System, name: str, **what: Any) -> None:
     endpoint = system.endpoint
-    endpoint.delivery.meddle_with(endpoint.registry.find(name), **what)
+    endpoint.delivery.meddle_with(endpoint.registrar_client.find(name), **what)

@@ -11,7 +11,7 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.testing import assert_nothing_held, until
 
 from ..conftest import FAILED, GRACE

@@ -11,7 +11,7 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, WorkerDiedError
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until
 

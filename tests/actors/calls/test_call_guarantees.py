@@ -12,7 +12,7 @@ import pytest
 
 import farref
 from farref import FetchTimeoutError, RRef, SerializationError
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.protocol import delivery
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until
@@ -194,7 +194,7 @@ def test_a_call_that_is_cancelled_does_not_begin(system: System, gate: Path) -> 
         with pytest.raises(CancelledError):
             each.result()
     # Until the cancels have arrived.
-    b = system.endpoint.registry.find("B")
+    b = system.endpoint.registrar_client.find("B")
     assert until(system, lambda: not system.endpoint.delivery.load(b.id, "requests")[0])
     gate.touch()
     assert [waits[each].result() for each in (0, 2)] == [0, 2]

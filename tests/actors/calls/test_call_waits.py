@@ -17,7 +17,7 @@ from msgspec.structs import replace
 import farref
 from farref import FetchTimeoutError, OverloadedError, RRef, SelfWaitError
 from farref.actors.calls import calls
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.actors.serving import server
 from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until

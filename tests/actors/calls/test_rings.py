@@ -21,7 +21,7 @@ from farref import (
     WorkerDiedError,
 )
 from farref.actors.calls.queues import Queues
-from farref.actors.looking.counting import counters
+from farref.actors.inspect.counting import counters
 from farref.protocol import rings
 from farref.protocol.context import Context
 from farref.protocol.ids import CallId, RRefId, WorkerId

@@ -366,7 +366,8 @@ def test_a_frozen_array_that_no_message_can_take(size: int) -> None:
 def believe(worker: str, near: bool) -> None:
     """Whether *worker* is on this host."""
     core = frame().core
-    found = core.front.registry.find(worker)  # it may have to ask, and the answer takes the lock
+    # It may have to ask the registrar, and the answer takes the lock.
+    found = core.front.registrar_client.find(worker)
     with core.lock:
         core.peers.learn_near(found.id, near=near)
 
@@ -514,8 +515,8 @@ def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> 
 
 def far() -> None:
     """From now on no endpoint is near to this one."""
-    registry: Any = frame().core.front.registry
-    registry.near = lambda worker: False
+    registrar_client: Any = frame().core.front.registrar_client
+    registrar_client.near = lambda worker: False
 
 
 def test_a_wait_brings_nothing_large_to_another_host(own_system: System) -> None:

@@ -17,7 +17,7 @@ from thespian.actors import Actor
 import farref
 from farref import System
 from farref.actors.base.outgoing import OutConnection
-from farref.actors.core.registry import Registry
+from farref.actors.core.registrar_client import RegistrarClient
 from farref.actors.hosting.modules import Modules
 
 from ..helpers import until
@@ -60,9 +60,9 @@ def test_nothing_answers_a_beat() -> None:
 def events_while_beating() -> tuple[int, int]:
     """How many beats this endpoint sent, and how often its connections reported something."""
     counts = {"beats": 0, "events": 0}
-    beat, on_event = Registry.beat, OutConnection.on_event
+    beat, on_event = RegistrarClient.beat, OutConnection.on_event
 
-    def counted_beat(self: Registry) -> None:
+    def counted_beat(self: RegistrarClient) -> None:
         if counts["beats"] < BEATS:
             counts["beats"] += 1
             beat(self)
@@ -71,7 +71,7 @@ def events_while_beating() -> tuple[int, int]:
         counts["events"] += 1
         on_event(self, events)
 
-    Registry.beat = counted_beat  # type: ignore[method-assign]
+    RegistrarClient.beat = counted_beat  # type: ignore[method-assign]
     OutConnection.on_event = counted_event  # type: ignore[method-assign]
     try:
         end = time.monotonic() + 30
@@ -79,7 +79,7 @@ def events_while_beating() -> tuple[int, int]:
             time.sleep(0.01)
         time.sleep(0.1)  # an acknowledgement comes after 50 ms
     finally:
-        Registry.beat, OutConnection.on_event = beat, on_event  # type: ignore[method-assign]
+        RegistrarClient.beat, OutConnection.on_event = beat, on_event  # type: ignore[method-assign]
     return counts["beats"], counts["events"]
 
 

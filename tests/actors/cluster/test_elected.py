@@ -42,12 +42,12 @@ class Term:
     def __init__(self, term: int = 1, facts: dict[str, bytes] | None = None, own: str = "") -> None:
         self.facts = facts if facts is not None else {}
         self.ledger = Ledger(term, 0)
-        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"deputy {own}"))
-        self.said: list[tuple[str, Any]] = []
-        """Its words: the host, and the message."""
-        self._speak()
+        self.elected = Elected(self.ledger, SETTINGS, dict(self.facts), at(f"proxy {own}"))
+        self.sent: list[tuple[str, Any]] = []
+        """The messages that have left: the host of each, and the message."""
+        self._flush()
 
-    def _speak(self) -> None:
+    def _flush(self) -> None:
         write = self.ledger.write()
         while write is not None:
             for key, value in write.changes:
@@ -56,32 +56,32 @@ class Term:
                 else:
                     self.facts[key] = value
             write = self.ledger.answered(Written(1))
-        words: list[Any] = self.ledger.words()
-        for to, message in words:
+        released: list[Any] = self.ledger.released()
+        for to, message in released:
             assert isinstance(message, Deliver)
-            self.said.append((to.addressDetails.key.removeprefix("deputy "), message.message))
+            self.sent.append((to.addressDetails.key.removeprefix("proxy "), message.message))
 
     def host(self, name: str, *, joined: bool = False) -> None:
         me = WorkerId(name, sum(name.encode()))
-        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"deputy {name}"))
-        self._speak()
+        self.elected.host(HostJoin(me, HostInfo(name, {}), joined), at(f"proxy {name}"))
+        self._flush()
 
     def ask(self, host: str, message: Any, sender: str = "") -> None:
         me = WorkerId(host, sum(host.encode()))
-        asker = at(sender or f"deputy {host}")
+        asker = at(sender or f"proxy {host}")
         forward = Forward(me, self.ledger.term, 1, asker, message)
-        self.elected.take(forward, at(f"deputy {host}"))
-        self._speak()
+        self.elected.take(forward, at(f"proxy {host}"))
+        self._flush()
 
-    def turns(self, number: int) -> None:
+    def ticks(self, number: int) -> None:
         for _ in range(number):
-            self.elected.turn()
-            self._speak()
+            self.elected.tick()
+            self._flush()
 
     def to(self, host: str, kind: type) -> list[Any]:
-        """What it said of *kind* to *host* so far; and forgets it."""
-        found = [each for name, each in self.said if name == host and isinstance(each, kind)]
-        self.said = [(n, each) for n, each in self.said if n != host or not isinstance(each, kind)]
+        """The messages of *kind* to *host* since the last question about them."""
+        found = [each for name, each in self.sent if name == host and isinstance(each, kind)]
+        self.sent = [(n, each) for n, each in self.sent if n != host or not isinstance(each, kind)]
         return found
 
 
@@ -115,7 +115,7 @@ def test_a_host_of_which_the_store_knows_nothing_any_more(two: Term) -> None:
 
 
 def test_a_host_does_not_fit_and_the_order_has_not_come_again(two: Term) -> None:
-    """The news of the maker's deputy is earlier than the repeated order: no host is left out."""
+    """The refusal comes before the order is repeated, and no host is left out."""
     two.ask("a", order(), "e")
     assert len(two.to("a", Make)) == 1
     after = Term(2, two.facts)
@@ -158,8 +158,8 @@ def test_the_end_of_a_system_with_a_host_that_is_silent(two: Term) -> None:
     two.ask("a", EndSystem())
     two.ask("a", EndpointLeave(WorkerId("a", ord("a"))))
     for _ in range(30):
-        two.elected._witness.heard(WorkerId("a", ord("a")))
-        two.turns(1)
+        two.elected._detector.heard(WorkerId("a", ord("a")))
+        two.ticks(1)
     assert two.elected.empty
 
 
@@ -171,6 +171,6 @@ def test_the_registrar_dies_while_the_system_ends(two: Term) -> None:
     assert after.to("b", Down)
     after.ask("b", EndpointLeave(WorkerId("b", ord("b"))))
     assert list(after.elected._hosts) == ["a", "b"]
-    after.turns(30)
+    after.ticks(30)
     assert after.elected.empty
     assert "numbers/ended" not in after.facts

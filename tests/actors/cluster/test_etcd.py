@@ -261,7 +261,7 @@ def test_nonsense_in_the_registry_of_a_running_system(
         put(given["registry"], folder_of(given, KEY) + "facts/members/1", b"nonsense")
         system.worker("B")
         assert rpc_sync("B", pow, (2, 3)) == 8
-        kill_clerk(system)
+        kill_candidate(system)
         with pytest.raises(SystemDownError, match=r"nothing was heard .* nonsense"):
             system.worker("C")
 
@@ -281,29 +281,29 @@ def test_two_systems_of_one_name_in_one_etcd(
 
 
 def processes_of(system: System) -> dict[str, Watched]:
-    """The processes of this host's part of *system*, by the titles of their actors."""
+    """The processes of this host's part of *system*, by their names of at most 15 bytes."""
     return {each.name(): each for each in members(system._stay.session)}
 
 
-def kill_clerk(system: System) -> None:
-    (clerk,) = (each for name, each in processes_of(system).items() if "Clerk" in name)
-    clerk.kill()
+def kill_candidate(system: System) -> None:
+    (candidate,) = (each for name, each in processes_of(system).items() if "Candida" in name)
+    candidate.kill()
 
 
 @NAMES
 @pytest.mark.processes
-def test_the_clerk_is_killed(options: Callable[[], dict[str, Any]]) -> None:
-    """The registrar itself: its host has another clerk, which gets the role with all facts."""
+def test_the_candidate_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+    """It was the registrar, so its host gets another candidate, which takes over all facts."""
     with System(**options()) as system:
         system.worker("A")
         ref = remote("A", list, ((1,),))
         assert ref.to_here() == [1]
-        kill_clerk(system)
+        kill_candidate(system)
         assert rpc_sync("A", pow, (2, 3)) == 8
         system.worker("B")
         assert {info.name for info in system.workers()} == {"A", "B", "program"}
         assert ref.to_here() == [1]
-        kill_clerk(system)
+        kill_candidate(system)
         os.kill(rpc_sync("A", os.getpid), signal.SIGKILL)  # nobody is the registrar meanwhile
         with pytest.raises(WorkerDiedError):
             system.ask("A", "?")
@@ -313,14 +313,14 @@ def test_the_clerk_is_killed(options: Callable[[], dict[str, Any]]) -> None:
 
 @NAMES
 @pytest.mark.processes
-def test_the_deputy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+def test_the_registrar_proxy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
     """Its host ends, and another program can begin the system anew."""
     given = options()
     with System(**given) as system:
         system.worker("A")
-        (deputy,) = (each for name, each in processes_of(system).items() if "Deputy" in name)
+        (proxy,) = (each for name, each in processes_of(system).items() if "Registr" in name)
         session = system._stay.session
-        deputy.kill()
+        proxy.kill()
         with pytest.raises(SystemDownError):
             system.serve()
     assert members(session) == []
@@ -380,11 +380,11 @@ def test_a_program_that_is_stopped_while_its_system_is_ended_hears_why(
 ) -> None:
     """It finds the news, and the end of its host's processes, at the same moment."""
     with two_hosts(options, tmp_path, silence=20.0) as (system, second):
-        deputy = Watched.of(rpc_sync("B", os.getppid))
-        assert deputy is not None
+        proxy = Watched.of(rpc_sync("B", os.getppid))
+        assert proxy is not None
         with stopped(second.pid):
             ending = subprocess.Popen([*DOWN, system.name], stdout=subprocess.DEVNULL)
-            eventually(lambda: not deputy.alive())
+            eventually(lambda: not proxy.alive())
         assert ending.wait(60) == 0
         system.serve()
 
@@ -395,14 +395,14 @@ def test_the_registrars_host_leaves_after_all_others(
 ) -> None:
     """Its program, which hears of the end before, leaves it the processes that it needs."""
     with two_hosts(options, tmp_path, silence=5.0) as (system, _):
-        deputy, session = rpc_sync("B", os.getppid), system._stay.session
+        proxy, session = rpc_sync("B", os.getppid), system._stay.session
         attached = System.attach(system.name)
-        stop(deputy)  # so the other host takes its time
+        stop(proxy)  # so the other host takes its time
 
         def go_on() -> None:
             with contextlib.suppress(AssertionError):  # as they are not to end before
                 eventually(lambda: not members(session), patience=2.0)
-            os.kill(deputy, signal.SIGCONT)
+            os.kill(proxy, signal.SIGCONT)
 
         with ThreadPoolExecutor() as threads:
             ending = threads.submit(attached.end)

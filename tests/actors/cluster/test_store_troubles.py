@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RRef, System, SystemDownError, WorkerDiedError, rpc_sync
-from farref.actors.cluster import deputy
+from farref.actors.cluster import registrar_proxy
 from farref.actors.cluster.etcd import EtcdStore
 from farref.protocol.succession import Refused, Renew, Renewed, WhoLeads, Write, Written
 from farref.testing import assert_nothing_held, until
@@ -29,7 +29,7 @@ from ...ports import free_ports
 from ...stopping import stopped
 from ..helpers import Box
 from .servers import HERE, RefusedError, Servers, Slow, coded
-from .test_etcd import KEY, elected, keys_of, kill_clerk
+from .test_etcd import KEY, elected, keys_of, kill_candidate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +90,7 @@ def reads() -> int:
 @pytest.fixture
 def sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """A start that finds no registrar ends well before the program gives up waiting for it."""
-    monkeypatch.setattr(deputy, "SEARCH", 10.0)  # actors inherit it by the fork
+    monkeypatch.setattr(registrar_proxy, "SEARCH", 10.0)  # actors inherit it by the fork
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ def test_an_etcd_that_is_compacted_all_the_time(tmp_path: Path) -> None:
         with System(**given) as system:
             held = Held(system)
             for number in range(3):
-                kill_clerk(system)  # the next one reads all facts
+                kill_candidate(system)  # the next one reads all facts
                 system.worker(f"B{number}")
                 held.used()
             before = compacting.times
@@ -250,7 +250,7 @@ def test_a_slow_etcd(tmp_path: Path) -> None:
         slow = Slow(port, 0.2)
         with System(**options(f"etcd://{HERE}:{slow.port}", silence=3.0)) as system:
             held = Held(system)
-            kill_clerk(system)
+            kill_candidate(system)
             with making(system, "B"):
                 held.used()
             held.is_let_go()

@@ -183,7 +183,7 @@ def test_a_question_that_nobody_waits_for_is_forgotten(alone: System) -> None:
 
     Its own timeout ends it.
     """
-    calls, echo = alone.endpoint.calls, alone.endpoint.registry.find("echo")
+    calls, echo = alone.endpoint.calls, alone.endpoint.registrar_client.find("echo")
     before = calls.in_flight
     calls.ask(echo, "question", 0.05)
     assert calls.in_flight == before + 1

@@ -189,13 +189,13 @@ def test_a_question_to_the_registrar_ends_with_the_system(alone: System) -> None
 
     def ask() -> None:
         try:
-            alone.endpoint.registry.ask(Unanswerable, 60)
+            alone.endpoint.registrar_client.ask(Unanswerable, 60)
         except SystemDownError as error:
             answer.append(error)
 
     thread = threading.Thread(target=ask, daemon=True)
     thread.start()
-    assert until(alone, lambda: alone.endpoint.registry._asked)
+    assert until(alone, lambda: alone.endpoint.registrar_client._asked)
     alone.shutdown()
     thread.join(30)
     assert len(answer) == 1

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import RefActor, RefLostError, RRef, System, remote, rpc_sync
-from farref.actors.looking.metrics import text
+from farref.actors.inspect.metrics import text
 from farref.testing import until
 
 from ...bases import PROCESSES

@@ -197,7 +197,7 @@ def call_often(worker: str, count: int) -> int:
 @SIZES
 def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     actor, count = system.create(Slow), FLOOD // size
-    info = system.endpoint.registry.find(actor)
+    info = system.endpoint.registrar_client.find(actor)
     pid = system.ask(info, "pid")
     watch = Gauge(os.getpid(), pid)
     flood = Flood(lambda number: system.tell(info, (gate, number, bytes(size))), count)
@@ -324,7 +324,7 @@ class Flooder(RefActor):
 @SIZES
 def test_replies_pass_what_a_program_does_not_listen_for(system: System, size: int) -> None:
     actor = system.create(Flooder)
-    info = system.endpoint.registry.find(actor)
+    info = system.endpoint.registrar_client.find(actor)
     count = FLOOD // size
     watch = Gauge(os.getpid())
     system.tell(info, (count, size))
@@ -369,7 +369,7 @@ def test_a_thread_that_waits_for_too_long_is_told(limits: pytest.MonkeyPatch, ga
 
 def flood_actor(actor: ActorAddress, gate: Path, count: int, size: int) -> int:
     front: Front = frame().core.front
-    to = front.registry.at(actor)
+    to = front.registrar_client.at(actor)
     assert to is not None
     for number in range(count):
         front.calls.tell(to, (gate, number, bytes(size)))
@@ -384,13 +384,15 @@ def test_two_that_flood_each_other_both_finish(system: System, gate: Path, size:
     pids = [system.ask(each, "pid") for each in (one, other)]
     watch = Gauge(*pids)
     ends = [
-        farref.rpc_async(system.endpoint.registry.find(each), flood_actor, (to, gate, count, size))
+        farref.rpc_async(
+            system.endpoint.registrar_client.find(each), flood_actor, (to, gate, count, size)
+        )
         for each, to in ((one, other), (other, one))
     ]
     assert not until(system, lambda: any(end.done() for end in ends), 1.0)
     watch.check()
     for each in (one, other):
-        assert farref.rpc_sync(system.endpoint.registry.find(each), pow, (2, 3)) == 8
+        assert farref.rpc_sync(system.endpoint.registrar_client.find(each), pow, (2, 3)) == 8
     gate.touch()
     assert [end.result() for end in ends] == [count, count]
     for each in (one, other):

@@ -205,7 +205,7 @@ def test_messages_that_wait_for_a_handler(
     """Senders of more wait; control messages do not. Then all arrive, in order."""
     small_queues(monkeypatch)
     actor = here.create(Numbers)
-    info = here.endpoint.registry.find(actor)
+    info = here.endpoint.registrar_client.find(actor)
     sent: list[int] = []
 
     def tell() -> None:
@@ -231,7 +231,7 @@ def test_bytes_that_wait_for_a_handler(
     monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
-    info = here.endpoint.registry.find(here.create(Numbers))
+    info = here.endpoint.registrar_client.find(here.create(Numbers))
     sent: list[int] = []
 
     def tell() -> None:
@@ -277,7 +277,7 @@ def test_messages_that_wait_in_real_processes(
         actor = system.create(Numbers)
         for number in range(18):
             system.tell(actor, (gate, number))
-        info = system.endpoint.registry.find(actor)
+        info = system.endpoint.registrar_client.find(actor)
         system.worker("B")
         assert farref.rpc_sync("B", pow, (2, 3)) == 8
         gate.touch()

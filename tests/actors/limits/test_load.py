@@ -89,7 +89,7 @@ def test_who_sends_too_much_waits_and_nothing_is_lost(
 ) -> None:
     monkeypatch.setattr(calls, "MAX_BACKLOG", 100)
     actor = system.create(Counter)
-    info = system.endpoint.registry.find(actor)
+    info = system.endpoint.registrar_client.find(actor)
     most = 0
     for number in range(1000):
         system.tell(actor, number)

@@ -280,7 +280,7 @@ stay.DRAIN = 60.0
 with System.attach(sys.argv[1], program="leaver") as system:
     os.kill(int(sys.argv[2]), signal.SIGSTOP)
     for token in range(2000):
-        system._port.post(system.endpoint.registry.registrar, Lookup(-token))
+        system._port.post(system.endpoint.registrar_client.registrar, Lookup(-token))
     print("I leave", flush=True)
 '''
 with System() as system:
@@ -304,7 +304,7 @@ with System("farrefBase") as system:
     print(system.name)
     b = system.worker("B")
     system._port.post(b.address, Envelope(b.address, b"no packet"))
-    system._port.post(system.endpoint.registry.registrar, EndpointJoin(b.id, 1, "there"))
+    system._port.post(system.endpoint.registrar_client.registrar, EndpointJoin(b.id, 1, "there"))
     assert until(system, lambda: system.counters()["B"].refused == 1)
     time.sleep(0.5)
 """

@@ -461,7 +461,7 @@ def test_nobody_takes_over_where_only_the_link_is_cut(ours: System) -> None:
 
 def test_what_nobody_asks_for_is_refused(ours: System) -> None:
     farref.rendezvous("run", min_nodes=1, timeouts=SOON).next_rendezvous()
-    for what in ("take_over", "_bury", "no such thing"):
+    for what in ("take_over", "_endpoints_died", "no such thing"):
         with pytest.raises(ProtocolError, match="no request"):
             farref.rpc_sync(NAME, ask, (what,))
     with pytest.raises(RendezvousError, match="only a standby"):

@@ -478,7 +478,7 @@ def test_another_thread_may_read_that_a_farewell_has_arrived(
     with System() as system:
         last = threading.Thread(
             target=system._port.post_last,
-            args=(system.endpoint.registry.registrar, Lookup(-1), 600),
+            args=(system.endpoint.registrar_client.registrar, Lookup(-1), 600),
             daemon=True,
         )
         monkeypatch.setattr(Outbox, "write_alone", late)

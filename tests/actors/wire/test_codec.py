@@ -45,7 +45,7 @@ from farref.protocol.messages import (
     RoomAsked,
     Tell,
 )
-from farref.serialization.definitions import Placed
+from farref.serialization.definitions import Exported
 from farref.serialization.errors import Failure
 from farref.serialization.payload import Origin, Payload, said
 from farref.serialization.shared import Segment
@@ -91,7 +91,7 @@ PAYLOADS = st.builds(
     st.one_of(st.none(), st.text(), rarely("f", ("ask", 1, "Look"), "\ud800")),
     st.booleans(),
     rarely(None, Origin("here", (("traceparent", "00-1-2-01"),))),
-    rarely((), (Placed(7),), (Placed(7, A, 1, b"its definition"),), (Placed(1), Placed(2))),
+    rarely((), (Exported(7),), (Exported(7, A, 1, b"its definition"),), (Exported(1), Exported(2))),
     st.booleans(),
 )
 CARGOES = st.builds(
@@ -206,7 +206,7 @@ def test_any_bytes_raise_nothing_else(data: bytes) -> None:
 
 CALL, RREF, FORK = CallId(A, 5), RRefId(A, 3), ForkId(A, 4)
 NAMED = Cargo(payload=Payload(b"data", tag="f"))
-APART = Cargo(payload=Payload(b"data", tag="f", functions=(Placed(7),)))
+APART = Cargo(payload=Payload(b"data", tag="f", functions=(Exported(7),)))
 ORIGIN = Origin("a.py:1", (("traceparent", "00-1-2-01"),))
 TRACED = Cargo(payload=Payload(b"data", tag="f", origin=ORIGIN))
 HOLES = Cargo(payload=Payload(b"data", tag="f", plain=True), descriptors=(LOAN,))
@@ -313,7 +313,7 @@ LARGE = Payload(bytes(LONGEST + 1), tag="f")
 BESIDE = {
     "large": LARGE,
     "large buffer": Payload(b"", (bytes(LONGEST + 1),)),
-    "large definition": Payload(b"", functions=(Placed(1, A, 1, bytes(LONGEST + 1)),)),
+    "large definition": Payload(b"", functions=(Exported(1, A, 1, bytes(LONGEST + 1)),)),
     "with an address": Payload(b"", (), (WHERE,)),
     "no UTF-8": Payload(b"", tag="\udc80"),
     "a failure": Failure("E", "m", "t", None, "A", "f"),
@@ -557,7 +557,7 @@ PICKLED = [
         "tag",
         True,
         ORIGIN,
-        (Placed(1), Placed(2, A, 3, b"function")),
+        (Exported(1), Exported(2, A, 3, b"function")),
         plain=True,
     ),
     Envelope(ME.address, b"packet", (Payload(b"data"), ME.address)),

@@ -1,12 +1,12 @@
-"""Rules of the registrar's succession: elections, facts and words, requests that come again.
+"""Rules of the registrar's succession: elections, facts and messages, requests that come again.
 
 A program of `successions`, or a test of one rule, catches them.
 """
 
-from farref.actors.cluster.desk import Desk
 from farref.actors.cluster.elected import Elected
-from farref.actors.cluster.graves import Graves
-from farref.actors.cluster.roll import Roll
+from farref.actors.cluster.forwarder import Forwarder
+from farref.actors.cluster.membership import MembershipService
+from farref.actors.cluster.tombstones import Tombstones
 from farref.protocol.succession import Campaign, Ledger, RegistrarLine
 
 from .mutant import Mutant
@@ -22,12 +22,12 @@ SUCCESSION = {
             "return []",
         ),
     ),
-    "test_words_wait_for_all_changes_before_them": (
-        Mutant("speaks before the store knows", Ledger, "say", "if self._changes:", "if False:"),
+    "test_messages_wait_for_all_changes_before_them": (
+        Mutant("speaks before the store knows", Ledger, "send", "if self._changes:", "if False:"),
         Mutant(
             "does not wait for the write under way",
             Ledger,
-            "say",
+            "send",
             "elif self._flying is not None:",
             "elif False:",
         ),
@@ -97,7 +97,7 @@ SUCCESSION = {
         ),
     ),
     "test_a_candidate_asks_one_question_at_a_time": (
-        Mutant("asks twice at once", Campaign, "turn", "if self._asked is not None:", "if False:"),
+        Mutant("asks twice at once", Campaign, "tick", "if self._asked is not None:", "if False:"),
     ),
     "test_a_candidate_follows_a_later_registrar_only": (
         Mutant(
@@ -129,22 +129,26 @@ SUCCESSION = {
             "self._settled(worker, dead, sender)\n            return False",
             "self._settled(worker, dead, sender)",
         ),
-        Mutant("does not note the agreement", Graves, "agree", "agreed=True", "agreed=False"),
+        Mutant("does not note the agreement", Tombstones, "agree", "agreed=True", "agreed=False"),
     ),
     "a living host is given up": (
         Mutant(
             "believes who was given up",
             Elected,
             "host",
-            "if message.me in self._graves:",
+            "if message.me in self._tombstones:",
             "if False:",
         ),
         Mutant(
-            "forgets who was given up", Elected, "_let_go", "self._graves.count([host.me])", "pass"
+            "forgets who was given up",
+            Elected,
+            "_let_go",
+            "self._tombstones.count([host.me])",
+            "pass",
         ),
         Mutant(
             "does not know that it is lost",
-            Desk,
+            Forwarder,
             "_hand_out",
             "if self.me in workers:",
             "if False:",
@@ -161,10 +165,10 @@ SUCCESSION = {
     ),
     "a worker is ordered": (
         Mutant("says that nothing is done", Elected, "take", "elif done:", "elif False:"),
-        Mutant("does not say hello", Desk, "take", "words.append(self.hello())", "pass"),
+        Mutant("does not say hello", Forwarder, "take", "messages.append(self.hello())", "pass"),
         Mutant(
             "keeps orders for ever",
-            Desk,
+            Forwarder,
             "_hand_out",
             "self.line.done_if(lambda kept: _is_order(kept, to, token))",
             "pass",
@@ -180,21 +184,25 @@ SUCCESSION = {
         ),
         Mutant(
             "knows no earlier order",
-            Roll,
+            MembershipService,
             "_spawn",
             "self._members.made_for(sender, message.token)",
             "()",
         ),
         Mutant(
             "knows no order under way",
-            Roll,
+            MembershipService,
             "_spawn",
             "if creating.asker == sender and creating.order.token == message.token:",
             "if False:",
         ),
-        Mutant("does not order again", Roll, "_go_on", "if host is not None:", "if False:"),
-        Mutant("makes an actor twice", Desk, "_hand_out", "if me in self.ordered:", "if False:"),
-        Mutant("repeats nothing on joining", Desk, "take", "if self.joined:", "if False:"),
+        Mutant(
+            "does not order again", MembershipService, "_go_on", "if host is not None:", "if False:"
+        ),
+        Mutant(
+            "makes an actor twice", Forwarder, "_hand_out", "if me in self.ordered:", "if False:"
+        ),
+        Mutant("repeats nothing on joining", Forwarder, "take", "if self.joined:", "if False:"),
     ),
     "the lease ends too early, and a worker is ordered": (
         Mutant(
@@ -208,26 +216,30 @@ SUCCESSION = {
     "the registrar dies": (
         Mutant(
             "notes the death last",
-            Roll,
+            MembershipService,
             "_gone",
-            "self._graves.add(news, cause)",
+            "self._tombstones.add(news, cause)",
             "pass",
         ),
         Mutant(
             "keeps the settled for ever",
-            Desk,
+            Forwarder,
             "_hand_out",
             "self.line.done_if(lambda kept: _is_answered(kept, workers, to))",
             "pass",
         ),
         Mutant(
-            "tells nobody of deaths", Desk, "_deaths", "words = self._all(message)", "words = []"
+            "tells nobody of deaths",
+            Forwarder,
+            "_deaths",
+            "messages = self._all(message)",
+            "messages = []",
         ),
     ),
     "two order the same name": (
         Mutant(
             "gives a name twice",
-            Roll,
+            MembershipService,
             "_spawn",
             "making or self._members.named(message.name)",
             "False",
@@ -237,6 +249,8 @@ SUCCESSION = {
         Mutant("forgets the end", Elected, "_do", "self._numbers[ENDED] = 1", "pass"),
     ),
     "the registrar dies while an endpoint joins": (
-        Mutant("gives a number twice", Roll, "_number_of", "next(known, None) or ", ""),
+        Mutant(
+            "gives a number twice", MembershipService, "_number_of", "next(known, None) or ", ""
+        ),
     ),
 }

@@ -26,98 +26,98 @@ from farref.protocol.succession.ledger import MOST
 def leading() -> Campaign:
     """A candidate that leads, in term 3."""
     campaign = Campaign("me")
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     assert campaign.answered(Vacant()) == []
-    assert campaign.turn() == Grant()
+    assert campaign.tick() == Grant()
     assert campaign.answered(Granted(7)) == []
-    assert campaign.turn() == Stand(7)
+    assert campaign.tick() == Stand(7)
     assert campaign.answered(Holder(3, "me", 7)) == [TakeOver(3)]
     return campaign
 
 
 def test_a_candidate_that_leads_renews_its_lease() -> None:
     campaign = leading()
-    assert campaign.turn() == Renew(7)
+    assert campaign.tick() == Renew(7)
     assert campaign.answered(Renewed()) == []
-    assert campaign.turn() == Renew(7)
+    assert campaign.tick() == Renew(7)
     assert campaign.answered(None) == []
     assert campaign.leads  # no answer is no bad answer
 
 
 def test_a_candidate_asks_one_question_at_a_time() -> None:
     campaign = leading()
-    assert campaign.turn() == Renew(7)
-    assert campaign.turn() is None
+    assert campaign.tick() == Renew(7)
+    assert campaign.tick() is None
 
 
 def test_a_candidate_without_its_lease_has_no_role_and_needs_a_new_one() -> None:
     campaign = leading()
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Expired()) == [Deposed()]
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     campaign.answered(Vacant())
-    assert campaign.turn() == Grant()
+    assert campaign.tick() == Grant()
     assert campaign.answered(Expired()) == []  # it has been deposed already
 
 
 def test_a_candidate_that_gets_the_role_back_takes_over_anew() -> None:
     """Another one may have had it in between, and may have changed the facts."""
     campaign = leading()
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Holder(5, "me", 7)) == [TakeOver(5)]
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(Holder(5, "me", 7)) == []
 
 
 def test_a_candidate_that_did_not_hear_looks_before_it_stands_again() -> None:
     campaign = Campaign("me")
-    campaign.turn()
+    campaign.tick()
     campaign.answered(Vacant())
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(None) == []
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
 
 
 def test_a_candidate_follows_a_later_registrar_only() -> None:
     campaign = Campaign("me")
-    campaign.turn()
+    campaign.tick()
     other = Holder(4, "other", 1)
     assert campaign.answered(other) == [Follow(other)]
-    campaign.turn()
+    campaign.tick()
     assert campaign.answered(other) == []
-    assert campaign.turn() == WhoLeads()  # until it is heard of
+    assert campaign.tick() == WhoLeads()  # until it is heard of
     campaign.answered(None)
     campaign.heard(3)
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
     campaign.answered(None)
     campaign.heard(4)
-    assert campaign.turn() is None
+    assert campaign.tick() is None
     campaign.suspect()
-    assert campaign.turn() == WhoLeads()
+    assert campaign.tick() == WhoLeads()
 
 
-def test_words_wait_for_all_changes_before_them() -> None:
+def test_messages_wait_for_all_changes_before_them() -> None:
     ledger = Ledger(3, 10)
-    ledger.say("nothing to wait for")
-    assert ledger.words() == ["nothing to wait for"]
+    ledger.send("nothing to wait for")
+    assert ledger.released() == ["nothing to wait for"]
     ledger.change("a", b"1")
-    ledger.say("after a")
+    ledger.send("after a")
     first = ledger.write()
     assert first is not None
     assert (first.term, first.number, first.after) == (3, 1, 10)
-    ledger.say("also after a")
+    ledger.send("also after a")
     ledger.change("b", None)
-    ledger.say("after b")
+    ledger.send("after b")
     assert ledger.write() is None  # one at a time
-    assert ledger.words() == []
+    assert ledger.released() == []
     assert ledger.answered(None) == first
     second = ledger.answered(Written(11))
-    assert ledger.words() == ["after a", "also after a"]
+    assert ledger.released() == ["after a", "also after a"]
     assert second is not None
     assert (second.number, second.after, second.changes) == (2, 11, (("b", None),))
     assert not ledger.idle
     assert ledger.answered(Written(12)) is None
-    assert ledger.words() == ["after b"]
+    assert ledger.released() == ["after b"]
     assert ledger.idle
 
 
@@ -126,16 +126,16 @@ def test_many_changes_take_several_writes_in_their_order() -> None:
     for number in range(MOST + 1):
         ledger.change(str(number), b"old")
     ledger.change("0", b"new")  # it is the last change now
-    ledger.say("after all")
+    ledger.send("after all")
     first = ledger.write()
     assert first is not None
     assert [key for key, _ in first.changes] == [str(n) for n in range(1, MOST + 1)]
     second = ledger.answered(Written(1))
-    assert ledger.words() == []
+    assert ledger.released() == []
     assert second is not None
     assert second.changes == (("0", b"new"),)
     ledger.answered(Written(2))
-    assert ledger.words() == ["after all"]
+    assert ledger.released() == ["after all"]
 
 
 def test_a_line_sends_what_is_not_done_to_the_next_registrar() -> None:

@@ -1,8 +1,9 @@
-"""An endpoint's knowledge of each reference, for people and programs to look at.
+"""An endpoint's knowledge of each reference, for people and programs to inspect.
 
-The counts come from the protocol's machines. They are read under the endpoint's lock, a long table
-in several looks. The contents of the values are searched afterwards, without the lock, because
-values belong to the user. A `Snapshot` puts the rows of all endpoints of a system together.
+The counts come from the machines of the protocol. They are read under the lock of the endpoint,
+in batches if the table is long. The contents of the values are searched afterwards without the
+lock, because values belong to the user. A `Snapshot` combines the rows of all endpoints of a
+system.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ if TYPE_CHECKING:
     Spell = Callable[[WorkerId | RRefId | ForkId | CallId], str]
 
 Role = Literal["owner", "alias", "user", "borrower"]
-LOOK = 200
-"""Rows made in one look, under the lock."""
+BATCH = 200
+"""The number of rows that are made while the lock is held once."""
 Held = dict[str, str]
 """Forks, and the endpoint of each."""
 
@@ -182,9 +183,9 @@ def _known(
         loans = core.context.loans.borrowed()
         names = _names(core)
     known = []
-    for start in range(0, len(rrefs), LOOK):  # or the protocol would wait for a long table
+    for start in range(0, len(rrefs), BATCH):  # a long table must not hold up the protocol
         with core.lock:
-            for rref in rrefs[start : start + LOOK]:
+            for rref in rrefs[start : start + BATCH]:
                 entry = core.context.owners.get(rref) or core.context.users.get(rref)
                 if entry is not None:
                     stored = objects.stored(rref)

@@ -1,13 +1,15 @@
-"""The deputy: each host's part of the registrar, in a system that survives the loss of any host.
+"""The registrar proxy: it stands in for the registrar on each host of a system with a store.
 
-Only in a system with a store (see `etcd`). The deputy has the registrar's global name on its host.
-The endpoints there talk to it as they would to a registrar. It makes the workers of the host, and
-watches its processes, and it passes everything else on to the registrar, wherever that is (`desk`).
-So the endpoints go on when the registrar's host dies, and need not even know of it.
+Only a system that survives the loss of any host has proxies (see `etcd`). A proxy has the global
+name of the registrar on its host, so the endpoints there talk to it as they would to a registrar.
+It creates the workers of the host and watches its processes, as a host agent does, and forwards
+everything else to the registrar, wherever that is (`forwarder`). So the endpoints go on when the
+host of the registrar dies, and need not even know of it.
 
-The deputy's end is the end of its host: every endpoint there watches its process. It says the
-host's beats to the registrar. When no answer comes, it has its host's clerk look for another one.
-When for a long time it finds none at all, its host is cut off from the system, and ends.
+The end of the proxy is the end of its host: every endpoint there watches its process. The proxy
+sends the beats of the host to the registrar. When no answer comes, it has the candidate of its host
+look for another registrar. When it finds none at all for a long time, its host is cut off from the
+system, and ends.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, versions
 from ..wire.messages import (
-    TO_DEPUTY,
+    TO_REGISTRAR_PROXY,
     Candidacy,
     Deliver,
     Died,
@@ -55,11 +57,11 @@ from ..wire.messages import (
     Unmade,
     check_wire,
 )
-from .clerk import Clerk
-from .desk import LOST, Desk
+from .candidate import Candidate
+from .failure_detector import ENDED, SILENT_TICKS, FailureDetector
+from .forwarder import LOST, Forwarder
 from .making import Maker
 from .system_actor import SystemActor
-from .witness import ENDED, SILENT_TURNS, Witness
 
 log = logger(__name__)
 
@@ -69,11 +71,11 @@ DEFAULT_SILENCE = 5.0
 """Seconds, for the lease and the beats of a system that has no limit for silence."""
 
 
-class Deputy(SystemActor):
+class RegistrarProxy(SystemActor):
     """The registrar for the endpoints of its host."""
 
-    takes = TO_DEPUTY
-    title = "the deputy"
+    takes = TO_REGISTRAR_PROXY
+    title = "the registrar proxy"
     log = log
 
     def __init__(self) -> None:
@@ -81,19 +83,19 @@ class Deputy(SystemActor):
         self._order = Establish("", "", 0)
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
-        self._desk = Desk(WorkerId("", 0), HostInfo("", {}))
-        """This host's, once it has the order to be part of a system."""
-        self._clerk: ActorAddress | None = None
+        self._forwarder = Forwarder(WorkerId("", 0), HostInfo("", {}))
+        """Of this host, once it has the order to be part of a system."""
+        self._candidate: ActorAddress | None = None
         self._joins: list[tuple[ActorAddress, EndpointJoin]] = []
         """Endpoints that have no answer yet."""
         self._near: dict[WorkerId, ActorAddress] = {}
         """The endpoints of this host."""
-        self._witness = Witness()
+        self._detector = FailureDetector()
         self._maker = Maker(self)
         self._program: lives.Watched | None = None
         self._refused = ""
         self._wrong = ""
-        """What the clerk has found wrong, last."""
+        """The last problem that the candidate has reported."""
         self._sought = 0.0
         """Seconds that this host has looked for a registrar."""
         self._leaving: ActorAddress | None = None
@@ -112,7 +114,7 @@ class Deputy(SystemActor):
                 self.send(sender, (versions.TELL, versions.mine()))
             case Meet(refused=refused) if refused:
                 self._wrong = refused
-                if not self._desk.joined:
+                if not self._forwarder.joined:
                     self._refuse(refused)
             case Meet(term=term, registrar=registrar):
                 self._hear(Deliver(term, (), None, Heard()), registrar)
@@ -122,21 +124,21 @@ class Deputy(SystemActor):
                 check_wire(message.message)
                 self._hear(message, sender)
             case Heartbeat():
-                self._heard(self._witness, message, sender)
+                self._heard(self._detector, message, sender)
             case EndpointJoin():
                 self._joins.append((sender, message))
-                self._ask(replace(message, place=self._desk.info.address), sender)
+                self._ask(replace(message, place=self._forwarder.info.address), sender)
             case EndpointLeave() | Settled() | Lookup() | Spawn() | Mint() | Exited():
                 self._ask(message, sender)
             case ChildActorExited(childAddress=address):
                 self._exited(address)
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case LeaveSystem():
                 self._leave(sender)
             case EndSystem():
                 self._end(sender)
-            case HostJoin():  # by a steward, as in a system without a registry
+            case HostJoin():  # by a host agent, as in a system without a registry
                 there = f"{self._order.registry}/{self._settings.system}"
                 self.send(sender, Down(f"it has a registry: join it by {there!r}", orderly=False))
             case Resign():
@@ -159,21 +161,21 @@ class Deputy(SystemActor):
             self._program = lives.Watched.of(order.pid)
             capabilities = dict(bases.capabilities_of(self))
             me = WorkerId(capabilities[bases.HOST], secrets.randbits(62))
-            self._desk = Desk(me, HostInfo(me.name, capabilities))
+            self._forwarder = Forwarder(me, HostInfo(me.name, capabilities))
             self._employ()
-            self._turn()
-        if self._desk.joined or self._refused:
+            self._tick()
+        if self._forwarder.joined or self._refused:
             self._answer_all()
 
     def _employ(self) -> None:
-        """Have a clerk."""
-        self._clerk = self.createActor(Clerk)
+        """Create the candidate of this host."""
+        self._candidate = self.createActor(Candidate)
         self._apply()
 
     def _apply(self) -> None:
         order = self._order
-        settings = self._settings if self._desk.joined or order.settings else None
-        self.send(self._clerk, Candidacy(order.system, order.registry, self._seconds, settings))
+        settings = self._settings if self._forwarder.joined or order.settings else None
+        self.send(self._candidate, Candidacy(order.system, order.registry, self._seconds, settings))
 
     @property
     def _seconds(self) -> float:
@@ -193,41 +195,41 @@ class Deputy(SystemActor):
     def _ask(self, message: object, sender: ActorAddress) -> None:
         if not self._order.system:
             raise ProtocolError("this host has no part of a system yet")
-        for to, word in self._desk.ask(message, sender):
-            self.send(to, word)
+        for to, each in self._forwarder.ask(message, sender):
+            self.send(to, each)
 
     def _hear(self, message: Deliver, registrar: ActorAddress) -> None:
-        desk = self._desk
-        if not self._order.system or not desk.line.believes(message.term):
+        forwarder = self._forwarder
+        if not self._order.system or not forwarder.line.believes(message.term):
             return
-        if isinstance(message.message, Heard | HostJoined) and desk.doubts:
-            self.send(self._clerk, Doubt(message.term, heard=True))
+        if isinstance(message.message, Heard | HostJoined) and forwarder.doubts:
+            self.send(self._candidate, Doubt(message.term, heard=True))
         self._wrong = ""
-        for to, word in desk.take(message, registrar):
-            if isinstance(word, Joined):
-                self._joined(word)
+        for to, each in forwarder.take(message, registrar):
+            if isinstance(each, Joined):
+                self._joined(each)
             elif to is None:
-                self._for_me(word)
+                self._for_me(each)
             else:
-                self.send(to, word)
+                self.send(to, each)
         if isinstance(message.message, Died):
             for worker in message.message.workers:
                 self._near.pop(worker, None)
-                self._witness.forget(worker)
+                self._detector.forget(worker)
 
     def _for_me(self, message: Any) -> None:
         match message:
             case HostJoined(settings=settings):
                 order = self._order
                 if order.settings is not None and settings != order.settings:
-                    self._ask(EndpointLeave(self._desk.me), self.myAddress)
+                    self._ask(EndpointLeave(self._forwarder.me), self.myAddress)
                     self._refuse(
                         f"system {settings.system!r} runs already, with other settings; join it "
                         f"by System.join('{order.registry}/{order.system}')"
                     )
                     return
                 self._settings = settings
-                self._witness.count_silence(settings.silence)
+                self._detector.count_silence(settings.silence)
                 self._apply()
                 self._answer_all()
             case Make():
@@ -236,8 +238,8 @@ class Deputy(SystemActor):
                 self._go_down(message)
             case Died(cause=cause):
                 if self._leaving is not None or self._down:
-                    self.send(self._clerk, Resign())
-                elif not self._desk.joined:
+                    self.send(self._candidate, Resign())
+                elif not self._forwarder.joined:
                     self._refuse(cause)
                 else:
                     self._lose(cause or "it was silent for too long, and is given up")
@@ -247,7 +249,7 @@ class Deputy(SystemActor):
         self._joins = [(a, j) for a, j in self._joins if a != joined.address]
         if join is not None:
             self._near[joined.me] = joined.address
-            self._witness.watch(joined.me, join.pid, program=join.program, beats=join.beats)
+            self._detector.watch(joined.me, join.pid, program=join.program, beats=join.beats)
         pids, session = processes.mine()
         self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
 
@@ -256,13 +258,13 @@ class Deputy(SystemActor):
             self._ask(news, self.myAddress)
 
     def _exited(self, address: ActorAddress) -> None:
-        if address == self._clerk:
+        if address == self._candidate:
             if self._leaving is not None or self._down:
                 self._left()
                 return
-            if self._desk.lost:
+            if self._forwarder.lost:
                 return
-            log.warning("the clerk of this host has ended, and is replaced")
+            log.warning("the candidate of this host has ended, and is replaced")
             self._employ()
             return
         self._news(self._maker.ended(address))
@@ -270,52 +272,52 @@ class Deputy(SystemActor):
     def _refuse(self, reason: str) -> None:
         """This host cannot be part of the system."""
         self._refused = reason
-        self._desk.lost = True
+        self._forwarder.lost = True
         self._answer_all()
 
-    # ---- turns
+    # ---- ticks
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         if self._ending:
             processes.end_session()
-        desk = self._desk
-        if not desk.lost:
+        forwarder = self._forwarder
+        if not forwarder.lost:
             self._look()
-            due = desk.turn()
+            due = forwarder.tick()
             if due.beat:
-                self.send(desk.line.registrar, Heartbeat(desk.me, answer=True))
+                self.send(forwarder.line.registrar, Heartbeat(forwarder.me, answer=True))
             if due.doubt:
-                self.send(self._clerk, Doubt(desk.line.term, heard=False))
-            self._sought += self._seconds / SILENT_TURNS
+                self.send(self._candidate, Doubt(forwarder.line.term, heard=False))
+            self._sought += self._seconds / SILENT_TICKS
             if due.lost:
-                self._lose(self._unheard(self._seconds * LOST / SILENT_TURNS))
-            elif not desk.joined and self._sought > SEARCH:
+                self._lose(self._unheard(self._seconds * LOST / SILENT_TICKS))
+            elif not forwarder.joined and self._sought > SEARCH:
                 self._refuse(self._unheard(SEARCH))
         if self._program is not None and not self._program.alive():
             self._program = None
             self._lose("its program was killed")
-        self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TURNS))
+        self.wakeupAfter(timedelta(seconds=self._seconds / SILENT_TICKS))
 
     def _unheard(self, seconds: float) -> str:
         why = f"nothing was heard of any registrar for {seconds:g} s"
         return f"{why}; {self._wrong}" if self._wrong else why
 
     def _look(self) -> None:
-        """Look for endpoints of this host that are dead, or silent and stopped."""
-        noticed = self._witness.turn()
+        """Report endpoints of this host that are dead, or silent and stopped."""
+        noticed = self._detector.tick()
         for worker in noticed.ended:
             self._near.pop(worker)
-            self._witness.forget(worker)
+            self._detector.forget(worker)
             self._ask(Unmade(worker, ENDED), self.myAddress)
         for worker in noticed.silent:
-            self._ask(Unmade(worker, self._witness.silent), self.myAddress)
+            self._ask(Unmade(worker, self._detector.silent), self.myAddress)
             self.send(self._near[worker], Died((worker,)))  # in case it comes back
 
     # ---- the end
 
     def _lose(self, why: str) -> None:
         """End this host's part of the system: its endpoints, and then its processes."""
-        self._desk.lost = True
+        self._forwarder.lost = True
         self._ending = True
         reason = f"its host {self._desk.info.address} is cut off: {why}"
         for near in self._near.values():
@@ -327,11 +329,11 @@ class Deputy(SystemActor):
         self._leaving = program
         if self._down and not self._ending:
             return  # it leaves already
-        desk = self._desk
-        if not desk.joined or desk.lost:
+        forwarder = self._forwarder
+        if not forwarder.joined or forwarder.lost:
             self._left()
             return
-        self._ask(EndpointLeave(desk.me), self.myAddress)
+        self._ask(EndpointLeave(forwarder.me), self.myAddress)
 
     def _left(self) -> None:
         for program in (self._leaving, self._ender):
@@ -342,7 +344,7 @@ class Deputy(SystemActor):
     def _end(self, program: ActorAddress) -> None:
         """Have the registrar end the system, on all hosts."""
         self._ender = program
-        if self._desk.joined and not self._desk.lost:
+        if self._forwarder.joined and not self._forwarder.lost:
             self._ask(EndSystem(), self.myAddress)
         else:
             self._left()
@@ -355,4 +357,4 @@ class Deputy(SystemActor):
         for near in self._near.values():
             self.send(near, down)
         directory.remove(self._settings.system)
-        self._ask(EndpointLeave(self._desk.me), self.myAddress)
+        self._ask(EndpointLeave(self._forwarder.me), self.myAddress)

@@ -313,7 +313,7 @@ def _is_thespian(module: object) -> bool:
 @functools.cache
 def _libraries() -> tuple[str, ...]:
     """The folders of Python and of packages."""
-    import sysconfig  # noqa: PLC0415 - few programs look
+    import sysconfig  # noqa: PLC0415 - few programs inspect
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")
     return tuple({sysconfig.get_path(name) for name in names})

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import RRefId, WorkerId
     from ..core.core import Core
     from ..core.delivery import Delivery
-    from ..core.registry import Registry
+    from ..core.registrar_client import RegistrarClient
     from ..cycles.collector import Collector
     from ..values.objects import Objects
     from ..wire.messages import WorkerInfo
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 log = logger(__name__)
 
-LOOK_PATIENCE = 5.0
+PATIENCE = 5.0
 """Seconds that an endpoint has to answer."""
 LEAK_AGE = 60.0
 """Seconds after which an unreachable object is suspected."""
@@ -50,14 +50,14 @@ class Inspector(Internal):
         self,
         core: Core,
         *,
-        registry: Registry,
+        registrar_client: RegistrarClient,
         delivery: Delivery,
         objects: Objects,
         counting: Counting,
         collector: Collector,
     ) -> None:
         self.core = core
-        self.registry = registry
+        self.registrar_client = registrar_client
         self._delivery = delivery
         self._objects = objects
         self._counting = counting
@@ -83,7 +83,7 @@ class Inspector(Internal):
         with contextlib.ExitStack() as asking:
             what = {"asker": core.address, "about": about, "rows": rows, "collect": collect}
             asked = {
-                info.id: asking.enter_context(self.registry.posed(Inspect, info, **what))
+                info.id: asking.enter_context(self.registrar_client.posed(Inspect, info, **what))
                 for info in infos
                 if info.id != core.me
             }
@@ -113,7 +113,7 @@ class Inspector(Internal):
             found = self._collector.collect(seconds, cuts=cuts)
             return Inspected(question.token, garbage=tuple(found))
         if question.about is not None:
-            from .holdings import holdings_of  # noqa: PLC0415 - few users look
+            from .holdings import holdings_of  # noqa: PLC0415 - few users inspect
 
             held = tuple(holdings_of(core, objects, self._delivery, question.about))
             return Inspected(question.token, holdings=held)

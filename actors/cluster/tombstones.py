@@ -1,10 +1,14 @@
 """The dead of a system, as its registrar knows them.
 
-A dead endpoint is *dying* until every other endpoint may have buried it. That takes the grace, and
-the agreement of all: the grace of a death ends nowhere before every living endpoint has settled
-every death (see `farref.protocol.death`). Each endpoint tells the registrar of that once for each
-death. The registrar tells all when nothing is left to settle. So no loss of packets, however long,
+A dead endpoint is *dying* until every other endpoint may have buried it, which means that it has
+released the references of the dead. That takes the grace, and the agreement of all: the grace of a
+death ends nowhere before every living endpoint has settled every death (see
+`farref.protocol.death`). Each endpoint tells the registrar of that once for each death. The
+registrar tells all endpoints when nothing is left to settle. So no loss of packets, however long,
 makes an owner release an object of a living holder.
+
+A dying endpoint has a `Tombstone` with the cause of its death. Later its number is enough, and the
+tombstones are compacted into spans of numbers.
 """
 
 from __future__ import annotations
@@ -22,7 +26,7 @@ if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
 
 
-class Gone(msgspec.Struct, frozen=True):
+class Tombstone(msgspec.Struct, frozen=True):
     """The death of an endpoint."""
 
     cause: str
@@ -30,16 +34,16 @@ class Gone(msgspec.Struct, frozen=True):
     """Whether all others have settled it."""
 
 
-class Graves:
+class Tombstones:
     """The dead, and the endpoints that have yet to settle deaths."""
 
-    def __init__(self, dying: dict[WorkerId, Gone], buried: dict[str, tuple[Span, ...]]) -> None:
+    def __init__(self, dying: dict[WorkerId, Tombstone], dead: dict[str, tuple[Span, ...]]) -> None:
         """The arguments are tables of facts."""
         self.dying = dying
         """Endpoints that died so recently that some others may not have buried them."""
-        self._buried = buried
-        """Under ``dead`` the spans of `_dead`."""
-        self._dead = Dead(buried.get("dead", ()))
+        self._stored = dead
+        """Under ``spans`` the spans of `_dead`."""
+        self._dead = Dead(dead.get("spans", ()))
         """All dead endpoints but the dying."""
         self._due = 0.0
         """The time when every endpoint will have buried the dying."""
@@ -62,7 +66,7 @@ class Graves:
 
     def add(self, news: Iterable[WorkerId], cause: str) -> None:
         """*news* have died."""
-        self.dying.update(dict.fromkeys(news, Gone(cause)))
+        self.dying.update(dict.fromkeys(news, Tombstone(cause)))
 
     def wait(self, dead: Collection[WorkerId], living: Iterable[WorkerId], due: float) -> None:
         """*living*, all others, have to settle *dead*, and have time until *due*.
@@ -95,11 +99,11 @@ class Graves:
             return ()
         agreed, self._waits_for = tuple(self._waits_for), {}
         for worker in agreed:
-            self.dying[worker] = Gone(self.dying[worker].cause, agreed=True)
+            self.dying[worker] = Tombstone(self.dying[worker].cause, agreed=True)
         return agreed
 
-    def bury(self, now: float) -> None:
-        """Move the dying to the dead once every endpoint has buried them."""
+    def compact(self, now: float) -> None:
+        """Move the dying to the spans of the dead, once every endpoint has buried them."""
         if self.dying and self.agreed and now >= self._due:
             self.count(self.dying)
             self.dying.clear()
@@ -108,4 +112,4 @@ class Graves:
         """Count *workers* as dead for ever."""
         for worker in workers:
             self._dead.add(worker)
-        self._buried["dead"] = self.spans
+        self._stored["spans"] = self.spans

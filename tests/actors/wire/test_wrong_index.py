@@ -1,4 +1,4 @@
-"""A call that names a function by an empty place of the shelf is refused alone; the others run."""
+"""A call whose index is empty in the export cache is refused alone, and the other calls run."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import farref
 from farref import FetchTimeoutError, RRef, System
 from farref.actors.wire import codec
 from farref.protocol.messages import Call, Cargo
-from farref.serialization.definitions import Placed
+from farref.serialization.definitions import Exported
 from farref.testing import assert_nothing_held, until
 
 from ..calls.test_functions import main
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 CALLS = 60
 """So many in flight that most of them leave together."""
-EMPTY_PLACE = 99
+EMPTY_INDEX = 99
 
 
 @pytest.fixture
@@ -60,8 +60,8 @@ def note(number: int) -> None:
     _ran.append(number)
 
 
-class Misplaced:
-    """The program encodes one call with a wrong place: in the middle of at least *least*."""
+class WrongIndex:
+    """The program encodes one call with a wrong index: in the middle of at least *least*."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, least: int) -> None:
         self._encode = codec.encode
@@ -76,7 +76,7 @@ class Misplaced:
         kind = type(call)
         if kind is Call and call.cargo.payload.functions:
             self.wrong.append(call)
-            payload = replace(call.cargo.payload, functions=(Placed(EMPTY_PLACE),))
+            payload = replace(call.cargo.payload, functions=(Exported(EMPTY_INDEX),))
             cargo = Cargo(payload=payload, descriptors=call.cargo.descriptors)
             messages[nth] = replace(call, cargo=cargo)
         return self._encode(sender, to, replace(packet, messages=tuple(messages)), *how)
@@ -96,21 +96,21 @@ def by_value() -> Any:
 
 
 @pytest.mark.parametrize("least", [3, 1])
-def test_a_call_with_an_empty_place_is_refused_alone(
+def test_a_call_with_an_empty_index_is_refused_alone(
     system: System, monkeypatch: pytest.MonkeyPatch, least: int
 ) -> None:
     """Nobody answers what no correct endpoint sends: its caller's wait ends by its timeout."""
     function = by_value()
     farref.rpc_sync("B", watch)
     before, _, _ = farref.rpc_sync("B", found)
-    misplaced = Misplaced(monkeypatch, least)
+    encoder = WrongIndex(monkeypatch, least)
     futures: list[farref.Future[int]] = []
 
     def went_wrong() -> bool:
         """Whether one was encoded wrongly; if not, more calls leave."""
         more = range(len(futures), len(futures) + CALLS)
         futures.extend(farref.rpc_async("B", function, (number,)) for number in more)
-        return bool(misplaced.wrong)
+        return bool(encoder.wrong)
 
     assert until(system, went_wrong)
     assert until(system, lambda: sum(not each.done() for each in futures) == 1)
@@ -122,7 +122,7 @@ def test_a_call_with_an_empty_place_is_refused_alone(
     assert ran == [-1, *others]
     (line,) = (each for each in logged if "refused" in each)
     assert line.startswith("B refused Call of program")
-    assert f"place {EMPTY_PLACE}" in line
+    assert f"index {EMPTY_INDEX}" in line
     with pytest.raises(FetchTimeoutError):
         futures[lost].result(timeout=0.01)
     futures[lost].cancel()

@@ -18,7 +18,7 @@ from ...printable import printable
 from ...protocol.ids import RRefId, WorkerId
 from .holdings import Holding
 from .inspector import LEAK_AGE
-from .snapshot import look, wrong
+from .snapshot import take_snapshot, wrong
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -88,7 +88,7 @@ def why(
     attached: bool,
 ) -> Reason:
     """The tree of reasons why the object of *rref* is still there."""
-    snapshot = look(inspector, seconds, leak_age, attached=attached)
+    snapshot = take_snapshot(inspector, seconds, leak_age, attached=attached)
     wanted = rref if isinstance(rref, str) else _id_of(rref, snapshot)
     return _Explanation(inspector, snapshot, seconds).of(snapshot.match(wanted))
 
@@ -234,7 +234,7 @@ class _Explanation:
         about = _parsed(self._snapshot.in_full.get(rref, rref))
         infos = [  # the silent ones are not asked again: each question would be another wait
             info
-            for info in inspector.registry.workers()
+            for info in inspector.registrar_client.workers()
             if self._name(_full(info.id)) not in self._silent
         ]
         held: dict[str, list[Holding]] = {}

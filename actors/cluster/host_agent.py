@@ -1,12 +1,12 @@
-"""The steward: it acts for the registrar on a host that has joined.
+"""The host agent: it acts for the registrar on a host that has joined.
 
-On its own host the registrar creates the actors and sees their processes. On a host that has
-joined, the steward does both. It is a plain actor with a global name, and the parent of the
-workers there: they are forked from it. Otherwise the workers talk to the registrar directly.
+On its own host the registrar creates the actors and sees their processes. On every other host the
+host agent does both. It is a plain actor with a global name, and the parent of the workers there,
+which are forked from it. In everything else the workers talk to the registrar directly.
 
-The steward stands for its host: it beats like an endpoint, and after too long a silence the host
-counts as gone, with every endpoint on it. It also watches the program that started the host's part
-of the system, as the registrar does on the first host.
+The host agent stands for its host: it sends heartbeats like an endpoint, and after too long a
+silence the host counts as gone, with every endpoint on it. It also watches the program that started
+this host's part of the system, as the registrar does on the first host.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, processes, versions
 from ..wire.messages import (
-    TO_STEWARD,
+    TO_HOST_AGENT,
     CheckProcess,
     Died,
     Down,
@@ -37,27 +37,27 @@ from ..wire.messages import (
     Serving,
     Unmade,
 )
+from .failure_detector import BEATS, missed
 from .making import Maker
 from .registrar import REGISTRAR, Registrar
 from .system_actor import SystemActor
-from .witness import BEATS, missed
 
 log = logger(__name__)
 
-STEWARD = "farref steward"
-"""The steward's global name. Each Thespian system that has joined has one steward."""
+HOST_AGENT = "farref host agent"
+"""The global name of the host agent. Each Thespian system that has joined has one."""
 AGAIN = 0.1
 """Seconds between two tries to join."""
 ASK_AGAIN = 20
-"""Tries after which the steward looks for the registrar again."""
+"""Tries after which the host agent looks for the registrar again."""
 WATCH = 0.5
 """Seconds between two checks, if the system has no limit for silence."""
 
 
-class Steward(SystemActor):
+class HostAgent(SystemActor):
     """Creates the workers of its host, and reports their ends to the registrar."""
 
-    takes = TO_STEWARD
+    takes = TO_HOST_AGENT
     log = log
 
     def __init__(self) -> None:
@@ -87,7 +87,7 @@ class Steward(SystemActor):
     @property
     def title(self) -> str:  # type: ignore[override]  # it has a name only once it serves
         """Its name in the log."""
-        return f"the steward of {self._me.name}"
+        return f"the host agent of {self._me.name}"
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
@@ -125,7 +125,7 @@ class Steward(SystemActor):
                     self._refused = f"{self._leader()} cannot be joined so: {reason}"
                     self._answer_all()
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case ActorExitRequest():
                 self._program = None
                 self._leave()
@@ -139,7 +139,7 @@ class Steward(SystemActor):
             self._program = lives.Watched.of(message.pid)
             capabilities = bases.capabilities_of(self)
             self._me = WorkerId(capabilities[bases.HOST], capabilities[bases.LIFE])
-            self._turn()
+            self._tick()
         self._asking.append(sender)
         if self._joined or self._refused:
             self._answer_all()
@@ -170,7 +170,7 @@ class Steward(SystemActor):
             self._lost = True
             self._say(EndpointLeave(self._me))
 
-    def _turn(self) -> None:
+    def _tick(self) -> None:
         """Beat; check that the registrar is heard of and that the program lives."""
         if self._ending:
             processes.end_session()

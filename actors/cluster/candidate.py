@@ -1,11 +1,13 @@
-"""The clerk: each host's candidate for the role of the registrar, and the registrar while it leads.
+"""A candidate for the role of the registrar, and the registrar itself while it holds that role.
 
-Only in a system with a store (`etcd`). The clerk is an actor of its own, because it has threads:
-one asks the store who the registrar is, the other writes. They hand the answers to the actor, so it
-never waits for the store itself. It makes no actors, and so forks no process.
+In a system with a store (`etcd`) each host has one candidate. It is an actor of its own because it
+has threads: one of them asks the store who the registrar is, and the other one writes. They hand
+the answers to the actor, so it never waits for the store itself. It creates no actors, and so forks
+no process.
 
-A clerk stands only once its host is part of the system, because the settings come from there. The
-store holds no settings, no key and no code: who can write to it can at most stop the system.
+A candidate stands for election only once its host is part of the system, because it gets the
+settings from there. The store holds no settings, no key and no code: whoever can write to it can at
+most stop the system.
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ from ..base import signals
 from ..core.threads import Threads
 from ..hosting import bases, events, versions
 from ..wire.messages import (
-    TO_CLERK,
+    TO_CANDIDATE,
     Candidacy,
     Doubt,
     Forward,
@@ -55,9 +57,9 @@ from ..wire.settings import Settings
 from .elected import Elected
 from .etcd import EtcdStore, UnreadableError
 from .facts import home_of, read_home
+from .failure_detector import SILENT_TICKS
 from .gateway import NoAnswer
 from .system_actor import SystemActor
-from .witness import SILENT_TURNS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +67,7 @@ if TYPE_CHECKING:
 log = logger(__name__)
 
 RENEWALS = 2
-"""Turns between two questions to the store."""
+"""Ticks between two questions to the store."""
 AGAIN = 0.2
 """Seconds until a store that has not answered is asked again."""
 WORKS = "the etcd works again"
@@ -73,17 +75,20 @@ SURE = 3
 """Answers in a row before that is said. An etcd without space still answers every other question:
 those that only read."""
 MOST_EARLY = 10_000
-"""Messages for a registrar that wait until this clerk knows whether it is one."""
+"""The most messages for a registrar that wait until this candidate knows whether it is elected."""
 
 
 class GiveBack(msgspec.Struct, frozen=True):
-    """Clerk -> its thread: end this lease. This host cannot be the registrar."""
+    """Candidate -> its thread: end this lease. This host cannot be the registrar."""
 
     lease: int
 
 
 class Told(msgspec.Struct, frozen=True):
-    """Thread -> its clerk: the answer of the store to *to*, or None; and the facts, if asked."""
+    """Thread -> its candidate: the answer of the store to the question *to*, or None.
+
+    It has the facts, too, if the question was for them.
+    """
 
     to: Any
     answer: Any
@@ -93,21 +98,21 @@ class Told(msgspec.Struct, frozen=True):
 
 
 class Silent(msgspec.Struct, frozen=True):
-    """Thread -> its clerk: the store fails. Without a reason: it works again."""
+    """Thread -> its candidate: the store fails; without a reason, it works again."""
 
     why: str
 
 
-class Clerk(SystemActor):
+class Candidate(SystemActor):
     """A candidate for the role of the registrar."""
 
-    takes = TO_CLERK
+    takes = TO_CANDIDATE
     title = "the registrar"
     log = log
 
     def __init__(self) -> None:
         super().__init__()
-        self._deputy: ActorAddress | None = None
+        self._proxy: ActorAddress | None = None
         self._order = Candidacy("", "", 0.0)
         self._known: Settings | None = None
         """The system's settings, once this host is part of it."""
@@ -117,12 +122,12 @@ class Clerk(SystemActor):
         self._key = b""
         """The system's."""
         self._looked = False
-        """Whether this clerk knows that no system of this name has another key."""
+        """Whether this candidate has checked that no system of this name has another key."""
         self._early: list[tuple[Any, ActorAddress]] = []
         self._threads = Threads()
         self._asking: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._writing: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self._turns = 0
+        self._ticks = 0
         self._resigning = False
         self._wrong = ""
         """The last reason why this host can have no part in what the store holds."""
@@ -143,7 +148,7 @@ class Clerk(SystemActor):
             case Forward() | HostJoin() | Heartbeat():
                 self._serve(message, sender)
             case Silent(why=why):
-                self.send(self._deputy, NoStore(why))
+                self.send(self._proxy, NoStore(why))
             case Told(to=Write()):
                 self._written(message)
             case Told(to=GiveBack()):
@@ -155,7 +160,7 @@ class Clerk(SystemActor):
                     self._cannot(message.wrong)
                 self._consequences(self._campaign.answered(message.answer))
             case WakeupMessage():
-                self._turn()
+                self._tick()
             case Resign():
                 self._resigning = True
                 self._maybe_resign()
@@ -165,9 +170,9 @@ class Clerk(SystemActor):
 
     # ---- the store
 
-    def _stand(self, order: Candidacy, deputy: ActorAddress) -> None:
+    def _stand(self, order: Candidacy, proxy: ActorAddress) -> None:
         begun = bool(self._order.system)
-        self._order, self._deputy = order, deputy
+        self._order, self._proxy = order, proxy
         self._known = order.settings or self._known
         if begun:
             return
@@ -203,22 +208,22 @@ class Clerk(SystemActor):
         for jobs, do, sure in ((self._asking, ask, SURE), (self._writing, write, 1)):
             store = EtcdStore(order.registry, order.system, key, order.seconds / 3)
             arguments = (jobs, do, store, hand, sure)
-            self._threads.start(_work, "farref clerk", *arguments)
-        self._turn()
+            self._threads.start(_work, "farref candidate", *arguments)
+        self._tick()
 
-    def _turn(self) -> None:
-        self._turns += 1
+    def _tick(self) -> None:
+        self._ticks += 1
         self._threads.again()
         if self._elected is not None:
-            self._elected.turn()
-            self._speak()
-        if self._turns % RENEWALS == 0 or not self._campaign.leads:
-            question = self._campaign.turn()
+            self._elected.tick()
+            self._flush()
+        if self._ticks % RENEWALS == 0 or not self._campaign.leads:
+            question = self._campaign.tick()
             if isinstance(question, Grant | Stand) and self._known is None:
                 self._consequences(self._campaign.answered(None))  # it may not stand
             elif question is not None:
                 self._asking.put(question)
-        self.wakeupAfter(timedelta(seconds=self._order.seconds / SILENT_TURNS))
+        self.wakeupAfter(timedelta(seconds=self._order.seconds / SILENT_TICKS))
 
     def _consequences(self, consequences: list[TakeOver | Deposed | Follow]) -> None:
         for each in consequences:
@@ -241,23 +246,23 @@ class Clerk(SystemActor):
             self._cannot(str(error))
             return
         refused = versions.conflict(theirs, "the registrar's host")
-        self.send(self._deputy, Meet(holder.term, registrar, refused))
+        self.send(self._proxy, Meet(holder.term, registrar, refused))
 
     def _cannot(self, why: str) -> None:
-        """This host can have no part in what the store holds now. Each turn it looks again."""
+        """This host can have no part in what the store holds now. Each tick it looks again."""
         if why != self._wrong:
             log.error("%s", why)
         self._wrong = why
-        self.send(self._deputy, Meet(0, self.myAddress, why))
+        self.send(self._proxy, Meet(0, self.myAddress, why))
 
     def _take_over(self, term: int, read: tuple[dict[str, bytes], int]) -> None:
-        """The facts have come, and this clerk is the registrar, unless it is not any more."""
+        """The facts have arrived: become the registrar, unless the role was lost meanwhile."""
         if not self._campaign.leads or self._campaign.term != term or self._known is None:
             return
         facts, revision = read
         ledger = Ledger(term, revision)
         try:
-            self._elected = Elected(ledger, self._known, facts, self._deputy)
+            self._elected = Elected(ledger, self._known, facts, self._proxy)
         except Exception as error:
             # A registrar without all facts might free what somebody holds: so there is none.
             self._asking.put(GiveBack(self._campaign.lease))
@@ -269,8 +274,8 @@ class Clerk(SystemActor):
         system = self._system
         text = "this host has the registrar of %s from now on, of term %d"
         events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
-        self._speak()
-        self.send(self._deputy, Meet(term, self.myAddress))
+        self._flush()
+        self.send(self._proxy, Meet(term, self.myAddress))
         early, self._early = self._early, []
         for message, sender in early:
             self._serve(message, sender)
@@ -285,22 +290,22 @@ class Clerk(SystemActor):
         again = ledger.answered(told.answer)
         if again is not None:
             self._writing.put(again)
-        self._speak()
+        self._flush()
         self._maybe_resign()
 
-    def _speak(self) -> None:
-        """Let the words leave that may, and begin to write."""
+    def _flush(self) -> None:
+        """Send the messages that may leave, and begin to write."""
         ledger = self._ledger
         if ledger is None:
             return
         write = ledger.write()
         if write is not None:
             self._writing.put(write)
-        words: list[Any] = ledger.words()
-        for to, message in words:
+        released: list[Any] = ledger.released()
+        for to, message in released:
             self.send(to, message)
 
-    # ---- deputies
+    # ---- registrar proxies
 
     def _serve(self, message: Any, sender: ActorAddress) -> None:
         elected = self._elected
@@ -320,7 +325,7 @@ class Clerk(SystemActor):
                     if answer is not None:
                         self.send(sender, answer)
         finally:
-            self._speak()
+            self._flush()
 
     def _maybe_resign(self) -> None:
         """Give the role back once everything is written; then the host may go."""
@@ -334,7 +339,7 @@ class Clerk(SystemActor):
                 forget = self._ledger.term if self._elected.empty else 0
                 store.resign(self._campaign.lease, forget)
             self._elected = self._ledger = None
-        self.send(self._deputy, Resign())
+        self.send(self._proxy, Resign())
         self._resigning = False
 
 

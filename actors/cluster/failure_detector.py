@@ -1,18 +1,18 @@
-"""Noticing deaths: how a registrar, or a deputy, finds out that an endpoint is dead.
+"""The failure detector: how a registrar, or a registrar proxy, finds out that an endpoint is dead.
 
-The framework tells the parent of an actor when the actor exits. Everything else is noticed here. A
-program has no parent: its process is looked for. And a process that is stopped or cut off never
-exits: its endpoint falls silent (`farref.protocol.liveness`). Silence alone proves nothing: a
-process may be computing and not let its other threads run. So the process must also be stopped, or
-gone. The process of an endpoint on another host is seen by the steward there.
+The framework tells the parent of an actor when the actor exits. Everything else is detected here. A
+program has no parent, so its process is checked. And a process that is stopped or cut off does not
+exit: its endpoint falls silent (`farref.protocol.liveness`). Silence alone proves nothing, because
+a process may be computing without letting its other threads run. So the process must also be
+stopped, or gone. The host agent checks the processes of endpoints on its own host.
 
 If a link is cut for less than `silence`, nobody is given up. The last beat may have come a whole
 interval before the cut, TCP may send the next one `RETRANSMISSION` after its end, and the first
-turn may have been nearly over when the last beat came:
+tick may have been nearly over when the last beat came:
 
-    cut + interval of beats + RETRANSMISSION + one turn < patience
+    cut + interval of beats + RETRANSMISSION + one tick < patience
 
-So the patience of a watcher is `silence` and the other three. Those that are cut off count their
+So the patience of a detector is `silence` and the other three. Those that are cut off count their
 own beats without an answer, from the first: cut + RETRANSMISSION < (BEATS + missed) * interval.
 """
 
@@ -29,11 +29,11 @@ from ..base.lives import Watched
 if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
 
-SILENT_TURNS = 10
-"""Turns of a watcher in `silence`."""
+SILENT_TICKS = 10
+"""Ticks of a failure detector in `silence`."""
 BEATS = 5
-"""Beats of a host in `silence`. Endpoints beat less often, but the process of one is looked at
-before it is given up."""
+"""Beats of a host in `silence`. Endpoints beat less often, but the process of an endpoint is
+checked before the endpoint is given up."""
 RETRANSMISSION = 1.0
 """Seconds from the end of a cut until TCP sends again what was lost, at most.
 
@@ -43,12 +43,12 @@ ENDED = "its process has ended"
 
 
 def missed(interval: float) -> int:
-    """The beats, or turns, of one *interval* that may pass until TCP sends again."""
+    """The beats, or ticks, of one *interval* that may pass until TCP sends again."""
     return math.ceil(RETRANSMISSION / interval)
 
 
 class Noticed(msgspec.Struct, frozen=True):
-    """The news of one turn."""
+    """The failures that were detected in one tick."""
 
     ended: list[WorkerId]
     """Programs without a process."""
@@ -56,7 +56,7 @@ class Noticed(msgspec.Struct, frozen=True):
     """Silent endpoints and hosts. The processes of those on this host do not run."""
 
 
-class Witness:
+class FailureDetector:
     """Watches endpoints and hosts."""
 
     def __init__(self) -> None:
@@ -67,18 +67,18 @@ class Witness:
 
     @property
     def idle(self) -> bool:
-        """Whether there is nothing to look at."""
+        """Whether there is nothing to watch."""
         return self._liveness is None and not self._programs
 
     def count_silence(self, seconds: float | None) -> None:
-        """Give up those that are silent for *seconds*; nobody if None."""
-        turns = 0 if seconds is None else SILENT_TURNS // BEATS + 1 + missed(seconds / SILENT_TURNS)
-        self._liveness = None if seconds is None else Liveness(SILENT_TURNS + turns)
+        """Give up endpoints that are silent for *seconds*, or none if that is None."""
+        ticks = 0 if seconds is None else SILENT_TICKS // BEATS + 1 + missed(seconds / SILENT_TICKS)
+        self._liveness = None if seconds is None else Liveness(SILENT_TICKS + ticks)
         self._silence = seconds or 0.0
 
     @property
     def silent(self) -> str:
-        """The cause of the death of a silent one, in words."""
+        """The cause of the death of a silent endpoint, in words."""
         return f"it was silent for {self._silence:g} s"
 
     def watch(self, worker: WorkerId, pid: int | None, *, program: bool, beats: bool) -> None:
@@ -107,11 +107,11 @@ class Witness:
         if self._liveness:
             self._liveness.forget(worker)
 
-    def turn(self) -> Noticed:
-        """A turn has passed."""
+    def tick(self) -> Noticed:
+        """A tick has passed."""
         ended = [worker for worker in self._programs if not self._processes[worker].alive()]
         silent = []
-        for worker in self._liveness.turn() if self._liveness else ():
+        for worker in self._liveness.tick() if self._liveness else ():
             process = self._processes.get(worker)
             if process is not None and process.running():
                 self.expect(worker)  # it computes, and will beat again

@@ -1,6 +1,6 @@
-"""Both ends of a pair of shelves stay alike, over links that lose, repeat and reorder packets.
+"""Both export caches of a pair stay equal, over links that lose, repeat and reorder packets.
 
-Each rule of `protocol.shelves` has a mutant here: the same run without the rule goes wrong.
+Each rule of `protocol.exports` has a mutant here: the same run without the rule goes wrong.
 """
 
 from __future__ import annotations
@@ -10,37 +10,37 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from farref.protocol import room, shelves
+from farref.protocol import exports, room
 from farref.protocol.delivery import Channel
 from farref.protocol.errors import ProtocolError
+from farref.protocol.exports import ExportCache, SentExports
 from farref.protocol.messages import FLOWS, Cargo, Tell
-from farref.protocol.shelves import Sent, Shelf
 
 if TYPE_CHECKING:
     from farref.protocol.delivery import Packet
     from farref.protocol.messages import Flow, Message
 
 SEEDS = 60
-THINGS = 12
+ITEMS = 12
 
 
 class Row(NamedTuple):
-    """A thing in a message: its place, and whether the message brings it."""
+    """An item in a message: its index, and whether the message brings it."""
 
     name: int
-    place: int
+    at: int
     new: bool
 
 
 class WrongError(Exception):
-    """A message found another thing than its sender meant, or none."""
+    """A message found another item than its sender meant, or none."""
 
 
-class Untouched(Shelf[int]):
+class Untouched(ExportCache[int]):
     """A mutant: use does not count."""
 
-    def find(self, place: int) -> int:
-        found = self._things.get(place)
+    def find(self, index: int) -> int:
+        found = self._items.get(index)
         if found is None:
             raise ProtocolError("empty")
         return found[0]
@@ -54,8 +54,8 @@ class Exchange:
         self.mutant = mutant
         self.near, self.far = Channel(), Channel()
         self.link: list[tuple[Channel, Packet]] = []
-        self.sent: dict[str, Sent] = {}
-        self.kept: dict[str, Shelf[int]] = {}
+        self.sent: dict[str, SentExports] = {}
+        self.kept: dict[str, ExportCache[int]] = {}
         self.chosen: list[tuple[Flow, tuple[Row, ...]]] = []
         self.unopened: list[Message] = []
         self.now = 0.0
@@ -65,19 +65,19 @@ class Exchange:
         return 1 + 7 * name % 30
 
     def send(self) -> None:
-        """Choose between things and places, and send: in one step, except in a mutant."""
+        """Choose between items and indices, and send: in one step, except in a mutant."""
         flow = self.rng.choice(FLOWS)
-        sent = self.sent.setdefault(self.shelf_of(flow), Sent())
-        names = [self.rng.randrange(THINGS) for _ in range(self.rng.randint(1, 3))]
-        rows = tuple(Row(name, *sent.place(name, self.size(name))) for name in names)
+        sent = self.sent.setdefault(self.cache_of(flow), SentExports())
+        names = [self.rng.randrange(ITEMS) for _ in range(self.rng.randint(1, 3))]
+        rows = tuple(Row(name, *sent.export(name, self.size(name))) for name in names)
         self.chosen.append((flow, rows))
         while self.chosen and (self.mutant != "chosen early" or len(self.chosen) > 2):
             last = self.rng.randrange(len(self.chosen))
             flow, rows = self.chosen.pop(last)
             self.near.send(Tell(cargo=Cargo(payload=(flow, rows))), flow, self.rng.randint(1, 40))
 
-    def shelf_of(self, flow: str) -> str:
-        return "" if self.mutant == "one shelf for all flows" else flow
+    def cache_of(self, flow: str) -> str:
+        return "" if self.mutant == "one cache for all flows" else flow
 
     def carry(self) -> None:
         """Let the link do something: carry, lose, repeat, in any order."""
@@ -99,15 +99,15 @@ class Exchange:
 
     def open(self, message: Any) -> None:
         flow, rows = message.cargo.payload
-        kind: Any = Untouched if self.mutant == "use does not count" else Shelf
-        kept = self.kept.setdefault(self.shelf_of(flow), kind())
+        kind: Any = Untouched if self.mutant == "use does not count" else ExportCache
+        kept = self.kept.setdefault(self.cache_of(flow), kind())
         for row in rows:
             try:
                 if row.new:
-                    place, _ = kept.put(row.name, self.size(row.name))
-                    right = place == row.place
+                    index, _ = kept.add(row.name, self.size(row.name))
+                    right = index == row.at
                 else:
-                    right = kept.find(row.place) == row.name
+                    right = kept.find(row.at) == row.name
             except ProtocolError:
                 right = False
             if not right:
@@ -130,27 +130,27 @@ def run(seed: int, mutant: str = "") -> Exchange:
 
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Shelves for few things, and little room, so that flows overtake each other."""
-    monkeypatch.setattr(shelves, "PLACES", 5)
-    monkeypatch.setattr(shelves, "CAPACITY", 70)
+    """Small caches and little room, so that flows overtake each other."""
+    monkeypatch.setattr(exports, "ITEMS", 5)
+    monkeypatch.setattr(exports, "CAPACITY", 70)
     monkeypatch.setattr(room, "ROOM_BYTES", 100)
 
 
-def test_every_message_finds_the_things_that_its_sender_meant() -> None:
+def test_every_message_finds_the_items_that_its_sender_meant() -> None:
     for seed in range(SEEDS):
         it = run(seed)
         assert it.opened > 30
         assert not it.near.waits
         for flow, kept in it.kept.items():
-            theirs, mine = kept._things, it.sent[flow]._shelf._things
-            assert list(theirs.items()) == list(mine.items()), "both ends are alike"
+            theirs, mine = kept._items, it.sent[flow]._cache._items
+            assert list(theirs.items()) == list(mine.items()), "both ends are equal"
             assert len(theirs) <= 5
             assert sum(size for _, size in theirs.values()) <= 70
 
 
 @pytest.mark.parametrize(
     "mutant",
-    ["one shelf for all flows", "chosen early", "moved when opened", "use does not count"],
+    ["one cache for all flows", "chosen early", "moved when opened", "use does not count"],
 )
 def test_without_one_of_the_rules_it_goes_wrong(mutant: str) -> None:
     wrong = 0
@@ -162,11 +162,11 @@ def test_without_one_of_the_rules_it_goes_wrong(mutant: str) -> None:
     assert wrong
 
 
-def test_a_thing_that_is_too_large_and_an_empty_place() -> None:
-    shelf: Shelf[str] = Shelf()
-    with pytest.raises(ProtocolError, match="a thing of 71 bytes"):
-        shelf.put("large", 71)
-    with pytest.raises(ProtocolError, match="empty place 0"):
-        shelf.find(0)
-    assert shelf.put("whole", 70) == (0, [])
-    assert shelf.put("other", 1) == (0, ["whole"])
+def test_an_item_that_is_too_large_and_an_empty_index() -> None:
+    cache: ExportCache[str] = ExportCache()
+    with pytest.raises(ProtocolError, match="an item of 71 bytes"):
+        cache.add("large", 71)
+    with pytest.raises(ProtocolError, match="index 0, which is empty"):
+        cache.find(0)
+    assert cache.add("whole", 70) == (0, [])
+    assert cache.add("other", 1) == (0, ["whole"])

@@ -1,11 +1,12 @@
-"""The roll: the members of a system, its hosts, names and deaths, and the rules for them.
+"""The membership service: the members of a system, its hosts, names and deaths, and their rules.
 
-All registrars have these rules: the one of a system that ends with its first host (`registrar`),
-and one that was elected (`elected`). A rule takes a message of `wire`, and answers by `Roll.send`.
-A message may come again, from a deputy that does not know whether an earlier registrar has done it.
-So each takes effect once.
+All registrars follow these rules: the one of a system that ends with its first host (`registrar`),
+and one that was elected (`elected`). A rule takes a message of `wire`, and answers by
+`MembershipService.send`. A message may come again, from a registrar proxy that does not know
+whether an earlier registrar has carried it out. So each takes effect once.
 
-The facts are in *tables*. `Roll.table` makes them: those of an elected registrar note each change.
+The facts are in *tables*. `MembershipService.table` makes them, and the tables of an elected
+registrar note each change.
 """
 
 from __future__ import annotations
@@ -39,10 +40,10 @@ from ..wire.messages import (
     WorkerInfo,
 )
 from ..wire.settings import Settings
-from .graves import Graves
+from .failure_detector import FailureDetector
 from .making import UnfitError, UnmadeError
 from .members import Creating, Host, Members, RegisteredEndpoint
-from .witness import Witness
+from .tombstones import Tombstones
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -60,7 +61,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Roll:
+class MembershipService:
     """Knows every endpoint of the system by its name, and reports each death to all."""
 
     makes = True
@@ -80,8 +81,8 @@ class Roll:
         """Actors that have not joined. Few at a time: whoever asked for one waits."""
         self._numbers: dict[str, int] = self.table("numbers")
         """Under ``next`` the number of the last endpoint."""
-        self._graves = Graves(self.table("dying"), self.table("buried"))
-        self._witness = Witness()
+        self._tombstones = Tombstones(self.table("dying"), self.table("dead"))
+        self._detector = FailureDetector()
         self._remembered: deque[tuple[str, ActorAddress]] = deque(maxlen=REMEMBERED)
         self._host = processes.host()
         self._pids: tuple[int, ...] = ()
@@ -94,7 +95,7 @@ class Roll:
         return {}
 
     def send(self, address: ActorAddress, message: object) -> None:
-        """Send *message* to an endpoint, or a steward."""
+        """Send *message* to an endpoint, or to a host agent."""
         raise NotImplementedError
 
     def tell_all(self, message: Died | AllSettled) -> None:
@@ -123,7 +124,7 @@ class Roll:
         known = self._members.get(me)
         if known is not None and known.address != sender:
             raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
-        if me in self._graves:  # the actor, its creator or its host was given up meanwhile
+        if me in self._tombstones:  # the actor, its creator or its host was given up meanwhile
             self.send(sender, Died((me,)))
             return
         created = self._creating.get(me)
@@ -141,15 +142,15 @@ class Roll:
         self._creating.pop(me, None)
         self._numbered.pop(me, None)
         pid = message.pid if near else None
-        self._witness.watch(me, pid, program=message.program, beats=message.beats)
+        self._detector.watch(me, pid, program=message.program, beats=message.beats)
         self._watch()
-        self._bury()
+        self._compact()
         joined = Joined(
             me,
             sender,
             self._settings,
-            self._graves.spans,
-            tuple(self._graves.dying),
+            self._tombstones.spans,
+            tuple(self._tombstones.dying),
             os.getsid(0),
             self._pids if near else (),
             answered=not near,
@@ -173,7 +174,7 @@ class Roll:
                 log, INFO, "host.joined", "host %s has joined", place, host=place, system=system
             )
         self._hosts[place] = Host(message.me, message.info, sender)
-        self._witness.expect(message.me)
+        self._detector.expect(message.me)
         self.send(sender, HostJoined(self._settings))
 
     def _own(self) -> tuple[HostInfo, ...]:
@@ -218,7 +219,7 @@ class Roll:
         child = self._mint(name)
         parent = next(iter(self._members.at(creator)), None)
         if parent is None:  # the creator died meanwhile, so the child will never be
-            self._graves.count([child])
+            self._tombstones.count([child])
         else:
             self._numbered[child] = parent
         return child
@@ -242,7 +243,7 @@ class Roll:
         self._create(me, "the chosen host is not in the system, or not any more")
 
     def _go_on(self, me: WorkerId, creating: Creating, order: Spawn) -> None:
-        """An earlier registrar may have had *me* made, or not. Its steward knows."""
+        """Ask the host of *me* again, which knows if an earlier registrar has had *me* made."""
         creating.order = order
         if not creating.places:
             there = self._places(order, creating.asker)
@@ -294,9 +295,9 @@ class Roll:
         self._not_created(me, otherwise)
 
     def _order(self, me: WorkerId, creating: Creating, host: Host) -> None:
-        """Have the steward of *host* make the actor."""
+        """Have the host agent of *host* make the actor."""
         order = creating.order
-        self.send(host.steward, Make(me, order.actor_class, order.requirements, order.threads))
+        self.send(host.agent, Make(me, order.actor_class, order.requirements, order.threads))
 
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)
@@ -338,14 +339,14 @@ class Roll:
         """
         gone = set(workers)
         children = [child for child, parent in self._numbered.items() if parent in gone]
-        news = [worker for worker in (*workers, *children) if worker not in self._graves]
+        news = [worker for worker in (*workers, *children) if worker not in self._tombstones]
         if not news:
             return
-        self._bury()
+        self._compact()
         # First of all: the store may take these changes one after the other.
-        self._graves.add(news, cause)
+        self._tombstones.add(news, cause)
         for worker in news:
-            self._witness.forget(worker)
+            self._detector.forget(worker)
             self._numbered.pop(worker, None)
             member = self._members.pop(worker, None)
             if member is not None:
@@ -357,24 +358,24 @@ class Roll:
 
     def _wait_for_all(self, dead: Collection[WorkerId]) -> None:
         """Every member has to settle these deaths."""
-        self._graves.wait(dead, self._members, self.now() + 2 * self._settings.orphan_grace)
+        self._tombstones.wait(dead, self._members, self.now() + 2 * self._settings.orphan_grace)
 
     def _settled(self, by: WorkerId, dead: tuple[WorkerId, ...], address: ActorAddress) -> None:
         """*by*, at *address*, has settled these deaths."""
-        before = self._graves.settled(by, dead)
+        before = self._tombstones.settled(by, dead)
         if before:
             self.send(address, AllSettled(before))
         self._agree()
 
     def _agree(self) -> None:
         """Tell all endpoints once they have all settled all deaths."""
-        agreed = self._graves.agree()
+        agreed = self._tombstones.agree()
         if agreed:
             self.tell_all(AllSettled(agreed))
 
-    def _bury(self) -> None:
-        """Count the dying as dead, once every endpoint has buried them."""
-        self._graves.bury(self.now())
+    def _compact(self) -> None:
+        """Compact the tombstones, once every endpoint has buried the dead."""
+        self._tombstones.compact(self.now())
 
     def _log_end(self, event: str, who: object, cause: str, **about: WorkerId | str) -> None:
         level = INFO if cause in ORDERLY else WARNING
@@ -386,7 +387,7 @@ class Roll:
     def _host_gone(self, place: str, cause: str, event: str = "host.left") -> None:
         host = self._hosts.pop(place)
         self._log_end(event, f"host {place}", cause, host=place)
-        self._witness.forget(host.me)
+        self._detector.forget(host.me)
         for worker, creating in list(self._creating.items()):
             if creating.place == place:
                 self._not_created(worker, f"its host, {place}, is gone")

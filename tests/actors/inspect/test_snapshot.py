@@ -1,4 +1,4 @@
-"""A look at a whole system: every endpoint's rows, each object's reasons to live, the leaks."""
+"""Snapshots of a whole system: the rows of every endpoint, why each object is alive, and leaks."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import Reason, RefActor, RRef, Snapshot, System
-from farref.actors.looking import retaining
-from farref.actors.looking.inspector import Inspector
+from farref.actors.inspect import retaining
+from farref.actors.inspect.inspector import Inspector
 from farref.testing import Faults, cut, drop, heal, set_faults, severed
 
 from ...serialization.test_contains import untouchable
@@ -305,12 +305,12 @@ def test_who_dies_while_it_is_asked_keeps_nobody_waiting(forking: System) -> Non
     pid = farref.rpc_sync("E", os.getpid)
     stop(pid)
     found: list[dict[str, Any]] = []
-    looking = threading.Thread(target=lambda: found.append(forking.counters(timeout=60)))
-    looking.start()
-    asked = forking.endpoint.registry._asked
+    counting = threading.Thread(target=lambda: found.append(forking.counters(timeout=60)))
+    counting.start()
+    asked = forking.endpoint.registrar_client._asked
     assert until(forking, lambda: [of for _, of in asked.values() if of and of.name == "E"])
     os.kill(pid, signal.SIGKILL)
-    looking.join(PATIENCE)
+    counting.join(PATIENCE)
     assert "E" not in found[0]
 
 
@@ -359,14 +359,14 @@ def test_who_computes_answers_and_who_is_stopped_is_named(
     monkeypatch.setattr(Inspector, "inspect", seen)
     stop(pid)
     try:
-        looks: list[Snapshot] = []
+        snapshots: list[Snapshot] = []
 
         def only_c_is_silent() -> bool:  # B's 16 threads may keep it from answering now and then
-            looks.append(forking.references(timeout=2))
-            return looks[-1].silent == {"C": "no answer in 2 s"}
+            snapshots.append(forking.references(timeout=2))
+            return snapshots[-1].silent == {"C": "no answer in 2 s"}
 
-        assert until(forking, only_c_is_silent), looks[-1].silent
-        snapshot = looks[-1]
+        assert until(forking, only_c_is_silent), snapshots[-1].silent
+        snapshot = snapshots[-1]
         assert {"B", "program", "D"} <= set(snapshot.counters)
         assert row(snapshot, ref, "B").role == "owner"
         assert row(snapshot, ref, "B").site == f"{__file__}:{_line('stopped = ') - 1} in " + (
@@ -395,7 +395,7 @@ def _line(text: str) -> int:
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[System]:
-    """A search looks at one process, whatever the base; it takes seconds in pytest's own."""
+    """A search covers one process, whatever the base. It takes seconds in pytest's own."""
     with System("farrefBase", timeout=PATIENCE, orphan_grace=GRACE) as system:
         system.worker("B")
         yield system

@@ -16,7 +16,7 @@ SLACK = 5.0
 
 def collect(inspector: Inspector, seconds: float, *, cuts: bool) -> tuple[Garbage, ...]:
     """Have each endpoint search for *seconds* at most. Returns each set of garbage once."""
-    infos = inspector.registry.workers()
+    infos = inspector.registrar_client.workers()
     answers = inspector.inspect(infos, seconds + SLACK, collect=(seconds, cuts))
     found = {
         frozenset(garbage.objects): garbage

@@ -1,7 +1,8 @@
-"""An endpoint's conversation with the registrar: the living endpoints and the deaths.
+"""The client side of the registrar: what an endpoint asks the registrar, and tells it.
 
-Questions are numbered and their answers may come in any order: a stock Thespian transport reorders
-messages when both sides send.
+It asks for other endpoints, for new actors and for ids, and tells of exits and of settled deaths.
+Questions are numbered, and their answers may come in any order, because a stock Thespian transport
+reorders messages when both sides send.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ CREATION_PATIENCE = 60.0
 """Seconds that an actor may take from its creation until it has joined."""
 
 
-class Registry:
+class RegistrarClient:
     """Asks the registrar, and remembers the answers that may be kept."""
 
     def __init__(self, core: Core, registrar: ActorAddress) -> None:

@@ -1,10 +1,10 @@
-"""A deputy's desk: what the endpoints of one host and the elected registrar say to each other.
+"""Forwarding between the endpoints of one host and the elected registrar, without input or output.
 
-The endpoints of a host say to its deputy all that they would say to a registrar. The desk passes
-their requests on, by its `RegistrarLine`, and hands the answers out. So no endpoint learns that
-another host has become the registrar. Like the machines, the desk has neither clock nor socket: it
-returns the messages to send, each with its address. No address: the deputy itself takes the
-message.
+The endpoints of a host send to their registrar proxy all that they would send to a registrar. The
+forwarder passes their requests on, by its `RegistrarLine`, and hands the answers out. So no
+endpoint learns that another host has become the registrar. Like the machines of the protocol, a
+forwarder has neither a clock nor a socket: it returns the messages to send, each with its address.
+A message without an address is for the proxy itself.
 """
 
 from __future__ import annotations
@@ -34,30 +34,31 @@ if TYPE_CHECKING:
 
     from ...protocol.ids import WorkerId
 
-    Word = tuple[ActorAddress | None, object]
+    Addressed = tuple[ActorAddress | None, object]
 
 
 BEAT = 2
-"""Turns between two beats of the host."""
+"""Ticks between two beats of the host."""
 DOUBT = 4
-"""Turns without a word of the registrar after which the clerk looks for another one; and again."""
+"""Ticks without a message of the registrar after which the candidate looks for another one, and
+after which it looks again."""
 LOST = 50
-"""Turns without a word of any registrar after which this host counts as cut off."""
+"""Ticks without a message of any registrar after which this host counts as cut off."""
 
 
-class DeskTurn(NamedTuple):
-    """What is due in a turn."""
+class Due(NamedTuple):
+    """The actions that are due in a tick."""
 
     beat: bool
-    """Say the host's beat to the registrar."""
+    """Send the beat of the host to the registrar."""
     doubt: bool
-    """Have the clerk look for another registrar."""
+    """Have the candidate look for another registrar."""
     lost: bool
     """This host is cut off from the system."""
 
 
-class Desk:
-    """The requests, the endpoints, and the actors made, of one host."""
+class Forwarder:
+    """The endpoints of one host, the actors that it was told to make, and its pending requests."""
 
     def __init__(self, me: WorkerId, info: HostInfo) -> None:
         self.me = me
@@ -66,33 +67,33 @@ class Desk:
         self.joined = False
         self.lost = False
         """This host is given up for dead."""
-        self._turns = 0
+        self._ticks = 0
         self._unheard = 0
-        """Turns without a word of a registrar."""
+        """Ticks without a message of a registrar."""
         self.endpoints: dict[WorkerId, ActorAddress] = {}
         self.ordered: set[WorkerId] = set()
         """The actors that this host was told to make. Each is made once."""
 
-    # ---- turns
+    # ---- ticks
 
-    def turn(self) -> DeskTurn:
-        """A turn has passed."""
-        self._turns += 1
+    def tick(self) -> Due:
+        """A tick has passed."""
+        self._ticks += 1
         self._unheard += 1
-        return DeskTurn(
-            self.joined and self._turns % BEAT == 0,
+        return Due(
+            self.joined and self._ticks % BEAT == 0,
             self._unheard % DOUBT == 0,
             self.joined and self._unheard > LOST,
         )
 
     @property
     def doubts(self) -> bool:
-        """Whether the clerk was told to look for another registrar, and none has spoken since."""
+        """Whether the candidate is to look for another registrar, and none has spoken since."""
         return self._unheard >= DOUBT
 
     # ---- to the registrar
 
-    def ask(self, message: object, sender: ActorAddress) -> list[Word]:
+    def ask(self, message: object, sender: ActorAddress) -> list[Addressed]:
         """*sender* has a request for the registrar."""
         parts: list[object] = [message]
         if isinstance(message, Settled):  # each is answered for itself
@@ -100,30 +101,30 @@ class Desk:
         kept = [self.line.keep((sender, part)) for part in parts]
         return [self._forward(each.number, each.request) for each in kept] if self.joined else []
 
-    def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Word:
+    def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Addressed:
         return self.line.registrar, Forward(self.me, self.line.term, number, *request)
 
-    def hello(self) -> Word:
+    def hello(self) -> Addressed:
         """The message by which this host joins, or follows another registrar."""
         return self.line.registrar, HostJoin(self.me, self.info, self.joined)
 
     # ---- from the registrar
 
-    def take(self, message: Deliver, registrar: ActorAddress) -> list[Word]:
+    def take(self, message: Deliver, registrar: ActorAddress) -> list[Addressed]:
         """The registrar at *registrar* has a message for this host."""
         if not self.line.believes(message.term) or self.lost:
             return []
         self._unheard = 0
-        words: list[Word] = []
+        messages: list[Addressed] = []
         again = self.line.follow(message.term, registrar)
         self.line.done(*message.done)
         if again is not None:
-            words.append(self.hello())
+            messages.append(self.hello())
             if self.joined:
-                words += [self._forward(each.number, each.request) for each in again]
-        return words + self._hand_out(message.to, message.message)
+                messages += [self._forward(each.number, each.request) for each in again]
+        return messages + self._hand_out(message.to, message.message)
 
-    def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Word]:
+    def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Addressed]:
         match message:
             case HostJoined() if not self.joined:
                 self.joined = True
@@ -150,19 +151,19 @@ class Desk:
                 return []
         return [(to, message)]
 
-    def _all(self, message: object) -> list[Word]:
+    def _all(self, message: object) -> list[Addressed]:
         return [(address, message) for address in self.endpoints.values()]
 
-    def _deaths(self, message: Died) -> list[Word]:
-        words = self._all(message)
+    def _deaths(self, message: Died) -> list[Addressed]:
+        messages = self._all(message)
         for worker in message.workers:
             address = self.endpoints.pop(worker, None)
             self.ordered.discard(worker)
             if address is not None:
                 self.line.done_if(lambda kept, gone=address: kept[0] == gone)  # type: ignore[misc]  # a default binds it
-        return words
+        return messages
 
-    def leave(self) -> Word | None:
+    def leave(self) -> Addressed | None:
         """The message by which this host leaves; None if it is in no system."""
         if not self.joined or self.lost:
             return None

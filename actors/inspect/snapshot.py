@@ -99,10 +99,13 @@ class Snapshot(msgspec.Struct, frozen=True):
         raise LookupError(f"system {self.system!r} has no reference {prefix!r}")
 
 
-def look(
+def take_snapshot(
     inspector: Inspector, seconds: float, leak_age: float = LEAK_AGE, *, attached: bool
 ) -> Snapshot:
-    """Ask every endpoint of *inspector*'s system. *attached*: its own may only be a viewer."""
+    """Ask every endpoint of the system of *inspector*, and put their rows together.
+
+    An *attached* program may only be there to inspect the system.
+    """
     if not leak_age >= 0:
         raise ValueError(f"leak_age must be 0 seconds or more, not {leak_age}")
     answers, silent = _ask(inspector, seconds, attached=attached)
@@ -150,7 +153,7 @@ def _ask(
     inspector: Inspector, seconds: float, *, attached: bool, rows: bool = True
 ) -> tuple[dict[str, Inspected], dict[str, str]]:
     """The answer of each endpoint of the system, and the reasons of those without one."""
-    core, infos = inspector.core, inspector.registry.workers()
+    core, infos = inspector.core, inspector.registrar_client.workers()
     found = inspector.inspect(infos, seconds, rows=rows)
     answers: dict[str, Inspected] = {}
     silent: dict[str, str] = {}
@@ -161,7 +164,7 @@ def _ask(
             if info.id not in core.context.dead:  # else it died meanwhile
                 silent[worker] = why
         elif info.id != core.me or not attached or answer.counters.references:
-            answers[worker] = answer  # else this program only looks
+            answers[worker] = answer  # else this program only inspects
     return answers, silent
 
 
