@@ -35,11 +35,12 @@ from .aliases import Aliases
 from .borrowing import batched
 from .cycles import Cycles
 from .death import Death
-from .effects import Effect, Hand, Run, Send, Stop
+from .effects import Effect, Hand, Run, Send, Settle, Stop
 from .entries import Entries
 from .errors import ProtocolError
 from .hosting import Hosting
-from .loans import Loans
+from .ids import CallId
+from .loans import Loans, loans_among
 from .messages import (
     OF_DELIVERY,
     Ack,
@@ -71,14 +72,14 @@ from .references import References
 from .requests import Requests
 from .rings import Rings
 from .sharing import DISCIPLINES, Sharing
-from .state import Tables
+from .state import Tables, Waiting
 from .survey import Surveys
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from .dead import Span
-    from .ids import CallId, ForkId, RRefId, WorkerId
+    from .ids import ForkId, RRefId, WorkerId
     from .messages import Busy, Cargo, Descriptor, Grip, InBulk
 
 
@@ -218,7 +219,14 @@ class Context:
         self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...] = (), by: object = None
     ) -> tuple[CallId, list[Effect]]:
         """Run *cargo* on *to*: ``rpc_sync`` and ``rpc_async``. *by*: see `Waiting.by`."""
-        return self._requests.call(to, cargo, chain, by)
+        state = self.state
+        if state.dead.firsts:
+            self.entries.check_alive(to)
+        loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
+        state.calls += 1
+        call = CallId(state.me, state.calls)
+        state.waiting[call] = Waiting(to, None, loans, None, None, by)
+        return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
 
     def invoke(
         self,
@@ -393,9 +401,24 @@ class Context:
         return self._finish(effects), errors
 
     def _reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
-        waiting = self.waiting.get(message.call)
-        effects = self._requests.receive_reply(sender, message)
-        if waiting is not None and waiting.relay is not None:  # its loans are settled now
+        state, call = self.state, message.call
+        waiting = state.waiting.get(call)
+        if waiting is None or waiting.to != sender:
+            raise ProtocolError(f"{sender} replied to {call}, but got no such call")
+        if (
+            waiting.relay is None
+            and message.moved is None
+            and not (message.loans or message.cargo.descriptors)
+            and not (message.relayed or message.refused)
+            and (waiting.rref is None or self._requests.is_answered(waiting.rref, call))
+        ):  # exit: it is only to be settled
+            del state.waiting[call]
+            if waiting.loans:
+                settle = Settle(sender, message, waiting.by)
+                return [settle, *self.loans.ended(sender, waiting.loans, ())]
+            return [Settle(sender, message, waiting.by)]
+        effects = self._requests.receive_reply(sender, message, waiting)
+        if waiting.relay is not None:  # its loans are settled now
             effects += self.aliases.pass_back(waiting.relay, message.cargo)
             effects += self.entries.release(message.cargo.descriptors)
         return effects

@@ -255,23 +255,25 @@ class Channel:
         packet was decoded, so everything in it has its type. Raises `ProtocolError`, with nothing
         changed, if no correct peer sends the packet.
         """
-        if packet.first < 0:
-            raise ProtocolError(f"a packet begins with message number {packet.first}")
+        first, messages, flight = packet.first, packet.messages, self.flight
+        end, new = first + len(messages), packet.expects - self._next + len(flight)
+        if first < 0:
+            raise ProtocolError(f"a packet begins with message number {first}")
         if not 0 <= packet.expects <= self._next:
             raise ProtocolError(f"a packet acknowledges {packet.expects} of {self._next} messages")
-        if packet.first + len(packet.messages) > self.handed + WINDOW:
+        if end > self.handed + WINDOW:
             raise ProtocolError(
-                f"a packet brings messages up to {packet.first + len(packet.messages)}, "
+                f"a packet brings messages up to {end}, "
                 f"outside the window that begins at {self.handed}"
             )
-        if packet.expects > self._next - len(self.flight):
-            for _ in range(packet.expects - (self._next - len(self.flight))):
-                self.flight.popleft()
+        if new > 0:
+            for _ in range(new):
+                flight.popleft()
             self._pause = FIRST_RETRY
-            self.retry_at = now + self._pause if self.flight else None
-        if packet.first == self.handed and not self._ahead:  # nearly always
-            handed = list(packet.messages)
-            self.handed += len(handed)
+            self.retry_at = now + self._pause if flight else None
+        if first == self.handed and not self._ahead:  # nearly always
+            handed = list(messages)
+            self.handed = end
         else:
             handed = self._put_in_order(packet)
         for message in handed:
@@ -281,7 +283,7 @@ class Channel:
                 self._given(message.flow)
         if self.handed - self._told >= WINDOW // 4:
             self.acknowledge_at = now  # before the sender's window fills and it must stop
-        elif packet.messages and self.acknowledge_at is None:
+        elif messages and self.acknowledge_at is None:
             self.acknowledge_at = now + ACK_DELAY
         return handed
 

@@ -20,7 +20,7 @@ from .empty import EMPTY_SET
 from .errors import FarrefError, ProtocolError
 from .ids import CallId, ForkId, RRefId
 from .loans import loans_among
-from .messages import Busy, Call, Cancel, Cargo, Create, Fetch, Invoke, Reply, names
+from .messages import Busy, Cancel, Cargo, Create, Fetch, Invoke, Reply, names
 from .state import Waiting
 from .user import User
 
@@ -82,19 +82,6 @@ class Requests(msgspec.Struct):
         )
         return rref, [send] if target is None else self.names.dispatch(target, send)
 
-    def call(
-        self, to: WorkerId, cargo: Cargo, chain: tuple[Busy, ...], by: object
-    ) -> tuple[CallId, list[Effect]]:
-        """Run *cargo* on *to*."""
-        state = self.state
-        if state.dead.firsts:
-            self.entries.check_alive(to)
-        loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
-        state.calls += 1
-        call = CallId(state.me, state.calls)
-        state.waiting[call] = Waiting(to, None, loans, None, None, by)
-        return call, [Send(to, Call(call=call, cargo=cargo, chain=chain))]
-
     def invoke(
         self,
         rref: RRefId,
@@ -105,11 +92,10 @@ class Requests(msgspec.Struct):
     ) -> tuple[CallId, list[Effect]]:
         """Run a method of the object. Raises `ElsewhereError` if *to* is not its owner."""
         loans = loans_among(cargo.descriptors) if cargo.descriptors else ()
-        user = self._direct(rref)
-        if user is not None and (to is None or user.owner == to):  # exit
-            call, owner = self._pinned(user), user.owner
-            self.state.waiting[call] = Waiting(owner, rref, loans, None, None, by)
-            return call, [Send(owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
+        if (direct := self._direct(rref, to)) is not None:  # exit
+            call, user = direct
+            self.state.waiting[call] = Waiting(user.owner, rref, loans, None, None, by)
+            return call, [Send(user.owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
         where, owner = self._at(rref, to)
         call = self.entries.mint_pin(where, Waiting(owner, where, loans, by=by))
         if chain:
@@ -128,10 +114,9 @@ class Requests(msgspec.Struct):
         by: object,
     ) -> tuple[CallId, list[Effect]]:
         """Ask for a copy of the value, or only whether there is one."""
-        user = self._direct(rref)
-        if user is not None:  # exit
+        if (found := self._direct(rref, None)) is not None:  # exit
+            call, user = found
             direct = direct and not user.canonical
-            call = self._pinned(user)
             fetch = Fetch(call=call, rref=rref, copy=copy, direct=direct, chain=chain)
             again = fetch if copy and direct and follow else None
             self.state.waiting[call] = Waiting(user.owner, rref, fetch=again, by=by)
@@ -148,24 +133,25 @@ class Requests(msgspec.Struct):
             self.state.waiting[call] = replace(self.state.waiting[call], fetch=fetch)
         return call, self.names.dispatch(rref, Send(to, fetch))
 
-    def _direct(self, rref: RRefId) -> User | None:
-        """The entry of *rref*, if no alias is known of, and a request on it leaves at once."""
+    def _direct(self, rref: RRefId, to: WorkerId | None) -> tuple[CallId, User] | None:
+        """A new request on *rref*, and the entry that it pins, if it leaves at once.
+
+        Not if *rref* may be an alias, or if its owner is not *to*, if that is given.
+        """
         state = self.state
         user = state.users.get(rref)
         if user is None or user.lost or rref in state.fetching:  # others may be held behind a fetch
             return None
         if state.held or (state.names and rref in state.names):  # its creation may be held back
             return None
-        return user
-
-    def _pinned(self, user: User) -> CallId:
-        """The id of a new request on the object of *user*, which it pins."""
-        self.state.calls += 1
-        call = CallId(self.state.me, self.state.calls)
+        if to is not None and user.owner != to:
+            return None
+        state.calls += 1
+        call = CallId(state.me, state.calls)
         user.stamp += 1
         user.pending = user.pending or set()
         user.pending.add(call)
-        return call
+        return call, user
 
     def _whole(self, chain: tuple[Busy, ...], rref: RRefId) -> tuple[Busy, ...]:
         """*chain* for a request on *rref*; with *rref*, if a method of *chain* is to make it.
@@ -230,27 +216,11 @@ class Requests(msgspec.Struct):
         creating = state.creating.pop(rref, None)
         return self.entries.answered(*creating) if creating is not None else []
 
-    def receive_reply(self, sender: WorkerId, message: Reply) -> list[Effect]:
-        """Take the answer to a call that this endpoint made.
+    def receive_reply(self, sender: WorkerId, message: Reply, waiting: Waiting) -> list[Effect]:
+        """Take the answer to a call for which this endpoint is *waiting*.
 
-        Raises `ProtocolError`, with nothing changed, if *sender* was not asked it.
+        Raises `ProtocolError`, with nothing changed, if no correct peer sends it.
         """
-        state, call = self.state, message.call
-        waiting = state.waiting.get(call)
-        if waiting is None or waiting.to != sender:
-            raise ProtocolError(f"{sender} replied to {call}, but got no such call")
-        if (
-            waiting.relay is None
-            and message.moved is None
-            and not (message.loans or message.cargo.descriptors)
-            and not (message.relayed or message.refused)
-            and (waiting.rref is None or self._is_answered(waiting.rref, call))
-        ):  # exit: it is only to be settled
-            del state.waiting[call]
-            if waiting.loans:
-                settle = Settle(sender, message, waiting.by)
-                return [settle, *self.loans.ended(sender, waiting.loans, ())]
-            return [Settle(sender, message, waiting.by)]
         brings = message.loans or message.cargo.descriptors
         lent = {loan.fork: loan.rref for loan in waiting.loans} if brings else {}
         for report in message.loans:
@@ -285,7 +255,7 @@ class Requests(msgspec.Struct):
             effects += self.loans.ended(sender, waiting.loans, message.loans)
         return effects
 
-    def _is_answered(self, rref: RRefId, call: CallId) -> bool:
+    def is_answered(self, rref: RRefId, call: CallId) -> bool:
         """Whether *call* pins *rref* no more, which its owner answered, and handles keep it."""
         state = self.state
         user = state.users.get(rref)

@@ -46,15 +46,12 @@ class Discipline(msgspec.Struct, frozen=True):
     """A loan is a pin at its lender, and no more: both ends may end it without a word."""
     batches: bool = False
     """It has messages that a step joins (`batched`)."""
-
-    @property
-    def lends(self) -> bool:
-        """Whether references in calls are lent; if not, they fork like all others."""
-        return self.user is not User
+    lends: bool = True
+    """References in calls are lent; if not, they fork like all others."""
 
 
 DISCIPLINES: dict[Sharing, Discipline] = {
     "lend": Discipline(LendingOwner, LendingUser, pins=True),
-    "fork": Discipline(Owner, User),
+    "fork": Discipline(Owner, User, lends=False),
     "borrow": Discipline(BorrowingOwner, BorrowingUser, batches=True),
 }

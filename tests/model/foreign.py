@@ -223,11 +223,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "_check_caller", "message.call.caller != sender"),
+        _no(Context, "fetch", "message.call.caller != sender"),
         _to_b("a fetch in another's name", A, Fetch(call=CallId(C, 1), rref=OF_A)),
     ),
     (
-        _no(Context, "_check_caller", "message.call.caller != sender"),
+        _no(Context, "invoke", "message.call.caller != sender"),
         _to_b("a method in another's name", A, Invoke(call=CallId(C, 1), rref=X, cargo=Cargo())),
     ),
     (
@@ -273,11 +273,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         ),
     ),
     (
-        _no(Context, "receive_reply", "waiting.to != sender"),
+        _no(Context, "_reply", "waiting.to != sender"),
         _to_b("a reply from another", C, Reply(call=CallId(B, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "receive_reply", "waiting is None"),
+        _no(Context, "_reply", "waiting is None"),
         _to_b("a reply to what was not asked", A, Reply(call=CallId(B, 9), cargo=Cargo())),
     ),
     (
@@ -451,11 +451,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _packet("an acknowledgement of what was not sent", Packet(1, (), 3)),
     ),
     (
-        _no(Channel, "receive", "packet.first < 0"),
+        _no(Channel, "receive", "first < 0"),
         _packet("a negative number", Packet(-1, (message(0),), 0)),
     ),
     (
-        _no(Channel, "receive", "packet.first + len(packet.messages) > self.handed + WINDOW"),
+        _no(Channel, "receive", "end > self.handed + WINDOW"),
         _packet("a message outside the window", Packet(5000, (message(0),), 0)),
     ),
 )

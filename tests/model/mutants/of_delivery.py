@@ -27,23 +27,23 @@ DELIVERY = {
         _channel(
             "acknowledges only what is new",
             "receive",
-            "elif packet.messages and",
+            "elif messages and",
             "elif handed and",
         ),
         _channel("acknowledges nothing", "receive", "self.acknowledge_at = now + ACK_DELAY"),
         _channel(
             "believes late acknowledgements",
             "receive",
-            "if packet.expects > self._next - len(self.flight):",
+            "if new > 0:",
             "if True:",
         ),
         _channel(
             "forgets everything",
             "receive",
-            "range(packet.expects - (self._next - len(self.flight)))",
-            "range(len(self.flight))",
+            "range(new)",
+            "range(len(flight))",
         ),
-        _channel("rests too soon", "receive", "now + self._pause if self.flight else None", "None"),
+        _channel("rests too soon", "receive", "now + self._pause if flight else None", "None"),
         _channel("stays slow", "receive", "self._pause = FIRST_RETRY"),
         _channel("does not back off", "tick", "min(2 * self._pause, LAST_RETRY)", "self._pause"),
         _channel(
@@ -87,14 +87,14 @@ DELIVERY = {
         _channel(
             "takes the short way past what is missing",
             "receive",
-            "packet.first == self.handed and not self._ahead",
+            "first == self.handed and not self._ahead",
             "not self._ahead",
         ),
         _channel(
             "takes the short way past what waits",
             "receive",
-            "packet.first == self.handed and not self._ahead",
-            "packet.first == self.handed",
+            "first == self.handed and not self._ahead",
+            "first == self.handed",
         ),
         _channel(
             "never hurries to acknowledge",
@@ -102,15 +102,15 @@ DELIVERY = {
             "if self.handed - self._told >= WINDOW // 4:",
             "if False:",
         ),
-        _channel("acknowledges acknowledgements", "receive", "elif packet.messages and", "elif"),
+        _channel("acknowledges acknowledgements", "receive", "elif messages and", "elif"),
         _channel(
             "ignores acknowledgements",
             "receive",
-            "if packet.expects > self._next - len(self.flight):",
+            "if new > 0:",
             "if False:",
         ),
-        _channel("forgets nothing", "receive", "self.flight.popleft()"),
-        _channel("never rests", "receive", "if self.flight else None", ""),
+        _channel("forgets nothing", "receive", "flight.popleft()"),
+        _channel("never rests", "receive", "if flight else None", ""),
         _channel(
             "never acknowledges alone",
             "tick",
@@ -129,8 +129,8 @@ DELIVERY = {
         _channel(
             "puts off its acknowledgement",
             "receive",
-            "elif packet.messages and self.acknowledge_at is None:",
-            "elif packet.messages:",
+            "elif messages and self.acknowledge_at is None:",
+            "elif messages:",
         ),
     ),
     "many losses": (

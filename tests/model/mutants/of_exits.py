@@ -92,18 +92,19 @@ HELPERS = (
     _requests("passes a fetch", "_direct", " or rref in state.fetching", ""),
     _requests("asks an alias", "_direct", " or (state.names and rref in state.names)", ""),
     _requests("asks what is held back", "_direct", "state.held or ", ""),
-    _requests("does not note that it has left", "_pinned", "user.stamp += 1"),
-    _requests("pins nothing", "_pinned", "user.pending.add(call)"),
-    _requests("gives a number twice", "_pinned", "self.state.calls += 1"),
-    _requests("keeps what nobody holds", "_is_answered", " or not user.handles", ""),
-    _requests("settles what it does not use", "_is_answered", "user is None or ", ""),
-    _requests("frees nothing that is held", "_is_answered", "state.held or ", ""),
-    _requests("keeps the name", "_is_answered", " or (state.named and call in state.named)", ""),
+    _requests("asks a stranger", "_direct", "to is not None and user.owner != to", "False"),
+    _requests("does not note that it has left", "_direct", "user.stamp += 1"),
+    _requests("pins nothing", "_direct", "user.pending.add(call)"),
+    _requests("gives a number twice", "_direct", "state.calls += 1"),
+    _requests("keeps what nobody holds", "is_answered", " or not user.handles", ""),
+    _requests("settles what it does not use", "is_answered", "user is None or ", ""),
+    _requests("frees nothing that is held", "is_answered", "state.held or ", ""),
+    _requests("keeps the name", "is_answered", " or (state.named and call in state.named)", ""),
     _requests(
-        "fetches for ever", "_is_answered", "if state.fetching.get(rref) == call:", "if False:"
+        "fetches for ever", "is_answered", "if state.fetching.get(rref) == call:", "if False:"
     ),
-    _requests("does not learn", "_is_answered", "user.canonical = True"),
-    _requests("pins for ever", "_is_answered", "user.pending.discard(call)"),
+    _requests("does not learn", "is_answered", "user.canonical = True"),
+    _requests("pins for ever", "is_answered", "user.pending.discard(call)"),
 )
 """Rules of the methods that only exits call."""
 
