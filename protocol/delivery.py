@@ -76,6 +76,7 @@ class Channel:
         "_rooms",
         "_told",
         "acknowledge_at",
+        "asking",
         "duplicates",
         "flight",
         "handed",
@@ -104,6 +105,8 @@ class Channel:
         self._ahead: dict[int, Message] = {}
         self._rooms: dict[Flow, Room] = {flow: Room(flow) for flow in FLOWS}
         """The peer's room, for each flow."""
+        self.asking = 0
+        """The flows for which this endpoint has asked for room, and has got none yet."""
         self._released: list[tuple[Message, int]] = []
         """Messages that waited for room and have now got their numbers; for `released`."""
         self.owed: tuple[Flow, ...] = ()
@@ -132,15 +135,6 @@ class Channel:
         """The bytes of *flow* in the `load`."""
         room = self._rooms[flow]
         return room.bytes + room.waiting_bytes
-
-    def lighter(self, messages: int, size: int) -> bool:
-        """Whether every `load` is certainly less than this: *messages*, and *size* in bytes."""
-        load = len(self.unsent) + len(self.flight)
-        for room in self._rooms.values():
-            load += len(room.waiting)
-            if room.bytes + room.waiting_bytes >= size:
-                return False
-        return load < messages
 
     @property
     def waits(self) -> bool:
@@ -205,6 +199,7 @@ class Channel:
         """Ask the peer, after all messages sent so far, whether it has room for more."""
         if room.asked is None:
             room.asked = room.messages, room.bytes
+            self.asking += 1
             self.unsent.append(RoomAsked(flow=flow))
 
     def _release(self, room: Room) -> None:
@@ -215,6 +210,7 @@ class Channel:
     def _given(self, flow: Flow) -> None:
         """The peer has room: as many waiting messages leave as it has room for."""
         room = self._rooms[flow]
+        self.asking -= room.asked is not None
         room.given()
         while room.waiting and room.messages < WINDOW and room.bytes < room.most:
             self._release(room)

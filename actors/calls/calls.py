@@ -204,15 +204,7 @@ class Calls(Internal):
                 self.bound(answer, answer.call)
             return effects
 
-        undisturbed.hold(self.poller if waits else None)
-        try:
-            self._send(pack, begin, to=to, replies=True, asked=asked)
-            if type(answer) is Waiter and not core.closed:
-                answer.leader.receive(answer)
-        finally:
-            undisturbed.release()
-        if core.closed and not answer.over:  # meanwhile: nobody would complete it
-            core.check_open()
+        self._send(pack, begin, to=to, replies=True, asked=asked, answer=answer)
         return answer  # type: ignore[no-any-return]  # or what stands in for it
 
     def invoke(
@@ -248,17 +240,11 @@ class Calls(Internal):
             to = self._owner(rref)
             self._admit(to, "requests")
             pack = self._packer.pack(what, to.id, label, call=True)
-            undisturbed.hold(self.poller if waits else None)
+            move = partial(begin, to.id)
             try:
-                self._send(pack, partial(begin, to.id), to=to, replies=True, asked=asked)
-                if type(answer) is Waiter and not core.closed:
-                    answer.leader.receive(answer)
+                self._send(pack, move, to=to, replies=True, asked=asked, answer=answer)
             except ElsewhereError:
                 continue  # the object has just turned out to be an alias
-            finally:
-                undisturbed.release()
-            if core.closed and not answer.over:  # meanwhile: nobody would complete it
-                core.check_open()
             return answer  # type: ignore[no-any-return]  # or what stands in for it
 
     def fetch(
@@ -292,7 +278,10 @@ class Calls(Internal):
         answer.fetches, answer.asker = True, asker
         if copy and not core.closed:
             to = self._owner(rref).id
-            if to != core.me and not self.fits(to):
+            channel = self._delivery.channels.get(to)
+            if channel is not None and (
+                channel.asking or len(channel.unsent) + len(channel.flight) >= MAX_BACKLOG
+            ):
                 self._await_owner(to, self._patience(timeout))
 
         def begin() -> list[Effect]:
@@ -375,8 +364,7 @@ class Calls(Internal):
             return
         self._admit(to, "results" if tag is not None and tag[0] == "answer" else "mail")
         pack = self._packer.pack(message, to.id, (*tag, name) if tag else name)
-        with undisturbed:
-            self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to, asked=asked)
+        self._send(pack, lambda cargo: core.context.tell(to.id, cargo), to=to, asked=asked)
 
     def ask(
         self,
@@ -640,6 +628,7 @@ class Calls(Internal):
     ) -> tuple[Descriptor, ...]:
         """Lend for a request; *replies* says whether it has a reply. Fork for mail (None)."""
         context = self._core.context
+        self._core.mints.mark(context.state, time.monotonic())
         if replies is None:
             return context.fork_all(rrefs, to)
         return context.lend_all(rrefs, to, replies=replies)
@@ -653,29 +642,37 @@ class Calls(Internal):
         replies: bool | None = None,
         asked: Told = None,
         site: str | None = None,
+        answer: Any = None,
     ) -> None:
         """Share the references in the message, and make the *move* that sends it, or undo both.
 
-        Call it `undisturbed`. *replies*: see `_share`. *asked* and *site* are its origin.
+        *replies*: see `_share`. *asked* and *site* are its origin. Receives the *answer*, if that
+        is a `Waiter`.
         """
-        pressing = None
-        if self._pressing:
-            pressing = self._pressing.pop(threading.get_ident(), None)
-        cargo = pack.plain or pack.cargo(partial(self._share, to.id, replies))
-        if asked is not None or site is not None:
-            payload: Any = cargo.payload  # nobody has seen it so far
-            origin = Origin(site, () if asked is None else asked.context)
-            force_setattr(payload, "origin", origin)
-        if pack.plain is not None and not pressing:  # there is nothing to undo
-            self._core.step_within(partial(move, cargo))
-            return
+        core, waits, cargo = self._core, type(answer) is Waiter, pack.plain
+        pressing = self._pressing.pop(threading.get_ident(), None) if self._pressing else None
+        undisturbed.hold(self.poller if waits else None)
         try:
-            self._core.step_within(partial(move, cargo))
-            if pressing:
-                self._delivery.press(*pressing)
-        except BaseException:
-            self._core.step(lambda: self._core.context.abandon(cargo.descriptors))
-            raise
+            if cargo is None:
+                cargo = pack.cargo(partial(self._share, to.id, replies))
+            if asked is not None or site is not None:
+                payload: Any = cargo.payload  # nobody has seen it so far
+                origin = Origin(site, () if asked is None else asked.context)
+                force_setattr(payload, "origin", origin)
+            try:
+                core.step_within(move, cargo)
+                if pressing:
+                    self._delivery.press(*pressing)
+            except BaseException:
+                if cargo.descriptors:
+                    core.step(partial(core.context.abandon, cargo.descriptors))
+                raise
+            if waits and not core.closed:
+                answer.leader.receive(answer)
+        finally:
+            undisturbed.release()
+        if answer is not None and core.closed and not answer.over:  # nobody would complete it
+            core.check_open()
 
     def _admit(self, to: WorkerInfo, flow: Flow) -> None:
         """Refuse a dead peer, learn the address, and wait while the peer is far behind."""
@@ -690,7 +687,11 @@ class Calls(Internal):
                     raise WorkerDiedError(f"worker {to} died{how}; choose another one")
                 core.peers.learn(to.id, to.address)
         channel = delivery.channels.get(to.id)
-        if channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES):
+        if (
+            channel is not None
+            and not channel.asking  # half of the room of each flow is left, so no message waits
+            and len(channel.unsent) + len(channel.flight) < MAX_BACKLOG
+        ):
             return  # nearly always
         handler = core.in_loop()
         messages, size = delivery.load(to.id, flow)
@@ -711,11 +712,6 @@ class Calls(Internal):
                 f"{core.settings.timeout:g} s; {to} is stopped, cut off, or slower than {core.me}: "
                 f"wait and send again, send less, or end {to}"
             )
-
-    def fits(self, to: WorkerId) -> bool:
-        """Whether one more message to *to* certainly needs no wait for room, in any flow."""
-        channel = self._delivery.channels.get(to)
-        return channel is not None and channel.lighter(MAX_BACKLOG, MAX_BACKLOG_BYTES)
 
     def _await_owner(self, to: WorkerId, seconds: float) -> None:
         """Wait while the owner *to* has not taken many messages, as a program may poll it.

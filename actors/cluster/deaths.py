@@ -236,7 +236,7 @@ class Deaths:
 
     def _died(self, worker: WorkerId) -> list[Effect]:
         core = self._core
-        return core.context.died(worker, self._delivery.unacknowledged(worker))
+        return core.context.died(worker, self._delivery.links.unacknowledged(worker))
 
     def _give_up(self) -> None:
         """End, because this endpoint counts as dead and is never believed again (fencing)."""

@@ -95,8 +95,15 @@ class Internal:
 class Outlet(Protocol):
     """The part that sends (`Delivery`)."""
 
-    def send(self, to: WorkerId, message: Message) -> int | None:
-        """Take *message* for *to*. Under the lock. Returns its number, if it has one so far."""
+    def send(self, to: WorkerId, message: Message, now: float | None = None) -> Outgoing:
+        """Take *message* for *to*. Under the lock.
+
+        With the time *now* it is the only message of its step. Then this returns its packet, if
+        nothing else can leave.
+        """
+
+    def trace(self, on_number: Callable[[WorkerId, Message, int], None] | None) -> None:
+        """Tell *on_number* of each message that gets its number. Under the lock."""
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now. Under the lock."""
@@ -179,6 +186,7 @@ class Core(Internal):
         if self.tracer is None:
             self.tracer = Tracer(self.me, gathers=True)
             self.context = Recorded(self.context, self.tracer)
+            self.outlet.trace(self.left)
         return self.tracer
 
     def record_no_more(self) -> None:
@@ -186,6 +194,7 @@ class Core(Internal):
         if self.tracer is not None and isinstance(self.context, Recorded):
             self.tracer.close()
             self.context, self.tracer = self.context.plain, None
+            self.outlet.trace(None)
 
     # ---- steps: take the lock, run a machine, then send its messages
 
@@ -199,7 +208,9 @@ class Core(Internal):
         with undisturbed:
             self.step_within(move, gather=gather)
 
-    def step_within(self, move: Callable[[], list[Effect]], *, gather: bool = True) -> None:
+    def step_within(
+        self, move: Callable[..., list[Effect]], *arguments: Any, gather: bool = True
+    ) -> None:
         """`step`, within a section of the caller's: see `base.interrupts`."""
         if os.getpid() != self.pid:
             self.check_process()
@@ -209,13 +220,20 @@ class Core(Internal):
         packets: Outgoing = []
         try:
             with self.lock:
-                self.context.state.now = time.monotonic()
+                now = self.context.state.now = time.monotonic()
+                if now >= self.mints.due:
+                    self.mints.mark(self.context.state, now)
                 try:
                     if self.discards.ended:
                         self.discards.sweep(self.context, self.carry_out, later)
-                    self.carry_out(move(), later)
+                    effects = move(*arguments)
+                    alone = effects[0] if len(effects) == 1 else None
+                    if type(alone) is Send and alone.to != self.me:  # nearly always
+                        packets = self.outlet.send(alone.to, alone.message, now)
+                    elif effects:
+                        self.carry_out(effects, later)
                 finally:
-                    packets = self.outlet.packets(gather=gather)
+                    packets = packets or self.outlet.packets(gather=gather)
         finally:
             if packets:
                 self.outlet.post(packets)
@@ -242,11 +260,10 @@ class Core(Internal):
             effects = together(effects, self.me)
         for effect in effects:
             kind = type(effect)
-            if self.tracer is None:
-                if isinstance(effect, Send) and effect.to != self.me:  # nearly always
-                    self.outlet.send(effect.to, effect.message)
-                    continue
-            elif kind in (RARE if noted else EFFECTS):
+            if kind is Send and effect.to != self.me:  # type: ignore[union-attr]  # it is one
+                self.outlet.send(effect.to, effect.message)  # type: ignore[union-attr]
+                continue
+            if self.tracer is not None and kind in (RARE if noted else EFFECTS):
                 self.tracer.effect(effect)
             handler = self.handlers[kind]
             if handler is not None:
@@ -255,14 +272,8 @@ class Core(Internal):
             self.receive(self.me, self._self_sent.popleft(), later)
 
     def _send(self, effect: Send, _: Later) -> None:
-        to, message = effect.to, effect.message
-        if to == self.me:
-            self._self_sent.append(message)
-            self.left(to, message, None)
-        else:
-            number = self.outlet.send(to, message)
-            if number is not None and self.tracer:
-                self.left(to, message, number)
+        self._self_sent.append(effect.message)
+        self.left(effect.to, effect.message, None)
 
     def left(self, to: WorkerId, message: Message, number: int | None) -> None:
         """*message*, the *number*-th to *to*, is to leave with the next packet."""
@@ -288,11 +299,9 @@ class Core(Internal):
                     payload = message.cargo.payload  # type: ignore[union-attr]  # it had one
                 if payload.peers:
                     self.learn(*payload.peers)
-                if type(payload) is Payload:
-                    if payload.buffers:
-                        payload.take()  # it is opened already, or will be refused
-                    if payload.buffers or len(payload.data) >= NOTED:
-                        self.outlet.note(sender, message, payload)
+                if type(payload) is Payload and (payload.buffers or len(payload.data) >= NOTED):
+                    payload.take()  # it is opened already, or will be refused
+                    self.outlet.note(sender, message, payload)
             elif isinstance(message, Malformed):
                 raise ProtocolError(f"the message is malformed: {message.why}")  # noqa: TRY301 - handled below
             if self.sites.wanted and isinstance(message, Create):

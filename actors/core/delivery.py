@@ -45,7 +45,7 @@ from .links import Links
 from .registrar_client import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from thespian.actors import ActorAddress
 
@@ -93,7 +93,6 @@ class Delivery(Internal):
         self._lines: dict[WorkerId, Connection] = {}
         """Open connections to peers; they may have closed meanwhile."""
         self.links = Links()
-        self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
         self.exports = Exports(lambda gone: core.chores.submit(gone.clear))
@@ -104,39 +103,46 @@ class Delivery(Internal):
 
     # ---- out; under the lock unless the docstring says otherwise
 
-    def send(self, to: WorkerId, message: Message) -> int | None:
+    def send(self, to: WorkerId, message: Message, now: float | None = None) -> Outgoing:
         """Queue *message* for *to*; it leaves with the packets of this step, if there is room.
 
-        Returns its number, if it has one so far: see `Links.send`.
+        With the time *now* it is the only message of its step. Then this returns its packet, if
+        nothing else can leave.
         """
         kind = type(message)
         flow = FLOW_OF.get(kind)
-        size, large = 0, False
+        size, large, tally = 0, False, self.tally
         cargo: Cargo | None = getattr(message, "cargo", None)
         if cargo is not None:
             payload: Any = cargo.payload
-            if flow == "mail" and is_answer(payload):
-                flow = "results"
-            if type(payload) is Payload:
-                size = payload.size if payload.buffers else len(payload.data)
-            elif payload is not None:
-                size = payload.size
-            if flow is not None and payload is not None and payload.functions:
-                message, more = self.exports.export_functions(to, flow, message)
-                size += more
+            if payload is not None:
+                if flow == "mail" and is_answer(payload):
+                    flow = "results"
+                plain = type(payload) is Payload and not payload.buffers
+                size = len(payload.data) if plain else payload.size
+                if payload.functions and flow is not None:
+                    message, more = self.exports.export_functions(to, flow, message)
+                    size += more
             large = size > GATHERED_BYTES or len(cargo.descriptors) > GATHERED_REFERENCES
-        tally = self.tally
         if kind is Bulk:
             tally.kinds_sent[BY_NAME[message.kind]] += len(message.numbers)  # type: ignore[union-attr]  # mypy does not narrow by `kind`
         else:
             tally.kinds_sent[kind] += 1
         tally.payload_bytes += size
-        return self.links.send(to, message, flow, size, prompt=large)
+        core, links = self._core, self.links
+        if links.dirty or links.owing:
+            now = None
+        packet = links.send(to, message, flow, size, now, prompt=large)
+        if packet is None:
+            return []
+        if core.tracer:
+            core.tracer.flush()
+        tally.packets_sent += 1
+        return [(to, packet)]
 
-    @property
-    def left(self) -> bool:
-        """Whether messages wait here that may leave. In any thread, without the lock."""
-        return self.links.left
+    def trace(self, on_number: Callable[[WorkerId, Message, int], None] | None) -> None:
+        """Tell *on_number* of each message that gets its number."""
+        self.links.on_number = on_number
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
@@ -151,16 +157,10 @@ class Delivery(Internal):
             links.give(self._full)
         if not links.dirty:
             return []
-        state = core.context.state
-        packets, news = links.packets(state.now, gather=gather and self._gathers)
-        self.tally.packets_sent += len(packets)
-        minted, mints = (state.forks, state.calls), core.mints
-        if state.now < mints.due:
-            mints.latest = minted
-        elif minted != mints.latest:
-            mints.mark(minted, state.now)
+        packets, news = links.packets(core.context.state.now, gather=gather and self._gathers)
         if news:
             core.wake()  # the mailbox thread keeps the time
+        self.tally.packets_sent += len(packets)
         return packets
 
     def post(self, packets: Outgoing, *, through: bool = False) -> None:
@@ -229,10 +229,6 @@ class Delivery(Internal):
             self.tally.packets_sent += len(packets)
         self.post(packets)
 
-    def deadline(self) -> float | None:
-        """The time at which `resend` has work next; None while nothing is awaited."""
-        return self.links.deadline()
-
     def load(self, worker: WorkerId, flow: Flow) -> tuple[int, int]:
         """The load that *worker* has not taken yet: messages, and bytes of *flow*.
 
@@ -254,18 +250,6 @@ class Delivery(Internal):
 
         if worker != self._core.me:
             self._core.step(move)
-
-    def unacknowledged(self, worker: WorkerId) -> list[Message]:
-        """The messages to *worker* that it may not have received, in order."""
-        return self.links.unacknowledged(worker)
-
-    def waiting(self) -> Iterator[tuple[WorkerId, Message]]:
-        """All messages without acknowledgement, each with its receiver. Under the lock."""
-        return self.links.waiting()
-
-    def repeated(self) -> tuple[int, int]:
-        """Messages sent again, and messages received again and dropped. Under the lock."""
-        return self.links.repeated()
 
     def forget(self, worker: WorkerId) -> list[Message]:
         """*worker* is dead: nothing is sent again, and nobody waits for it.
@@ -307,8 +291,8 @@ class Delivery(Internal):
 
         Raises `ProtocolError`.
         """
-        known = self._core.peers
-        came = codec.read(data, self._core.me, known.numbered, beside)
+        core, links, known = self._core, self.links, self._core.peers
+        came = codec.read(data, core.me, known.numbered, beside)
         if came is None:  # it is dead; or its first packet was lost, and comes again, as this
             return
         who, packet, peers = came
@@ -316,13 +300,7 @@ class Delivery(Internal):
             if not is_name(who.name):  # the name would go on to others
                 raise ProtocolError("the packet's sender has no name")
             peers = (WorkerInfo(who, address), *peers)
-        self._take(who, packet, peers, buffers=len(packet.messages) > 1 and _has_buffers(packet))
-
-    def _take(
-        self, who: WorkerId, packet: Packet, peers: tuple[WorkerInfo, ...] = (), *, buffers: bool
-    ) -> None:
-        """Let the messages of *packet*, which introduces *peers*, take effect, and answer."""
-        core, links = self._core, self.links
+        buffers = len(packet.messages) > 1 and _has_buffers(packet)
         later: Later = []
         packets: Outgoing = []
         try:
@@ -331,6 +309,8 @@ class Delivery(Internal):
                 if core.closed or (context.dead.firsts and who in context.dead):
                     return
                 now = context.state.now = time.monotonic()
+                if now >= core.mints.due:
+                    core.mints.mark(context.state, now)
                 tally.packets_received += 1
                 if peers:
                     core.learn(*peers)

@@ -122,7 +122,9 @@ class Discards:
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
         """Settle the counts that have ended: some now, and the others soon."""
-        carry_out(self.settled(context, MOST), later)
+        effects = self.settled(context, MOST)
+        if effects:
+            carry_out(effects, later)
         if self.ended:
             self._wake()
 

@@ -52,8 +52,8 @@ class Links:
         """The counts of `repeated` from forgotten channels."""
         self.owing: dict[WorkerId, None] = {}
         """Peers that have asked for room and have not got any so far."""
-        self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
-        """Told of messages that had waited for room and now have their numbers."""
+        self.on_number: Callable[[WorkerId, Message, int], None] | None = None
+        """Told of each message that gets its number, if anybody wants to know."""
 
     def send(
         self,
@@ -61,20 +61,25 @@ class Links:
         message: Message,
         flow: Flow | None = None,
         size: int = 0,
+        now: float | None = None,
         *,
         prompt: bool = False,
-    ) -> int | None:
+    ) -> Packet | None:
         """Queue *message* for *to*; it leaves with the next `packets`.
 
-        If *prompt*, it never gathers.
-
-        Returns its number. A message of *flow* with *size* bytes may have to wait for room first:
-        then None.
+        If *prompt*, it never gathers. With the time *now* it may leave at once: then this returns
+        its packet. A message of *flow* with *size* bytes may have to wait for room first.
         """
+        channel = self.channels.get(to) or self.channel(to)
+        number = channel.send(message, flow, size)
+        if self.on_number is not None and number is not None:
+            self.on_number(to, message, number)
+        if now is not None and len(channel.flight) < CROWD and to in self.timed:
+            return channel.packet(now)
         self.dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return (self.channels.get(to) or self.channel(to)).send(message, flow, size)
+        return None
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
@@ -111,11 +116,12 @@ class Links:
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:
         for message, number in channel.released():
-            self.on_release(to, message, number)
+            if self.on_number is not None:
+                self.on_number(to, message, number)
 
     @property
     def left(self) -> bool:
-        """Whether messages stayed here to gather, or a peer is owed room."""
+        """Whether messages stayed here to gather, or a peer is owed room. Needs no lock."""
         return bool(self.dirty or self.owing)
 
     def give(self, full: Callable[[WorkerId], Collection[Flow]]) -> None:

@@ -7,39 +7,41 @@ gives each age to about `STEP`, and making a fork or call costs nothing.
 from __future__ import annotations
 
 from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...protocol.state import Tables
 
 STEP = 0.1
 """The least number of seconds between two notes."""
 MOST = 4096
-"""The most notes that are kept; beyond that every other one is forgotten, and the step doubles."""
+"""The most notes that are kept; beyond that the step doubles, and closer ones are forgotten."""
 
 
 class Mints:
     """The times at which an endpoint named its forks and calls. Under its lock."""
 
     def __init__(self) -> None:
-        self._minted: list[tuple[int, int]] = []
-        self._times: list[float] = []
+        self._notes: list[tuple[tuple[int, int], float]] = []
         self._step = STEP
         self.due = 0.0
-        """Before this time all that is named belongs to the last note: it is only `latest`."""
-        self.latest = (0, 0)
-        """The numbers of forks and of calls that belong to it."""
+        """The time of the next note: all that is named before belongs to the last one."""
 
-    def mark(self, minted: tuple[int, int], now: float) -> None:
-        """*minted* is the number of forks and of calls named by *now*."""
+    def mark(self, state: Tables, now: float) -> None:
+        """What *state* numbers from now on was named at the time *now*, or up to a step later."""
         if now < self.due:
-            self.latest = minted
             return
-        if self._times:
-            self._minted[-1] = self.latest
-        self._minted.append(minted)
-        self._times.append(now)
-        self.latest, self.due = minted, now + self._step
-        if len(self._times) > MOST:
-            del self._minted[::2], self._times[::2]
+        minted = state.forks, state.calls
+        self.due = now + self._step
+        if self._notes and minted == self._notes[-1][0]:  # nothing belongs to it
+            self._notes.pop()
+        self._notes.append((minted, now))
+        while len(self._notes) > MOST:
             self._step *= 2
-            self.due = self._times[-1] + self._step
+            notes, self._notes = self._notes, []
+            for each in notes:
+                if not self._notes or each[1] >= self._notes[-1][1] + self._step:
+                    self._notes.append(each)
 
     def age_of_fork(self, number: int, now: float) -> float:
         """Seconds since the fork *number* was named, or a `STEP` more."""
@@ -50,7 +52,5 @@ class Mints:
         return self._age(number, 1, now)
 
     def _age(self, number: int, which: int, now: float) -> float:
-        if self._minted:
-            self._minted[-1] = self.latest
-        place = bisect_left(self._minted, number, key=lambda minted: minted[which])
-        return now - self._times[place] if place < len(self._times) else 0.0
+        place = bisect_left(self._notes, number, key=lambda note: note[0][which])
+        return now - self._notes[place - 1][1] if place else 0.0

@@ -53,9 +53,9 @@ class Counting(Internal):
                 for rref, user in context.users.items()
             )
             users = len(context.users) - borrowers
-            again, twice = delivery.repeated()
+            again, twice = delivery.links.repeated()
             lent = sum(len(waiting.loans) for waiting in context.waiting.values())
-            backlog = sum(1 for _ in delivery.waiting())
+            backlog = sum(1 for _ in delivery.links.waiting())
         roles = {"owner": owners - aliases, "alias": aliases, "user": users, "borrower": borrowers}
         return Counters(
             references={role: count for role, count in roles.items() if count},

@@ -174,7 +174,7 @@ def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
     now = time.monotonic()
     flying = [
         (to, each)
-        for to, message in delivery.waiting()
+        for to, message in delivery.links.waiting()
         for each in (apart(message) if isinstance(message, Bulk) else (message,))
     ]
     for to, message in flying:

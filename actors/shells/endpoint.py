@@ -177,7 +177,7 @@ class Endpoint(Internal):
             self.deaths.leave()
             if self.server.forgotten:
                 self.server.end_forgotten()
-            if core.discards.ended or self.delivery.left:  # else another thread's step did it all
+            if core.discards.ended or self.delivery.links.left:  # else another step did it all
                 core.step(list, gather=False)
             if core.dropped:
                 core.chores.submit(self.unasked.log_dropped)
@@ -206,7 +206,7 @@ class Endpoint(Internal):
         now = time.monotonic()
         with self.core.lock:
             ends = (
-                self.delivery.deadline(),
+                self.delivery.links.deadline(),
                 self.deaths.deadline(),
                 self.waits.deadline(),
                 self.calls.deadline(),

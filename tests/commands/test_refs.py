@@ -29,6 +29,8 @@ from farref.actors.inspect.snapshot import ShortNames, _marks, _strong
 from farref.actors.inspect.why import seconds_text, size_text
 from farref.commands import bar
 from farref.commands.bar import waiting
+from farref.protocol.context import Context
+from farref.protocol.ids import WorkerId
 from farref.refs.choice import Choice
 from farref.refs.table import COLUMNS, cells, summary, table, totals
 from farref.refs.watch import _height, watch
@@ -491,17 +493,20 @@ def test_strong_components_of_a_long_chain() -> None:
 
 
 def test_ages_of_what_was_minted() -> None:
-    mints = Mints()
+    mints, state = Mints(), Context(WorkerId("A", 1), "lend").state
     assert mints.age_of_fork(1, 5.0) == 0
     for second in range(100):
-        mints.mark((10 * (second + 1), second), float(second))
-        mints.mark((10 * (second + 1) + 3, second), second + STEP / 2)
+        mints.mark(state, float(second))
+        state.forks, state.calls = 10 * (second + 1), second
+        mints.mark(state, second + STEP / 2)
+        state.forks += 3
     ages = [mints.age_of_fork(n, 100.0) for n in (1, 10, 13, 14, 500)]
     assert ages == [100, 100, 100, 99, 51]
     assert mints.age_of_call(99, 100.0) == 1
     for second in range(100, 3 * MOST):
-        mints.mark((10 * (second + 1), second), float(second))
-    assert len(mints._times) <= MOST
+        mints.mark(state, float(second))
+        state.forks = 10 * (second + 1)
+    assert len(mints._notes) <= MOST
     now = float(3 * MOST)
     assert mints.age_of_fork(10 * MOST, now) == pytest.approx(now - MOST, abs=4)
 

@@ -89,7 +89,7 @@ class CountingLock:
         self._depth -= times
         if not self._depth:
             sys.settrace(None)
-            if any(f"{Delivery._take.__qualname__}:" in each for each in self._lines):
+            if any(f"{Delivery.take_raw.__qualname__}:" in each for each in self._lines):
                 # Other endpoints decide how many deletes they send together.
                 self._lines = [each for each in self._lines if each.partition(" ")[0] in FILES]
             self.longest = max(self.longest, self._lines, key=len)
