@@ -47,7 +47,7 @@ from ..core.intake import NOTED
 from ..handles.rref import RRef
 from ..values.box import Box, CoroutineBox
 from ..values.making import Made
-from ..values.packing import LEAVING, Pack
+from ..values.packing import LEAVING, Pack, opened
 from ..values.several import PART, check_run
 from ..values.wrapper import ByValue
 from . import operations
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Invoke, Request
+    from ...protocol.messages import Busy, Descriptor, Invoke, Request
     from ..calls.calls import Calls, Invocation
     from ..calls.waits import Waits
     from ..core.brief import Later
@@ -234,9 +234,7 @@ class Server:
             chain = request.chain if isinstance(request, Call) else chain_of(request)
             if self._objects.beside:
                 chain = self._without_beside(chain)
-            self.go_on(request, chain, self.call(request, chain, partial(self._open, request)))
-            if request.cargo.descriptors:
-                core.discards.settle_elsewhere()
+            self._go(request, chain, partial(self._open, request))
         seconds = time.perf_counter() - started
         core.brief.took(kind, seconds, seconds if copied else core.pool.mine.waited)
 
@@ -244,15 +242,45 @@ class Server:
         self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
     ) -> None:
         """Run the function, and go on according to its result."""
-        self.go_on(request, chain, self.call(request, chain, invocation))
-        if request.cargo.descriptors:
-            self._core.discards.settle_elsewhere()
-
-    def go_on(self, request: Started, chain: tuple[Busy, ...], box: Box) -> None:
-        """The function has returned: go on according to its result."""
+        core, by = self._core, threading.get_ident()
+        tag = getattr(request.cargo.payload, "tag", None)
+        run = CurrentRun(request.call, tag if type(tag) is str else NAMELESS, chain, by)
+        token, hooks, begun = enter(Frame(core, chain, run)), core.hooks, None
+        function: Any = None
+        args: Any = None
+        kwargs: Any = None
+        result: Any = None
+        try:
+            try:
+                if hooks is not None:
+                    begun = hooks.begins(request)
+                function, args, kwargs = invocation()
+                if hooks is not None:
+                    hooks.runs(request, function)
+                if isinstance(function, ByValue):
+                    result = Resolving(function, args, kwargs, chain)
+                else:
+                    if type(request) is Call:
+                        # Without the lock: this or `_stop` takes the call away, and the other one
+                        # comes too late.
+                        try:
+                            self.unstarted.remove(request.call)
+                        except KeyError:
+                            raise CancelledError(Refusal.CANCELLED.value) from None
+                    result = function(*args, **kwargs)
+                    if request.cargo.descriptors:  # their handles end here, if it keeps none
+                        core.discards.settler = by
+            finally:
+                leave(core, token)
+                if hooks is not None and begun is not None:
+                    hooks.pauses(begun)
+        except BaseException as error:
+            result = self.failure(error, request)
+        kind = type(result)  # `isinstance` would ask the user's `__class__`, which may raise
+        box = CoroutineBox(result) if kind is types.CoroutineType else Box(result)
+        function = args = kwargs = result = None
         if self.turns.begun:
             self.turns.wake()
-        kind = type(box.content)  # `isinstance` would ask the user's `__class__`, which may raise
         if kind is Resolving:
             self._resolve(request, chain, box.take())
         elif kind is types.CoroutineType:
@@ -261,6 +289,8 @@ class Server:
             self._returned(request, chain, box)
         else:
             self.finish(request, box)
+        if request.cargo.descriptors:
+            core.discards.settle_elsewhere()
 
     def _returned(self, request: Started, chain: tuple[Busy, ...], box: Box) -> None:
         """The function has ended with what is in *box*: answer, at once or when a future is set."""
@@ -300,42 +330,6 @@ class Server:
 
         resolving.then(lambda: self._core.pool.submit(run))
 
-    def call(
-        self, request: Started, chain: tuple[Busy, ...], invocation: Callable[[], Invocation]
-    ) -> Box:
-        """The function's result, or its `Failure`; or the arguments that it waits for."""
-        core, by = self._core, threading.get_ident()
-        tag = getattr(request.cargo.payload, "tag", None)
-        run = CurrentRun(request.call, tag if type(tag) is str else NAMELESS, chain, by)
-        token, hooks, begun = enter(Frame(core, chain, run)), core.hooks, None
-        try:
-            try:
-                if hooks is not None:
-                    begun = hooks.begins(request)
-                function, args, kwargs = invocation()
-                if hooks is not None:
-                    hooks.runs(request, function)
-                if isinstance(function, ByValue):
-                    return Box(Resolving(function, args, kwargs, chain))
-                if type(request) is Call:
-                    # Without the lock: this or `_stop` takes the call away, and the other one
-                    # comes too late.
-                    try:
-                        self.unstarted.remove(request.call)
-                    except KeyError:
-                        raise CancelledError(Refusal.CANCELLED.value) from None
-                result = function(*args, **kwargs)
-                if request.cargo.descriptors:  # their handles end with this frame, if it keeps none
-                    core.discards.settler = by
-                kind = CoroutineBox if type(result) is types.CoroutineType else Box
-                return kind(result)
-            finally:
-                leave(core, token)
-                if hooks is not None and begun is not None:
-                    hooks.pauses(begun)
-        except BaseException as error:
-            return Box(self.failure(error, request))
-
     def _as_run(self, request: Started, chain: tuple[Busy, ...], by: int) -> CurrentRun:
         tag = getattr(request.cargo.payload, "tag", None)
         return CurrentRun(request.call, tag if isinstance(tag, str) else NAMELESS, chain, by)
@@ -343,8 +337,13 @@ class Server:
     def _open(self, request: Started) -> Invocation:
         """The function of *request*, and its arguments."""
         cargo = request.cargo
-        what, args, kwargs = self._packer.open_call(cargo)
         payload: Any = cargo.payload
+        if type(payload) is Payload and payload.plain and not cargo.descriptors:  # nearly always
+            what, args, kwargs = opened(payload)  # a function apart is not in it
+        else:
+            what, args, kwargs = self._packer.open(cargo)
+        if what is None:
+            what = self._packer.made(payload.functions[0])
         if payload.buffers or len(payload.data) >= NOTED:
             # Let go of the pickle: it must not stay here, and count, while the function runs.
             msgspec.structs.force_setattr(cargo, "payload", Payload(b"", tag=payload.tag))
@@ -468,7 +467,7 @@ class Server:
             return False
         if type(request) is Call:
             self.unstarted.discard(call)  # it may never have started
-        result = box.take()
+        result, box.content = box.content, None
         try:
             if type(result) is Failure:
                 pack = self._packer.pack_failure(result)
@@ -480,7 +479,7 @@ class Server:
         if core.hooks is not None:
             core.hooks.ended(request)
         if not pack.large and pack.plain is not None:  # nearly always
-            core.step_within(partial(self._answer, request, pack.plain, refused=refused))
+            core.step_within(self._answer, request, pack.plain, refused)
             return False
         if pack.large and not self.has_room(call.caller):  # it has not taken the earlier ones yet
             self._calls.wait_for_room(call.caller, "results")
@@ -490,19 +489,24 @@ class Server:
         try:
             with undisturbed:
                 try:
-                    cargo = pack.cargo(lambda rrefs: core.context.give_all(rrefs, call))
+                    cargo = pack.cargo(partial(self._give, call))
                 except BaseException as error:
                     failure = self.failure(error, request)
                     if failure.references or failure.inert:  # these would have to be shared, too
                         failure = failure.as_text()
                     cargo = Cargo(payload=failure)
                 del pack  # its handles: a loan that is given back would look kept
-                core.step(partial(self._answer, request, cargo, refused=refused))
+                core.step(partial(self._answer, request, cargo, refused))
                 del cargo
         finally:
             if held:
                 self._packer.leaving.release()
         return copied
+
+    def _give(self, call: CallId, rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
+        """Share the references in the reply to *call*."""
+        self._core.mints.mark(self._core.context.state, time.monotonic())
+        return self._core.context.give_all(rrefs, call)
 
     def _store(self, request: Create, box: Box) -> None:
         """Keep the result; a reference makes the object an alias."""
@@ -549,9 +553,7 @@ class Server:
             return []
         return context.done(target, call)
 
-    def _answer(
-        self, request: Call | Invoke | Fetch, cargo: Cargo, *, refused: bool = False
-    ) -> list[Effect]:
+    def _answer(self, request: Call | Invoke | Fetch, cargo: Cargo, refused: bool) -> list[Effect]:
         """Under the lock: answer *request*, and free its object for the next request."""
         core, call = self._core, request.call
         context, discards = core.context, core.discards

@@ -119,17 +119,21 @@ class Packer(Internal):
     def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
         """Pickle *value* for *to*; a `Frozen` value is taken as it is.
 
-        With *call*, *value* is a function and its arguments; `open_call` opens it.
+        With *call*, *value* is a function and its arguments.
 
         Raises `SerializationError`, `SharedMemoryFullError`.
         """
         simple: tuple[bytes, list[memoryview]] | None = None
+        lends = False
         if not call:
             payload = self._as_it_is(value, to) if type(value) is Frozen else None
             if payload is None and type(value) not in ATOMS:
                 payload = self.in_slot(value, to, tag, wait=True)
             if payload is not None:
                 return Pack(payload.size >= NOTED, Cargo(payload=payload))
+            simple = dumps_plain(value)
+            if simple is not None and not simple[1] and len(simple[0]) < NOTED:  # nearly always
+                return Pack(False, Cargo(payload=Payload(simple[0], tag=tag, plain=True)))
         else:
             of_call: Any = value
             function, args, kwargs = of_call
@@ -142,9 +146,9 @@ class Packer(Internal):
                 lent = self._holed(function, args, to, tag)
                 if lent is not None:
                     return lent
-        lends = simple is None and call and any(map(_is_reference, map(type, value[1])))  # type: ignore[index]  # it is a call
-        if simple is None and not lends:
-            simple = dumps_plain(value)
+            lends = simple is None and any(map(_is_reference, map(type, args)))
+            if simple is None and not lends:
+                simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:
@@ -365,20 +369,6 @@ class Packer(Internal):
         if type(payload) is Failure:  # of a handler; `isinstance` asks the user's `__class__`
             raise payload.rebuild()
         return payload
-
-    def open_call(self, cargo: Cargo) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """The function in *cargo*, or the name of a method, and its arguments.
-
-        Raises the errors of `open`.
-        """
-        payload: Any = cargo.payload
-        if type(payload) is Payload and payload.plain and not cargo.descriptors:  # nearly always
-            what, args, kwargs = opened(payload)  # a function apart is not in it
-        else:
-            what, args, kwargs = self.open(cargo)
-        if what is None:
-            what = self.made(payload.functions[0])
-        return what, args, kwargs
 
     def made(self, definition: Definition) -> Any:
         """The called function of *definition*. Raises `SerializationError`."""
