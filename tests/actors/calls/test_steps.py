@@ -225,7 +225,7 @@ def counted(
 @COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 58), (fetch, 63), (create, 161), (lend, 78)]
+    ("operation", "most"), [(call, 50), (fetch, 55), (create, 151), (lend, 71)]
 )
 def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
     assert counted(operation, 0.8 * most, most, MANY) <= most
@@ -254,7 +254,7 @@ def test_functions_of_the_caller_of_many() -> None:
 
     counts = sorted(whole(counts_of(fly_together, 1, TIMES, block=18), 20 * FLYING))
     assert counts, "in each round another thread did a part of the work"
-    assert counts[len(counts) // 10] / FLYING <= 56
+    assert counts[len(counts) // 10] / FLYING <= 50
 
 
 def counts_there(operation: Callable[[], None], rounds: int) -> Iterator[float]:
@@ -278,15 +278,16 @@ def counted_there(
 @COUNTED
 @pytest.mark.usefixtures("operands")
 @pytest.mark.parametrize(
-    ("operation", "most"), [(call, 61), (fetch, 47), (create, 122), (lend, 90)]
+    ("operation", "most"), [(call, 53), (fetch, 46), (create, 132), (lend, 80)]
 )
 def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
+    """A fetch that comes in before its object is made has to wait: 17 functions more."""
     assert counted_there(operation, 0.7 * most, most, MANY) <= most
 
 
 @pytest.mark.usefixtures("system")
 def test_functions_of_the_callee_of_many() -> None:
-    assert counted_there(fly, 20 * FLYING, 55 * FLYING) / FLYING <= 55
+    assert counted_there(fly, 20 * FLYING, 48 * FLYING) / FLYING <= 48
 
 
 @COUNTED
@@ -295,13 +296,13 @@ def test_functions_of_a_first_fetch(size: int) -> None:
 
     A frame that is read in two parts takes 7 more; a large one may always be.
     """
-    most = {1_000: 73, 100_000: 84, 300_000: 101}[size]
+    most = {1_000: 66, 100_000: 77, 300_000: 94}[size]
     assert counted(OF_ARRAYS[size], 0.8 * most, most) <= most
 
 
 @COUNTED
 def test_functions_of_the_owner_of_an_array(size: int) -> None:
-    most = {1_000: 66, 100_000: 74, 300_000: 155}[size]  # with turns that a crowded machine adds
+    most = {1_000: 62, 100_000: 70, 300_000: 150}[size]  # with turns that a crowded machine adds
     assert counted_there(OF_ARRAYS[size], 30, most) <= most
 
 
@@ -310,7 +311,7 @@ def fetch_next(refs: Iterator[farref.RRef[Any]]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "most"), [(1_000, (104, 72)), (10_000, (104, 72)), (100_000, (127, 78))]
+    ("size", "most"), [(1_000, (97, 69)), (10_000, (97, 69)), (100_000, (120, 75))]
 )
 def test_functions_of_a_first_fetch_of_a_frozen_array(
     system: System, size: int, most: tuple[int, int]
