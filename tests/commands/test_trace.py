@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -28,9 +27,8 @@ from farref.actors.recording.recorded import Recorded
 from farref.actors.wire.messages import Traced, WorkerInfo
 from farref.cli import app
 from farref.protocol.ids import WorkerId
-from farref.trace import Only, read
 from farref.trace.records import group, parse_all
-from farref.trace.replay import Steps
+from farref.trace.replay import Player
 from farref.trace.show import NAMED
 from farref.trace.story import tell
 from farref.tracetest.files import differences
@@ -98,11 +96,10 @@ def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
             1,
             "there is no endpoint Z in this trace; there are A, B, C",
         ),
-        (("{saved}", "--step"), 1, "stepping needs a terminal"),
         (("{saved}", "--export", "test"), 1, "it lacks the beginning of A@1"),
         (("{saved}", "--export", "test", "--ref", "A/1"), 2, "a test needs the whole trace"),
         (("{saved}", "--to", "x"), 2, "it is for an --export"),
-        (("{saved}", "--json", "--step"), 2, "choose one of"),
+        (("{saved}", "--json", "--export", "html"), 2, "choose one of"),
         (("{saved}", "--seconds", "1"), 2, "it is for a running system"),
         (("{saved}", "--export", "pdf"), 2, "mermaid"),
         (("nowhere",), 1, "there is no trace at nowhere, and no system of that name: no system"),
@@ -162,63 +159,6 @@ def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
     assert all(each.startswith("     ") for each in lines[after:])  # the continuation lines, too
 
 
-# ---- stepping, in a real terminal
-
-
-@pytest.mark.processes
-@pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
-def test_stepping_forwards_and_backwards_shows_the_tables(tmp_path: Path) -> None:
-    with System(trace=tmp_path / "run") as system:
-        system.worker("B"), system.worker("C")
-        ref = farref.remote("B", str)
-        farref.rpc_sync("C", id, args=(ref,))
-        del ref
-    story = read(tmp_path / "run")
-    tmux = ["tmux", "-L", f"farref-{os.getpid()}", "-f", "/dev/null"]
-
-    def screen(says: str) -> str:
-        end = time.monotonic() + PATIENCE
-        text = before = ""
-        while time.monotonic() < end:
-            before, text = text, subprocess.check_output([*tmux, "capture-pane", "-p"], text=True)
-            if says in text and text == before:  # and is complete
-                return text
-            time.sleep(0.1)
-        raise AssertionError(f"{says!r} is not there:\n{text}")
-
-    def press(*keys: str) -> None:
-        subprocess.run([*tmux, "send-keys", *keys], check=True)
-
-    whole = len(story.rows)
-    command = f"{sys.executable} -m farref trace {tmp_path / 'run'} --step"
-    size = ["-x", "80", "-y", "40"]
-    subprocess.run(
-        [*tmux, "new-session", "-d", *size, f"PYTHONPATH=src {command}; sleep 60"], check=True
-    )
-    try:
-        first = screen(f"step 1 of {whole}")
-        assert "+ program uses program/1 of B: 1 handle" in first
-        assert "q leave" in first
-        press("n")
-        second = screen(f"step 2 of {whole}")
-        press("End")
-        assert "B (nothing)" in screen(f"step {whole} of {whole}")
-        press("g", "3", "Enter")
-        screen(f"step 3 of {whole}")
-        press("Up")
-        screen(second.rstrip())  # complete, and as before
-        press("/", "C", "Enter")
-        mine = tell(group(story.records), only=Only(workers=("C",)))
-        screen(f"of {len(mine.rows)}")
-        press("/", "Z", "Enter")
-        screen("there is no endpoint Z")
-        press("q")
-        shown = [*tmux, "capture-pane", "-p"]
-        eventually(lambda: "step" not in subprocess.check_output(shown, text=True))
-    finally:
-        subprocess.run([*tmux, "kill-server"], check=False)
-
-
 # ---- a running system
 
 
@@ -266,8 +206,9 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
     farref.rpc_sync("B", int)
     eventually(lambda: not recorded_anywhere())
     story = tell(group(chain.from_iterable(map(parse_all, lines))))
-    steps = Steps(story)
-    player = steps.at(len(story.rows) - 1)
+    player = Player()
+    for record in story.records:
+        player.take(record)
     assert player.broken == {}
     tables = " ".join(line for lane in story.lanes for line in player.tables(lane))
     assert f"B owns {held.id}: resolved" in tables

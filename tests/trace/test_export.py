@@ -23,6 +23,7 @@ from farref.trace.export.mermaid import mermaid
 from farref.trace.export.page import page
 from farref.trace.export.perfetto import perfetto
 from farref.trace.export.tracetest import trace_test
+from farref.trace.records import group
 from farref.trace.story import Arrow
 from farref.tracetest.files import differences
 
@@ -89,9 +90,14 @@ def test_exports_name_the_owner_of_an_object_that_another_created(
 def test_a_page_says_how_long_a_table_is_that_it_does_not_show(
     recorded: Story, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "`farref trace --step` shows them" not in page(recorded)
-    monkeypatch.setattr("farref.trace.export.page.MOST", 1)
-    assert "(2 lines; `farref trace --step` shows them)" in page(recorded)
+    assert "a page of fewer steps shows them" not in page(recorded)
+    monkeypatch.setattr("farref.trace.export.page.SHORT", 1)
+    monkeypatch.setattr("farref.trace.export.page.MOST", len(recorded.rows))
+    assert "(2 lines; a page of fewer steps shows them: --ref, --worker)" in page(recorded)
+    part = tell(group(recorded.records), only=Only(workers=("C",)))
+    monkeypatch.setattr("farref.trace.export.page.MOST", 2 * len(part.rows))
+    assert "a page of fewer steps shows them" in page(recorded)
+    assert "a page of fewer steps shows them" not in page(part)
 
 
 @pytest.mark.parametrize("export", [mermaid, page, perfetto, trace_test])
@@ -176,6 +182,7 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
     assert not re.search(r"""(src|href)\s*=|@import|url\(""", html.partition("const trace")[0])
     step = 'out.push(document.getElementById("step").textContent);'
     tables = 'out.push(document.getElementById("tables").textContent);'
+    gone = 'out.push(document.querySelectorAll("#tables .gone").length);'
     key = 'document.dispatchEvent(new KeyboardEvent("keydown",{key:"%s",bubbles:true}));'
     script = (
         'out.push(document.querySelector("h1").textContent);'
@@ -191,6 +198,9 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
         + 'const pen=document.createElement("canvas").getContext("2d"),s=getComputedStyle(f);'
         'pen.font=s.font;const room=f.clientWidth-parseFloat(s.paddingLeft)-'
         'parseFloat(s.paddingRight);out.push(pen.measureText(f.placeholder).width<=room);'
+        'f.value="";f.dispatchEvent(new Event("input"));'
+        + (key % "Home") + gone + (key % "End") + gone
+        + 'location.hash="#2";window.onhashchange();' + step
     )  # fmt: skip
     out = list(seen(html, tmp_path, script))
     rows = len(recorded.rows)
@@ -208,6 +218,9 @@ def test_the_page_draws_steps_and_filters_in_a_browser(recorded: Story, tmp_path
     assert out[10] == deletes
     assert "delete" in str(out[11])
     assert out[12], "what the filter takes is written in it, whole"
+    assert out[13] == 0
+    assert out[14] > 0, "the lines that the last step removed from the tables"
+    assert str(out[15]).startswith(f"step 2 of {rows}. ")
 
 
 # ---- an incident becomes a test

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import pickle
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,7 @@ from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
 from farref.simulation.world import SimulatedWorld
-from farref.trace import read, replay
+from farref.trace import read
 from farref.trace.export.tracetest import trace_test
 from farref.trace.inputs import worker_of
 from farref.trace.merge import merge
@@ -94,29 +92,6 @@ def test_tables_that_nobody_wrote_are_refused(change: Any, tmp_path: Path) -> No
     with pytest.raises(SnapshotError):
         context_of(node.me, PLANS[0].sharing, tables, worker_of)
     world.close()
-
-
-def test_the_states_that_are_kept_take_no_more_than_the_trace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(replay, "EVERY", 5)
-    played(PLANS[0], tmp_path).close()
-    story = read(tmp_path)
-    steps = replay.Steps(story)
-
-    def tables(row: int) -> list[list[str]]:
-        player = steps.at(row)
-        return [player.tables(lane) for lane in story.lanes]
-
-    told = [tables(row) for row in range(len(story.rows))]
-    kept = sorted(steps._kept)
-    gaps = [after - before for before, after in pairwise(kept)]
-    lines = [pickle.loads(steps._kept[at]).lines for at in kept[1:]]
-    assert len(gaps) > 5
-    assert max(gaps) > replay.EVERY
-    assert all(gap >= has for gap, has in zip(gaps, lines, strict=True))
-    for row in reversed(range(len(story.rows))):
-        assert tables(row) == told[row]
 
 
 @pytest.mark.parametrize("plan", PLANS, ids=lambda plan: f"{plan.sharing}-{plan.weather}")

@@ -16,11 +16,9 @@ from ..trace.export.perfetto import perfetto
 from ..trace.export.tracetest import trace_test
 from .bar import bar
 from .failing import failing
-from .keys import NoTerminalError
 from .live import watch
 from .refs import complete_name
 from .stage import check_suffix, save_story
-from .stepping import step_through
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -56,7 +54,6 @@ def trace(
         list[str] | None,
         typer.Option(metavar="NAME", help="Only steps and messages of this endpoint."),
     ] = None,
-    step: Annotated[bool, typer.Option("--step", help="Step through it, with all tables.")] = False,
     export: Annotated[
         Form | None,
         typer.Option(help="Export a Mermaid diagram, a page, Chrome trace events or a trace test."),
@@ -88,14 +85,14 @@ def trace(
     """
     if to is not None and export is None:
         raise typer.BadParameter("it is for an --export", param_hint="--to")
-    if sum((step, export is not None, as_json)) > 1:
-        raise typer.BadParameter("choose one of --step, --export and --json")
+    if export is not None and as_json:
+        raise typer.BadParameter("choose one of --export and --json")
     if save is not None:
         check_suffix(save)
     only = Only(tuple(ref or ()), tuple(worker or ()))
     if export == "test" and only != EVERYTHING:
         raise typer.BadParameter("a test needs the whole trace: leave out --ref and --worker")
-    with failing("trace", NoTerminalError, TraceError):
+    with failing("trace", TraceError):
         recording = _recording(source, only, seconds, as_json=as_json)
         if recording is None:
             return
@@ -106,8 +103,6 @@ def trace(
             _export(story, export, to)
         elif as_json:
             _print_lines(story)
-        elif step:
-            step_through(story, lambda part: _told(recording, part), only)
         else:
             show(story, Console(), rows=None if every else ROWS)
 

@@ -5,14 +5,10 @@ inputs in their order therefore has, after each, the same tables as the endpoint
 checked: each sent message must be one that the machine wants sent. If one is not (the trace is of
 another version, or has a hole), the tables of that endpoint are hidden from there on, with the
 reason: either the tables are true, or there are none.
-
-`Steps` goes to any row of a story, in either direction. It saves the tables at intervals of some
-records, and replays from there.
 """
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from typing import TYPE_CHECKING
 
@@ -24,16 +20,10 @@ from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import number_of_lines, table_lines
 from .inputs import TraceInputError, input_of, message_of, perform, worker_of
-from .progress import silent
 
 if TYPE_CHECKING:
     from ..protocol.effects import Effect
-    from .progress import Progress
     from .records import Record
-    from .story import Story
-
-EVERY = 1000
-"""Records between two saved states, or more if the tables have more lines than this."""
 
 
 class Player:
@@ -109,11 +99,6 @@ class Player:
             else ["(it does not record yet)"]
         )
 
-    @property
-    def lines(self) -> int:
-        """The number of lines of all tables."""
-        return sum(map(number_of_lines, self.contexts.values()))
-
     def length(self, at: str) -> int:
         """The number of lines of `tables`."""
         context = self.contexts.get(at)
@@ -130,35 +115,3 @@ def _said(to: str, message: object) -> tuple[str, str]:
 def _step(record: Record) -> str:
     what = record.text("do") or record.message or record.peer
     return f"the step {' '.join(filter(None, (record.kind, what)))!r}"
-
-
-class Steps:
-    """The tables at each row of a story."""
-
-    def __init__(self, story: Story, progress: Progress = silent) -> None:
-        self.story = story
-        self._player = Player()
-        self._played = 0
-        self._kept: dict[int, bytes] = {0: pickle.dumps(self._player)}
-        self._progress = progress
-
-    def at(self, row: int) -> Player:
-        """All endpoints' tables after *row* and its immediate effects."""
-        self._go(self.story.spans[row][1] if self.story.rows else len(self.story.records))
-        return self._player
-
-    def _go(self, count: int) -> None:
-        """Play up to record number *count*."""
-        if count < self._played or max(k for k in self._kept if k <= count) > self._played:
-            start = max(each for each in self._kept if each <= count)
-            # Our own pickle, made a moment ago: it has no foreign data.
-            self._player, self._played = pickle.loads(self._kept[start]), start  # noqa: S301 - pickled here
-        begun = self._played
-        for record in self.story.records[begun:count]:
-            self._player.take(record)
-            self._played += 1
-            self._progress(self._played - begun, count - begun)
-            if self._played % EVERY == 0 and self._played not in self._kept:
-                since = self._played - max(k for k in self._kept if k < self._played)
-                if since >= self._player.lines:  # all saved states together: as big as the trace
-                    self._kept[self._played] = pickle.dumps(self._player)

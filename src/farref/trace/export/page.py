@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ...printable import json_text
 from ..look import KIND, MARK, STAGE, UNICODE
 from ..progress import silent
-from ..replay import Steps
+from ..replay import Player
 from ..show import summary
 from ..story import Arrow, ArrowPart
 
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from ..progress import Progress
     from ..story import Row, Story
 
-MOST = 300
-"""A page shows at most this many lines of one endpoint's tables."""
+MOST = 1_000_000
+"""At most so many lines of one endpoint's tables are written over all rows of a page. More would
+take minutes."""
+SHORT = 300
+"""Tables of at most so many lines are complete on every page, however many rows it has."""
 
 
 def page(story: Story, progress: Progress = silent) -> str:
@@ -76,21 +79,24 @@ def _row(story: Story, row: Row, lanes: dict[str, int]) -> dict[str, Any]:
 
 def _tables(story: Story, progress: Progress) -> list[list[list[Any]]]:
     """For each row, ``[lane, lines that went, lines that came]`` of each lane with a change."""
-    steps, whole = Steps(story), len(story.rows)
+    player, whole, played = Player(), len(story.rows), 0
+    most = max(SHORT, MOST // max(1, whole))
     known: dict[str, list[str]] = {lane: [] for lane in story.lanes}
     tables = []
     for place, (_, last) in enumerate(story.spans):
         progress(place, whole)
-        first = story.spans[place - 1][1] if place else 0
-        player = steps.at(place)
-        acted = {record.at for record in story.records[first:last]}
+        acted = set()
+        for record in story.records[played:last]:
+            player.take(record)
+            acted.add(record.at)
+        played = last
         changed = []
         for number, lane in enumerate(story.lanes):
             if lane not in acted and place:
                 continue
             length = player.length(lane)
-            if length > MOST:
-                now = [f"({length:,} lines; `farref trace --step` shows them)"]
+            if length > most:
+                now = [f"({length:,} lines; a page of fewer steps shows them: --ref, --worker)"]
             else:
                 now = player.tables(lane)
             before, known[lane] = known[lane], now
