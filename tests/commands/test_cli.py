@@ -106,13 +106,13 @@ def test_a_key_is_made_once(tmp_path: Path) -> None:
 def test_demos_are_listed() -> None:
     run = farref("demo")
     assert run.returncode == 0
-    for name in (*NAMES, "chaos", *PROGRAMS):
+    for name in (*NAMES, *PROGRAMS):
         assert re.search(rf"^{name} +(lend|borrow|fork|any) +\S", run.stdout, re.MULTILINE)
 
 
 def test_demos_are_listed_as_json() -> None:
     rows = json.loads(farref("demo", "--json").stdout)
-    assert [row["name"] for row in rows] == [*NAMES, "chaos", *PROGRAMS]
+    assert [row["name"] for row in rows] == [*NAMES, *PROGRAMS]
     assert all(row["sentence"].endswith(".") for row in rows)
     assert {row["name"]: row["sharing"] for row in rows}["forward-owned"] == "borrow"
 
@@ -148,17 +148,13 @@ def test_the_disciplines_are_in_the_help() -> None:
     ("arguments", "says"),
     [
         (("demo", "nonsense"), "there is no demo 'nonsense'"),
-        (("demo", "--save", "x.svg"), "name of one traced demo"),
-        (("demo", "all", "--save", "x.svg"), "name of one traced demo"),
-        (("demo", "wordcount", "--save", "x.svg"), "name of one traced demo"),
+        (("demo", "--save", "x.html"), "name of one traced demo"),
+        (("demo", "all", "--save", "x.html"), "name of one traced demo"),
+        (("demo", "wordcount", "--save", "x.html"), "name of one traced demo"),
         (("demo", "elastic", "--workers", "2"), "only programs take it: parameter-server"),
         (("demo", "pagerank", "--workers", "0"), "Invalid value for '--workers'"),
-        (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
+        (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .html"),
         (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
-        (("demo", "user-to-user", "--seed", "3"), "--seed: only chaos takes it"),
-        (("demo", "pagerank", "--acts", "3"), "--acts: only chaos takes it"),
-        (("demo", "all", "--weather", "calm"), "--weather: only chaos takes it"),
-        (("demo", "chaos", "--base", "farrefBase"), "--base: chaos is a simulation, on no base"),
         (("demo", "return-value", "--base", "nonsense"), f"no system base 'nonsense'. {CHOOSE}"),
         (("demo", "return-value", "--base", "multiprocUDPBase"), CHOOSE),
         (("join", "127.0.0.1", "--base", "nonsense"), CHOOSE),
@@ -199,7 +195,7 @@ def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_written_is_told(saved: Path) -> None:
-    run = farref("trace", str(saved), "--save", str(saved.parent / "no" / "t.svg"))
+    run = farref("trace", str(saved), "--save", str(saved.parent / "no" / "t.html"))
     assert run.returncode == 1
     assert "cannot be written: No such file" in run.stderr
 
@@ -253,7 +249,7 @@ def test_no_color_is_obeyed_in_a_terminal(saved: Path) -> None:
 
 @pytest.mark.processes
 def test_a_demo_in_a_terminal(tmp_path: Path) -> None:
-    file = tmp_path / "t.svg"
+    file = tmp_path / "t.html"
     code, text = in_a_terminal("demo", "return-value", "--save", str(file), width=100)
     assert code == 0
     assert "nothing left" in text
@@ -321,11 +317,16 @@ def test_a_trace_is_shown_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Slowly, line by line, after the hint; fast, at once."""
     pauses: list[float] = []
     monkeypatch.setattr("time.sleep", pauses.append)
-    run = farref("demo", "chaos", "--slow")
-    assert set(pauses) == {0.5}
+    play = ("demo", "return-value", "--base", "simpleSystemBase")
+    slow = farref(*play, "--slow").stdout.splitlines()
+    assert pauses.count(0.5) > 5
+    assert slow[0].startswith("  Look for")
     pauses.clear()
-    assert farref("demo", "chaos", "--fast").stdout == farref("demo", "chaos").stdout == run.stdout
-    assert set(pauses) == {0.0}
+    for pace in ("--fast",), ():
+        fast = farref(*play, *pace).stdout.splitlines()
+        assert sorted(fast) == sorted(slow)
+        assert not fast[0].startswith("  Look for")
+    assert 0.5 not in pauses
 
 
 @pytest.mark.processes
@@ -334,23 +335,3 @@ def test_a_missing_step_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     run = farref("demo", "forward-owned")
     assert run.returncode == 1
     assert "missing: 9 never (H frees F/1)" in run.stdout
-
-
-def test_chaos_is_the_same_for_the_same_seed() -> None:
-    args = ("demo", "chaos", "--seed", "5", "--weather", "storm", "--acts", "40", "--json")
-    one, other = farref(*args), farref(*args)
-    assert one.returncode == 0
-    assert one.stdout == other.stdout
-    told = json.loads(one.stdout)
-    assert told["wrong"] is None
-    assert (told["seed"], told["weather"], len(told["acts"])) == (5, "storm", 40)
-    assert farref("demo", "chaos", "--seed", "6", "--json").stdout != one.stdout
-
-
-def test_chaos_shows_its_acts_and_its_trace() -> None:
-    run = farref("demo", "chaos", "--weather", "crashes", "--sharing", "borrow")
-    assert run.returncode == 0
-    assert "crashes, borrow" in " ".join(run.stdout.split())
-    assert "virtual time" in run.stdout
-    assert "Look for" in run.stdout
-    assert farref("demo", "chaos", "--weather", "rain").returncode == 2

@@ -78,7 +78,6 @@ def test_json_is_the_lines_that_were_recorded(saved: Path) -> None:
 
 
 def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
-    assert "sequenceDiagram" in run(saved, "--export", "mermaid")
     assert json.loads(run(saved, "--export", "perfetto"))["traceEvents"]
     page = tmp_path / "page.html"
     assert f"saved {page}" in run(saved, "--export", "html", "--to", page)
@@ -101,7 +100,7 @@ def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
         (("{saved}", "--to", "x"), 2, "it is for an --export"),
         (("{saved}", "--json", "--export", "html"), 2, "choose one of"),
         (("{saved}", "--seconds", "1"), 2, "it is for a running system"),
-        (("{saved}", "--export", "pdf"), 2, "mermaid"),
+        (("{saved}", "--export", "pdf"), 2, "perfetto"),
         (("nowhere",), 1, "there is no trace at nowhere, and no system of that name: no system"),
         ((), 1, "name a system or a saved trace: no system of yours runs"),
     ],

@@ -31,7 +31,7 @@ NOT_RUN = {
     "docs/launch.md": 2,
     "docs/observability.md": 2,
     "docs/torchrun.md": 1,
-    "docs/trace.md": 2,
+    "docs/trace.md": 1,
     "docs/tutorial/index.md": 1,
     "docs/verification.md": 1,
 }

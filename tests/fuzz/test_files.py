@@ -140,7 +140,7 @@ def test_directory(monkeypatch: pytest.MonkeyPatch, own_folder: Path) -> None:
 
 WORDS = (
     "demo", "trace", "--help", "--version", "--save", "--sharing", "lend", "borrow", "-", "--", "",
-    "no such file", "/dev/null", "/", "x.svg", "x.txt", "--save=", "--base", "\0", "\udcff",
+    "no such file", "/dev/null", "/", "x.html", "x.txt", "--save=", "--base", "\0", "\udcff",
     "9" * 50,
 )  # fmt: skip
 

@@ -58,9 +58,9 @@ LONGEST = (3, 5000)
 def test_programs_go_well(weather: Any, sharing: Any) -> None:
     done: Counter[str] = Counter()
     for seed in range(SEEDS):
+        plan = f"draw({seed}, weather={weather!r}, sharing={sharing!r})"
         outcome = simulate(draw(seed, weather=weather, sharing=sharing))
-        replay = f"farref demo chaos --seed {seed} --weather {weather} --sharing {sharing}"
-        assert outcome.wrong is None, replay
+        assert outcome.wrong is None, f"simulate({plan}, Path('a folder')) writes a trace of it"
         done += outcome.done
     deadly = {"lost: OWNER"}
     expected = {

@@ -15,8 +15,7 @@ from rich.table import Table
 from ..console import Console, Text, echo, write_json
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import Sharing
-from ..simulation.plan import Weather
-from . import chaos, program
+from . import program
 from .program import MissingPackageError, WorkersOption
 from .stage import (
     BaseOption,
@@ -58,10 +57,6 @@ NAMES = (
 """The traced demos, in the order of the tour. Each is a module of `farref.examples`."""
 PROGRAMS = ("parameter-server", "pagerank", "mapreduce", "photographs", "wordcount")
 """The programs; the tour ends with them. Run alone, each has options of its own."""
-CHAOS = "chaos"
-"""A simulation, drawn from a seed. It is not part of the tour."""
-SEED, ACTS = 1, 30
-"""Its options by default."""
 ALL = "all"
 
 
@@ -103,26 +98,8 @@ def demo(
     save: SaveOption = None,
     base: BaseOption = None,
     sharing: SharingOption = None,
-    seed: Annotated[
-        int | None,
-        typer.Option(
-            min=0, help=f"For `chaos`: draws its events; by default {SEED}.", show_default=False
-        ),
-    ] = None,
-    acts: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=500,
-            help=f"For `chaos`: how many acts; by default {ACTS}.",
-            show_default=False,
-        ),
-    ] = None,
     pace: PaceOption = None,
     workers: WorkersOption = None,
-    weather: Annotated[
-        Weather | None, typer.Option(help="For `chaos`: the kinds of faults.", show_default=False)
-    ] = None,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print the list, or the summary of a demo, as JSON.")
     ] = False,
@@ -133,8 +110,8 @@ def demo(
     of a published example was found. A program exits with 0 if its result was
     right.
     """  # fmt: skip
-    if name not in (None, *NAMES, CHAOS, *PROGRAMS, ALL):
-        known = ", ".join((*NAMES, CHAOS, *PROGRAMS, ALL))
+    if name not in (None, *NAMES, *PROGRAMS, ALL):
+        known = ", ".join((*NAMES, *PROGRAMS, ALL))
         raise typer.BadParameter(
             f"there is no demo {name!r}; the demos are: {known}", param_hint="NAME"
         )
@@ -146,21 +123,11 @@ def demo(
         raise typer.BadParameter(
             f"only programs take it: {', '.join(PROGRAMS)}", param_hint="--workers"
         )
-    of_chaos = {"--seed": seed, "--acts": acts, "--weather": weather}
-    useless = [option for option, value in of_chaos.items() if value is not None]
-    if useless and name != CHAOS:
-        raise typer.BadParameter(f"only {CHAOS} takes it", param_hint=useless[0])
-    if base is not None and name == CHAOS:
-        raise typer.BadParameter(f"{CHAOS} is a simulation, on no base", param_hint="--base")
     how = How(base, sharing, workers, pause_of(pace))
     if name is None:
         _list(as_json=as_json)
     elif name == ALL:
         raise typer.Exit(0 if _tour(how, as_json=as_json) else 1)
-    elif name == CHAOS:
-        seed, acts = SEED if seed is None else seed, ACTS if acts is None else acts
-        right = chaos.run(seed, acts, how.sharing, weather, save, as_json=as_json, pause=how.pause)
-        raise typer.Exit(0 if right else 1)
     else:
         with program.told(name):
             figures, right = _play(name, how, save, silent=as_json)
@@ -174,7 +141,6 @@ def _listed() -> Iterator[tuple[str, str, str]]:
     for name in NAMES:
         found = find(name)
         yield name, found.sentence, found.sharing
-    yield CHAOS, chaos.SENTENCE, "any"
     for name in PROGRAMS:
         yield name, program.about(name)[0], "any"
 

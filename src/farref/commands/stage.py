@@ -79,7 +79,7 @@ BaseOption = Annotated[
 ]
 SaveOption = Annotated[
     Path | None,
-    typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl, .svg or .html."),
+    typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl or .html."),
 ]
 PaceOption = Annotated[
     bool | None,
