@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-FORMAT = 8
-"""The version of the rows, written with each `JoinStep`. Up to format 4 endpoints wrote JSON
-objects."""
+FORMAT = 9
+"""The version of the rows, written with each `JoinStep`. A reader refuses every other one."""
 encode = msgspec.json.Encoder().encode
 """Encodes a step, or the tuple of its kind and its fields, as a row without a newline."""
 encode_lines = msgspec.json.Encoder().encode_lines

@@ -17,6 +17,8 @@ name of the `Context`'s method, and its arguments. A machine gets no other input
 `receive`, `died`, `buried`, and those in the `by` of a sent message. So a reader can run the
 shipped machines again, and has their tables at each step.
 
+A saved trace begins with a row that is no step, its `Head`.
+
 The kinds are for the reader, which checks rows against them. The tracer writes tuples (see
 `encoding`), which are faster to make, and never imports this module.
 """
@@ -25,18 +27,27 @@ from __future__ import annotations
 
 import functools
 import operator
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
 from ...protocol.ids import CallId, Number, RRefId, WorkerId
 from ...protocol.messages import Busy, Descriptor, Grip, Message, Report
+from .encoding import FORMAT
+
+
+class Head(msgspec.Struct, frozen=True, array_like=True, tag="trace"):
+    """What a saved trace is about, and the steps of a published example to find in it."""
+
+    format: int
+    title: str
+    notes: str
 
 
 class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One step of the endpoint *at*."""
 
-    time: float
+    time: Annotated[float, msgspec.Meta(ge=0, lt=2**63)]
     at: WorkerId
 
 
@@ -163,7 +174,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "stand_for": _RREF | {"target": RRefId},
     "pause": _RREF | _CALL,
     "resume": _RREF | _CALL,
-    "done": _RREF | {"call": (CallId | None, None)},
+    "done": _RREF | _CALL,
     "suspect": _RREF,
     "waits": {"run": CallId, "call": CallId | None, "nth": Number, "what": str},
     "suspect_cycle": {"rrefs": tuple[RRefId, ...], "cuts": bool},
@@ -171,9 +182,7 @@ INPUTS: dict[str, dict[str, Any]] = {
     "weigh_cycle": _RREF,
     "give_up_cycle": _RREF,
 }
-"""The inputs, and the fields of each: a type, or a type and a default.
-
-Up to format 6 "done" had no *call*: it was the one that ran."""
+"""The inputs, and the fields of each: a type, or a type and a default."""
 KINDS: tuple[type[Step], ...] = (
     *(kind for kind in Step.__subclasses__() if kind is not Input),
     *(  # type: ignore[arg-type] # defstruct does not tell that they are `Input`s
@@ -187,7 +196,9 @@ KINDS: tuple[type[Step], ...] = (
     ),
 )
 """All kinds of steps."""
-_rows: msgspec.json.Decoder[Step] = msgspec.json.Decoder(functools.reduce(operator.or_, KINDS))
+_rows: msgspec.json.Decoder[Step | Head] = msgspec.json.Decoder(
+    functools.reduce(operator.or_, (*KINDS, Head))
+)
 
 
 def kind_of(step: Step | type[Step]) -> str:
@@ -195,6 +206,34 @@ def kind_of(step: Step | type[Step]) -> str:
     return step.__struct_config__.tag  # type: ignore[return-value]  # theirs are words
 
 
-def decode(row: str | bytes) -> Step:
-    """The step in *row*. Raises `msgspec.DecodeError`, a `ValueError` that says why not."""
-    return _rows.decode(row)
+def decode(row: str | bytes) -> Step | Head:
+    """The step, or the head, in *row*. Raises `ValueError` with the reason for a wrong row."""
+    try:
+        return _decode(row)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
+
+
+def _decode(row: str | bytes) -> Step | Head:
+    try:
+        step = _rows.decode(row)
+    except msgspec.ValidationError:
+        match msgspec.json.decode(row):  # the rows of another format may have other fields
+            case ["trace", int(number), *_] | ["join", _, _, int(number), *_]:
+                _check_format(number)
+            case {"format": int(number)}:
+                _check_format(number)
+            case _:
+                pass
+        raise
+    if isinstance(step, JoinStep | Head):
+        _check_format(step.format)
+    return step
+
+
+def _check_format(number: int) -> None:
+    if number != FORMAT:
+        raise ValueError(
+            f"it has format {number}, and this farref reads only format {FORMAT}: "
+            "another version wrote it"
+        )

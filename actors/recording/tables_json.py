@@ -51,7 +51,6 @@ _TABLES = {
     if name not in _APART
 }
 """The tables, by their names in a trace."""
-_DEAD = frozenset({"dead", "buried"})
 MOST = 20_000
 """The most entries of an endpoint whose tables are written; more would hold it up for long."""
 _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUser)
@@ -115,15 +114,11 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     if sharing not in DISCIPLINES:
         raise SnapshotError(f"{sharing!r} is no way of sharing")
     state = Tables(me, DISCIPLINES[sharing])
-    if isinstance(tables, dict):  # up to format 7 nobody searched
-        tables = {"_quests": ["dict"], "_looks": 0, **tables}
     if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
         raise SnapshotError("they lack fields of tables, or have others")
     read = _Reader(worker)
     for name, value in tables.items():
         found = read.value(value)
-        if type(found) is set and name in _DEAD:  # up to format 5
-            found = Dead((each.incarnation, each.incarnation) for each in found)
         if type(found) is not type(getattr(state, _TABLES[name])):
             raise SnapshotError(f"their field {name!r} has the wrong type")
         setattr(state, _TABLES[name], found)
@@ -203,10 +198,7 @@ class _Reader:
         if kind is Alias:
             self._seen.append(made)
         given = {field: self._value(value) for field, value in items}
-        if issubclass(kind, Owner):  # up to format 6
-            given = {"aside": set(), "serial": True, **given}
-        if kind in _MACHINES:  # up to format 7
-            given = {"stamp": 0, **given}
+        if kind in _MACHINES:
             given = {name: _READ.get(name, _shared)(part) for name, part in given.items()}
         if set(given) != set(_fields(kind)):
             raise ValueError(f"a {name} with wrong fields")
@@ -233,6 +225,8 @@ def _is_filled(kind: type) -> bool:
 
 def _fields(kind: type) -> list[str]:
     """The names of the fields of a machine or a message."""
+    if kind is Waiting:  # `by` is the shell's
+        return [name for name in kind.__struct_fields__ if name != "by"]
     if issubclass(kind, msgspec.Struct):
         return [name for name in kind.__struct_fields__ if name != "born"]
     return [name for each in reversed(kind.__mro__) for name in getattr(each, "__slots__", ())]

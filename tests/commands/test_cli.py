@@ -320,12 +320,11 @@ def test_a_trace_is_shown_at_a_pace(monkeypatch: pytest.MonkeyPatch) -> None:
     play = ("demo", "return-value", "--base", "simpleSystemBase")
     slow = farref(*play, "--slow").stdout.splitlines()
     assert pauses.count(0.5) > 5
-    assert slow[0].startswith("  Look for")
     pauses.clear()
     for pace in ("--fast",), ():
         fast = farref(*play, *pace).stdout.splitlines()
         assert sorted(fast) == sorted(slow)
-        assert not fast[0].startswith("  Look for")
+        assert fast.index(slow[0]) > len(fast) // 2
     assert 0.5 not in pauses
 
 

@@ -23,17 +23,18 @@ from farref.actors.api.viewing import Watching
 from farref.actors.core.current import frame, running_in
 from farref.actors.core.threads import Threads
 from farref.actors.inspect.watching import KEPT, Stream
+from farref.actors.recording.encoding import FORMAT
 from farref.actors.recording.recorded import Recorded
 from farref.actors.wire.messages import Traced, WorkerInfo
 from farref.cli import app
 from farref.protocol.ids import WorkerId
-from farref.trace.records import group, parse_all
+from farref.trace.records import group, parse
 from farref.trace.replay import Player
 from farref.trace.show import NAMED
 from farref.trace.story import tell
 from farref.tracetest.files import differences
 
-from ..trace.recordings import user_to_user
+from ..trace.recordings import rows, user_to_user
 from ..waiting import eventually
 
 PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
@@ -50,8 +51,8 @@ def run(*arguments: object, code: int = 0) -> str:
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "saved.jsonl"
-    lines = [record.fields for steps in user_to_user().steps.values() for record in steps]
-    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    lines = (line for of_one in rows(user_to_user()).values() for line in of_one)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
@@ -71,8 +72,8 @@ def test_a_part_of_it_fits_every_width(saved: Path, width: int, monkeypatch: Any
 
 def test_json_is_the_lines_that_were_recorded(saved: Path) -> None:
     lines = [json.loads(line) for line in run(saved, "--json").splitlines()]
-    assert len(lines) == len(saved.read_text(encoding="utf-8").splitlines())
-    assert {line["at"] for line in lines} == {"A@1", "B@2", "C@3"}
+    recorded = [json.loads(line) for line in saved.read_text(encoding="utf-8").splitlines()]
+    assert sorted(map(str, lines)) == sorted(map(str, recorded))
     only = run(saved, "--json", "--worker", "C").splitlines()
     assert 0 < len(only) < len(lines)
 
@@ -116,14 +117,15 @@ def test_what_cannot_be_done_is_said(
     ("content", "says"),
     [
         (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is no trace: line 1 is no text"),
-        (b"hello\n", "bad.jsonl, line 1, is no step of a trace: it is no JSON"),
-        (b'{"kind":"join","at":"A@1","format":9}\n', "a newer farref wrote it, and can show it"),
-        (b'{"kind":"do","at":"A@1"}\n', "it has no valid 'do'"),
-        (b'{"kind":"jo', "holds no steps"),
+        (b"hello\n", "bad.jsonl, line 1, is no step of a trace: JSON is malformed"),
+        (b'["join",1.0,["A",1],8,"lend",{}]\n', "it has format 8, and this farref reads only"),
+        (b'{"kind":"join","at":"A@1","format":5}\n', "it has format 5, and this farref reads only"),
+        (b'["own",1.0,["A",1]]\n', "Expected `array` of at least length 4"),
+        (b'["jo', "holds no steps"),
         (b"", "holds no steps"),
-        (b'{"kind":"join","at":"A@1","format":5,"sharing":"lend"}\n', "nothing happened during"),
+        (b'["join",1.0,["A",1],%d,"lend",{}]\n' % FORMAT, "nothing happened during"),
     ],
-    ids=["binary", "text", "newer", "half-a-step", "torn", "empty", "quiet"],
+    ids=["binary", "text", "older", "named", "half-a-step", "torn", "empty", "quiet"],
 )
 def test_what_is_no_trace_is_said(tmp_path: Path, content: bytes, says: str) -> None:
     bad = tmp_path / "bad.jsonl"
@@ -133,7 +135,7 @@ def test_what_is_no_trace_is_said(tmp_path: Path, content: bytes, says: str) -> 
 
 def test_a_long_trace_is_printed_to_its_end_only(tmp_path: Path) -> None:
     path = tmp_path / "long.jsonl"
-    line = '{"at":"A@1","kind":"free","rref":"A@1/%d"}\n'
+    line = '["free",1.0,["A",1],[["A",1],%d]]\n'
     path.write_text("".join(line % number for number in range(1, 3001)), encoding="utf-8")
     text = run(path)
     assert "(2000 steps before these: --all shows them)" in text
@@ -144,8 +146,8 @@ def test_a_long_trace_is_printed_to_its_end_only(tmp_path: Path) -> None:
 
 def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
     path = tmp_path / "left.jsonl"
-    request = '{"at":"A@1","kind":"send","peer":"B@1","number":%d,"message":"ForkRequest",'
-    request += '"user":false,"rref":"B@1/%d","fork":"a-name-that-makes-lines-go-on@1/%d"}\n'
+    request = '["send",1.0,["A",1],["B",1],%d,["ForkRequest",[["B",1],%d],'
+    request += '[["a-name-that-makes-lines-go-on",1],%d]],null,null]\n'
     path.write_text("".join(request % (n, n, n) for n in range(1, 31)), encoding="utf-8")
     text = run(path)
     assert text.count("     left: ") == NAMED + 1
@@ -186,17 +188,26 @@ def recorded_anywhere() -> bool:
 def of_kind(watching: Watching, lines: list[str], kind: str) -> int:
     """The number of *lines*, and of those that came since, that are of *kind*."""
     lines += watching.lines(0.1)
-    return sum(step.kind == kind for line in lines for step in parse_all(line))
+    return sum(step.kind == kind for line in lines for step in parse(line))
+
+
+def until(path: str) -> None:
+    while not os.path.exists(path):
+        time.sleep(0.01)
 
 
 @pytest.mark.processes
-def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
+def test_a_system_is_recorded_only_while_it_is_watched(shop: System, tmp_path: Path) -> None:
     held = farref.remote("B", str)  # it has tables before anybody watches
     held.to_here()
+    end = tmp_path / "end"
+    call = farref.rpc_async("B", until, (str(end),))  # and a call is under way
     assert not recorded_anywhere()
     lines: list[str] = []
     with Watching(System.attach(SHOP)) as watching:
         eventually(lambda: of_kind(watching, lines, "join") == 3)
+        end.touch()
+        call.result()
         with running_in(shop.endpoint.core):  # and not the viewer's
             assert is_recorded()
             assert farref.rpc_sync("B", is_recorded)
@@ -204,7 +215,7 @@ def test_a_system_is_recorded_only_while_it_is_watched(shop: System) -> None:
         eventually(lambda: of_kind(watching, lines, "free") >= 1)
     farref.rpc_sync("B", int)
     eventually(lambda: not recorded_anywhere())
-    story = tell(group(chain.from_iterable(map(parse_all, lines))))
+    story = tell(group(chain.from_iterable(map(parse, lines))))
     player = Player()
     for record in story.records:
         player.take(record)
@@ -249,7 +260,7 @@ def test_nothing_stays_on_when_the_viewer_dies(shop: System, how: signal.Signals
         try:
             assert viewer.stdout is not None
             first = json.loads(viewer.stdout.readline())
-            assert first["kind"] == "join"
+            assert first[0] == "join"
             assert recorded_anywhere()
             viewer.send_signal(how)
             viewer.communicate(timeout=PATIENCE)

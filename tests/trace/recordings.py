@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from farref.trace.records import Record, Recording, group
+from farref.actors.recording.encoding import encode
+from farref.protocol.ids import RRefId
+from farref.trace.inputs import message_of, worker_of
+from farref.trace.records import Record, Recording, group, parse
 
 
 class Tape:
@@ -26,6 +29,9 @@ class Tape:
         self.receive(to, at, message, **fields)
 
     def note(self, at: str, kind: str, **fields: Any) -> None:
+        for carried in fields.get("carries", ()):
+            if len(carried) == 3:
+                carried.append("fork")
         self.records.append(Record(at, kind, {"at": at, "kind": kind, **fields}))
 
     def _message(self, kind: str, at: str, peer: str, message: str, fields: dict[str, Any]) -> None:
@@ -37,18 +43,43 @@ class Tape:
         return group(self.records)
 
 
+_WRITTEN = ("send", "receive", "confirmed", "free")
+"""The kinds of steps that have rows here."""
+
+
+def rows(recording: Recording) -> dict[str, list[str]]:
+    """The rows that each endpoint writes for these steps."""
+    return {
+        at: [step.line or _row(step) for step in steps if step.kind in _WRITTEN]
+        for at, steps in recording.steps.items()
+    }
+
+
+def _row(step: Record) -> str:
+    at = worker_of(step.at)
+    if step.kind in ("confirmed", "free"):
+        creator, _, number = step.text("rref").rpartition("/")
+        return encode((step.kind, 0.0, at, RRefId(worker_of(creator), int(number)))).decode()
+    message = message_of(step.fields, worker_of)
+    last = (None, None) if step.kind == "send" else (None,)
+    number = step.fields["number"]
+    return encode((step.kind, 0.0, at, worker_of(step.peer), number, message, *last)).decode()
+
+
+def written(tape: Tape) -> Recording:
+    """*tape*, read from its rows; they imply steps of further kinds."""
+    lines = (line for of_one in rows(tape.recording()).values() for line in of_one)
+    return group(step for line in lines for step in parse(line))
+
+
 def user_to_user() -> Recording:
     """A shares B's object with C; the ACK is overtaken by C's fetch."""
     tape, rref, mine, its = Tape(), "A@1/1", "A@1/1", "A@1/2"
     a, b, c = "A@1", "B@2", "C@3"
-    tape.pass_on(a, b, "Create", rref=rref, fork=mine, label="add")
-    tape.note(b, "known", rref=rref, fork=mine, holder=a)
+    tape.pass_on(a, b, "Create", call="A@1/9", rref=rref, fork=mine, label="add")
     tape.pass_on(b, a, "Ack", rref=rref, fork=mine)
-    tape.note(b, "run", peer=a, label="add")
     tape.pass_on(a, c, "Call", call="A@1/1", label="func", carries=[[rref, its, b]])
     tape.pass_on(c, b, "ForkRequest", rref=rref, fork=its)
-    tape.note(b, "known", rref=rref, fork=its, holder=c)
-    tape.note(c, "run", peer=a, label="func")
     tape.send(b, c, "Ack", rref=rref, fork=its)
     tape.pass_on(c, b, "Fetch", call="C@3/1", rref=rref)
     tape.receive(c, b, "Ack", rref=rref, fork=its)
@@ -58,7 +89,7 @@ def user_to_user() -> Recording:
     tape.pass_on(c, b, "Delete", rref=rref, forks=[its])
     tape.pass_on(a, b, "Delete", rref=rref, forks=[mine])
     tape.note(b, "free", rref=rref)
-    return tape.recording()
+    return written(tape)
 
 
 def crowd(size: int, forks: int = 1) -> Recording:
@@ -81,9 +112,7 @@ def forwarding() -> Recording:
     mine, its = "F@1/1", "G@2/1"
     held = {"rref": x, "fork": mine, "owner": f, "held": True, "borrowers": []}
     tape.pass_on(f, g, "Call", call="F@1/1", label="g", carries=[[x, mine, f, "loan"]])
-    tape.note(g, "run", peer=f, label="g")
     tape.pass_on(g, h, "Call", call="G@2/1", label="h", carries=[[x, its, f, "loan"]])
-    tape.note(h, "run", peer=g, label="h")
     tape.pass_on(g, f, "Reply", call="F@1/1", loans=[held])
     tape.pass_on(f, g, "NotifyRefRemoved", loans=[[x, mine]])
     tape.note(g, "confirmed", rref=x)
@@ -91,4 +120,4 @@ def forwarding() -> Recording:
     gone = {"rref": x, "forks": [mine], "borrowers": []}
     tape.pass_on(g, f, "RefRemoved", removed=[gone])
     tape.note(f, "free", rref=x)
-    return tape.recording()
+    return written(tape)

@@ -13,7 +13,6 @@ from rich.console import Console
 
 from farref.protocol.sharing import DISCIPLINES
 from farref.trace import load, show, tell
-from farref.trace.records import parse
 from farref.trace.story import Arrow, ArrowPart, Mark
 from farref.trace.view import Stage
 
@@ -146,13 +145,11 @@ def test_why_a_value_is_lost() -> None:
     tape = Tape()
     for why in ("cycle", "owner", "creator"):
         tape.note(A, "lose", rref="A@1/1", why=why)
-    tape.note(A, "lose", rref="A@1/1")  # format 2 did not say why
     rows = tell(tape.recording()).rows
     assert [row.text for row in rows if isinstance(row, Mark)] == [
         "A/1 is lost: it leads back to itself",
         "A/1 is lost: so is what it stands for",
         "A/1 is lost: nobody will make it",
-        "A/1 is lost",
     ]
 
 
@@ -246,27 +243,6 @@ def test_a_trace_without_aliases_does_not_explain_them() -> None:
 
 
 # ---- the lines, and the steps of the note
-
-
-@pytest.mark.parametrize("number", [1, 2])
-def test_older_formats_are_read(number: int, tmp_path: Path) -> None:
-    (tmp_path / "old.jsonl").write_text(f'{{"at": "A@1", "kind": "join", "format": {number}}}\n')
-    assert list(load(tmp_path).steps) == [A]
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        '"moved": 3',
-        '"moved": {"fork": ["a", "b", "c", "fork"]}',
-        '"moved": {"fork": ["a"], "path": []}',
-        '"moved": {"fork": ["a", "b", "c", "fork"], "path": [1]}',
-    ],
-)
-def test_a_line_that_does_not_say_what_an_alias_is_is_refused(fields: str) -> None:
-    message = '"at": "A@1", "kind": "send", "peer": "B@2", "number": 1, "user": false'
-    with pytest.raises(ValueError, match="what an alias is"):
-        parse(f'{{{message}, "message": "Canonical", {fields}}}')
 
 
 STEPS = """

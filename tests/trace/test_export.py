@@ -263,7 +263,7 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
     """For example one that had looked at the system before: no step of the trace is about it."""
     tape, context = Tape(), Context(WorkerId("A", 1), "lend")
     context.died(WorkerId("program-77", 0xABC))
-    tape.note("A@1", "join", format=5, sharing="lend", tables=tables_of(context))
+    tape.note("A@1", "join", sharing="lend", tables=tables_of(context))
     tape.note("A@1", "do", do="own")
     tape.note("A@1", "do", do="drop", rref="A@1/1")
     tape.note("A@1", "free", rref="A@1/1")
@@ -275,20 +275,21 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
 
 
 def test_what_the_machines_would_not_do_is_no_test() -> None:
-    with pytest.raises(TraceError, match="older farref, which did not record the inputs"):
-        trace_test(tell(user_to_user_of_format_3()))
-
-
-def user_to_user_of_format_3() -> Any:
     tape = Tape()
-    tape.note("A@1", "join", format=3)
-    tape.note("B@2", "join", format=3)
+    tape.note("A@1", "join", sharing="theft")
     tape.pass_on("A@1", "B@2", "Tell", label="Look")
-    return tape.recording()
+    with pytest.raises(TraceError, match="'theft' is no way of sharing"):
+        trace_test(tell(tape.recording()))
+    tape = Tape()
+    tape.note("A@1", "join", sharing="lend")
+    tape.send("A@1", "B@2", "Tell", label="Look")  # no input made it
+    tape.note("A@1", "do", do="own")
+    with pytest.raises(TraceError, match="a replay does not send Tell"):
+        trace_test(tell(tape.recording()))
 
 
 def test_a_trace_in_which_nothing_happened_yet_has_no_rows() -> None:
     tape = Tape()
-    tape.note("A@1", "join", format=4, sharing="lend")
+    tape.note("A@1", "join", sharing="lend")
     story = tell(tape.recording())
     assert (story.rows, story.spans) == ((), ())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -12,9 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from farref.protocol.sharing import DISCIPLINES
-from farref.trace import load, read, save, tell
+from farref.trace import read, save, tell
 from farref.trace.notes import of_discipline, parsed
-from farref.trace.records import parse
 from farref.trace.view import Stage
 
 from ..protocol.counting import World, random_program
@@ -341,41 +339,6 @@ def test_a_step_says_by_what_it_is_known() -> None:
 
 
 # ---- the lines
-
-
-def test_a_trace_of_format_1_is_read(tmp_path: Path) -> None:
-    lines = [
-        {"at": A, "kind": "join", "format": 1},
-        {
-            "at": A, "kind": "send", "peer": B, "number": 1, "message": "Tell", "user": True,
-            "carries": [["A@1/1", "A@1/1", A]],
-        },
-    ]  # fmt: skip
-    (tmp_path / "old.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    (carried,) = load(tmp_path).steps[A][1].carries
-    assert carried.passing == "fork"
-
-
-MESSAGE = '"at": "A@1", "kind": "send", "peer": "B@2", "number": 1, "user": false'
-
-
-@pytest.mark.parametrize(
-    ("fields", "says"),
-    [
-        ('"message": "Tell", "carries": [["a", "b"]]', "carries"),
-        ('"message": "Tell", "carries": [["a", "b", "c", "gift"]]', "carries"),
-        ('"message": "Tell", "carries": ["abcd"]', "carries"),
-        ('"message": "Tell", "carries": [[1, 2, 3]]', "carries"),
-        ('"message": "Reply", "loans": [{"rref": "a"}]', "reports"),
-        ('"message": "Returned", "loans": 3', "reports"),
-        ('"message": "NotifyRefRemoved", "loans": [["a"]]', r"\[rref, fork\]"),
-        ('"message": "RefRemoved", "removed": ["a"]', "what was removed"),
-        ('"message": "Delete", "rref": "a"', "what was removed"),
-    ],
-)
-def test_a_line_that_says_no_proper_thing_of_loans_is_refused(fields: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        parse(f"{{{MESSAGE}, {fields}}}")
 
 
 def test_what_is_recorded_is_plain(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from farref.trace.records import Record, Recording
 from farref.trace.story import Arrow, ArrowPart
 from farref.trace.view import Stage
 
-from .recordings import Tape, crowd, user_to_user
+from .recordings import Tape, crowd, rows, user_to_user
 
 A, B, C = "A@1", "B@2", "C@3"
 
@@ -180,9 +179,9 @@ def test_two_lives_of_one_name_are_told_apart() -> None:
 
 
 def write(folder: Path, recording: Recording) -> None:
-    for at, steps in recording.steps.items():
-        lines = [json.dumps(record.fields) + "\n" for record in steps]
-        (folder / f"{at}.jsonl").write_text("".join(lines), encoding="utf-8")
+    for at, lines in rows(recording).items():
+        text = "".join(f"{line}\n" for line in lines)
+        (folder / f"{at}.jsonl").write_text(text, encoding="utf-8")
 
 
 def test_a_folder_is_read_back(tmp_path: Path) -> None:
@@ -212,16 +211,17 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("{garbled", "it is no JSON"),
-        ("3", "it is neither a JSON object nor a row"),
+        ("{garbled", "JSON is malformed"),
+        ("3", "Expected `array`"),
         ("[1]", "Expected `str` - at `$[0]`"),
-        ('{"at": "A@1", "kind": "send"}', "it has no valid 'peer'"),
-        ('{"at": "A@1", "kind": "join", "format": 99}', "format 99"),
-        ('{"at": "A@1", "kind": "join", "carries": [3]}', "carries"),
+        ('["join",1.0,["A",1],99,"lend",{},"new"]', "it has format 99, and this farref reads only"),
+        ('["trace",99]', "it has format 99, and this farref reads only"),
+        ('{"at": "A@1", "kind": "join", "format": 4}', "it has format 4, and this farref reads"),
+        ('["free",-1.0,["A",1],[["A",1],1]]', "$[1]"),
     ],
 )
 def test_a_line_that_is_no_step_is_named(tmp_path: Path, line: str, says: str) -> None:
-    (tmp_path / "x.jsonl").write_text(f'{{"at": "A@1", "kind": "join"}}\n{line}\n{{}}\n')
+    (tmp_path / "x.jsonl").write_text(f'["leave",1.0,["A",1]]\n{line}\n{{}}\n')
     with pytest.raises(TraceError, match=r"x\.jsonl, line 2") as caught:
         load(tmp_path)
     assert says in str(caught.value)

@@ -24,11 +24,11 @@ AT_80 = """\
  A                     B                     C                 A/1 A   A/2 C
  │                     │                     │
  ├─ remote add() ─────▶│                     │                 known
- │◀╌╌╌╌╌╌╌╌╌╌ ACK A/1 ╌┤                     │                 ┃
  │                     ▸ add() starts        │                 ┃
+ │◀╌╌╌╌╌╌╌╌╌╌ ACK A/1 ╌┤                     │                 ┃
  ├─ call func(A/1) ────┼────────────────────▶│                 ┃       unknown
+ │                     │                     ▸ func() starts   ┃       ┊
  │                     │◀╌ fork request A/2 ╌┤                 ┃       known
- │                     │                     ▸ func() starts   ┃       ┃
  │                     ├╌ ACK A/2 ╌╌╌╌╌╌╌╌(a)│                 ┃       ┃
  │                     │◀────── to_here A/1 ─┤                 ┃       ┃
  │                     │(a)╌ ACK A/2 ╌╌╌╌╌╌╌▶│                 ┃       ┃

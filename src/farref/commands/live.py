@@ -22,7 +22,7 @@ from ..console import Console, Text, echo
 from ..protocol.errors import SystemDownError
 from ..trace import TraceError
 from ..trace.look import glyphs
-from ..trace.records import group, parse_all
+from ..trace.records import group, parse
 from ..trace.show import window
 from ..trace.story import tell
 
@@ -80,7 +80,7 @@ def watch(
                 while end is None or time.monotonic() < end:
                     left = OFTEN if end is None else min(OFTEN, max(0.0, end - time.monotonic()))
                     came = watching.lines(left)
-                    for record in chain.from_iterable(map(parse_all, came)):
+                    for record in chain.from_iterable(map(parse, came)):
                         kept.add(record)
                         if show is not None:
                             show(record)

@@ -101,7 +101,7 @@ def trace(
         if export is not None:
             _export(story, export, to)
         elif as_json:
-            _print_lines(story)
+            _print_rows(story)
         else:
             show(story, Console(), rows=None if every else ROWS)
 
@@ -118,7 +118,7 @@ def _recording(
     name = _system(source)
     if as_json and only != EVERYTHING:
         raise typer.BadParameter("--json of a running system takes neither --ref nor --worker")
-    recording = watch(name, only, seconds, show=_print_line if as_json else None)
+    recording = watch(name, only, seconds, show=_print_row if as_json else None)
     return None if as_json else recording
 
 
@@ -163,11 +163,12 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
     echo(f"saved {to}", err=True)
 
 
-def _print_lines(story: Story) -> None:
+def _print_rows(story: Story) -> None:
     for first, last in story.spans:
         for record in story.records[first:last]:
-            _print_line(record)
+            _print_row(record)
 
 
-def _print_line(record: Record) -> None:
-    write_json(record.fields)
+def _print_row(record: Record) -> None:
+    if record.row is not None:
+        write_json(record.row)

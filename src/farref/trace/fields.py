@@ -1,8 +1,7 @@
 """Converts the rows that endpoints write (see `recording.steps`) into the fields of trace records.
 
-A line has two forms. An endpoint writes a row, because a row costs it least. A saved trace has an
-object with named fields; it says the same, and `records` works on it. This module converts rows
-into objects: it spells the ids, and leaves out the empty fields of messages.
+A row has the values of a step by position. A record has their names, the spelled ids, and no empty
+fields of messages.
 """
 
 from __future__ import annotations
@@ -39,14 +38,13 @@ if TYPE_CHECKING:
 _USER = (Call, Create, Fetch, Invoke, Reply, Tell)
 
 
-def fields_of(row: str) -> dict[str, Any]:
-    """The fields of the step in *row*. Raises `ValueError` with the reason for a wrong row."""
-    step = steps.decode(row)
+def fields_of(step: steps.Step) -> dict[str, Any]:
+    """The fields of *step*."""
     head: dict[str, Any] = {"at": spell(step.at), "kind": steps.kind_of(step), "time": step.time}
     match step:
-        case steps.JoinStep(format=number, sharing=sharing, tables=tables):
+        case steps.JoinStep(sharing=sharing, tables=tables):
             known = {} if tables == {} else {"tables": tables}
-            return {**head, "format": number, "sharing": sharing, **known}
+            return {**head, "sharing": sharing, **known}
         case steps.SendStep() | steps.ReceiveStep():
             more = {"peer": spell(step.peer), "number": step.number, **_message(step.message)}
             if isinstance(step, steps.ReceiveStep) and step.then:

@@ -112,9 +112,7 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "stand_for":
             return context.stand_for(give.rref("rref"), give.rref("target"))
         case "done":
-            rref = give.rref("rref")
-            call = give.maybe_call() or context.owners[rref].running
-            return context.done(rref, call) if call is not None else []
+            return context.done(give.rref("rref"), give.call())
         case "pause":
             return context.pause(give.rref("rref"), give.call())
         case "resume":

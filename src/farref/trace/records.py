@@ -2,12 +2,11 @@
 
 `load` takes a folder of such files (one per endpoint, see `actors.recording.tracing`) or one file.
 A single file may hold several endpoints, as a saved trace does. In a file, the lines of one
-endpoint are in that endpoint's own order; nothing else depends on the order in the file. A line is
-an object with the fields of a step, or a row without their names (see `rows`).
+endpoint are in that endpoint's own order; nothing else depends on the order in the file.
 
-A killed process leaves zero bytes after its last line (see `tracefile`), and that line may be
-incomplete. Such a line is skipped, and a problem says so. Any other line that is no record is an
-error that names the file and the line: a picture of half a story would be worse than none.
+A crash of the machine may cut off the last line of a file. Such a line is skipped, and a problem
+says so. Any other line that is no record is an error that names the file and the line: a picture of
+half a story would be worse than none.
 """
 
 from __future__ import annotations
@@ -18,34 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from ..actors.recording.encoding import FORMAT
-from ..actors.recording.steps import INPUTS
-from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-from ..protocol.messages import BY_NAME
+from ..actors.recording.steps import Head, decode
 from .fields import fields_of, implied
 from .progress import Progress, silent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-LARGEST = 1 << 63
-"""No number in a line is as large, nor negative."""
-OLDER = (1, 2, 3, 4, 5, 6)
-"""Older formats that can be read, too. A line of format 1 (without loans), 2 (without aliases), 3
-(without inputs), 4 (without rows), 5 (whose tables list the dead) or 6 (without pauses) means the
-same in this one."""
-
 
 class TraceError(Exception):
     """A trace cannot be read, or contradicts itself. The message says where."""
-
-
-def _ids(fields: Iterable[tuple[str, Any]]) -> tuple[str, ...]:
-    """The names of those *fields*, names and types, that are an endpoint, an id, or ids."""
-    ids = (WorkerId, RRefId, ForkId, CallId, tuple[RRefId, ...])
-    return tuple(name for name, type_ in fields if type_ in ids)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +36,7 @@ class Carried:
     rref: str
     fork: str
     owner: str
-    passing: str = "fork"
+    passing: str
     """``fork``, ``loan`` (for a call) or ``back`` (a loan, in the reply to its call)."""
     name: str = ""
     """The alias in whose name the reference is passed, if any."""
@@ -95,11 +76,18 @@ class Removal:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One step of the endpoint *at*; *fields* is the whole line."""
+    """One step of the endpoint *at*, with all its *fields*."""
 
     at: str
     kind: str
     fields: dict[str, Any] = field(compare=False)
+    line: str = field(default="", compare=False)
+    """Its row; empty if the row of the step before implies it."""
+
+    @property
+    def row(self) -> list[Any] | None:
+        """The values in its row, if it has one."""
+        return json.loads(self.line) if self.line else None
 
     def text(self, name: str) -> str:
         """A field that is a string; empty if there is none."""
@@ -123,7 +111,7 @@ class Record:
     @property
     def carries(self) -> tuple[Carried, ...]:
         """The references inside the message."""
-        return tuple(map(_carried, self.fields.get("carries", ())))
+        return tuple(Carried(*each) for each in self.fields.get("carries", ()))
 
     @property
     def moved(self) -> ResolvedAlias | None:
@@ -131,8 +119,7 @@ class Record:
         moved = self.fields.get("moved")
         if moved is None:
             return None
-        path = moved["path"]
-        return ResolvedAlias(_carried(moved["fork"]), tuple(_words(path, len(path))))
+        return ResolvedAlias(Carried(*moved["fork"]), tuple(moved["path"]))
 
     @property
     def brings(self) -> tuple[Carried, ...]:
@@ -145,9 +132,8 @@ class Record:
         if self.message not in ("Reply", "Returned"):
             return ()
         return tuple(
-            Reported(rref, fork, owner, bool(each["held"]), _pairs(each["borrowers"]))
+            Reported(**{**each, "borrowers": _pairs(each["borrowers"])})
             for each in self.fields.get("loans", ())
-            for rref, fork, owner in (_words([each["rref"], each["fork"], each["owner"]], 3),)
         )
 
     @property
@@ -166,11 +152,7 @@ class Record:
             case _:
                 told = []
         return tuple(
-            Removal(
-                _words([each["rref"]], 1)[0],
-                tuple(_words(each["forks"], len(each["forks"]))),
-                _pairs(each.get("borrowers", ())),
-            )
+            Removal(each["rref"], tuple(each["forks"]), _pairs(each.get("borrowers", ())))
             for each in told
         )
 
@@ -190,45 +172,6 @@ class Recording:
     title: str = ""
     notes: str = ""
     """The steps of a published example to find in it; see `notes`."""
-
-
-_MESSAGE = ("peer", "number", "message", "user")
-_NEEDED = {
-    "send": _MESSAGE,
-    "receive": _MESSAGE,
-    "known": ("rref", "fork", "holder"),
-    "confirmed": ("rref",),
-    "free": ("rref",),
-    "lose": ("rref",),
-    "run": ("peer",),
-    "fail": ("call",),
-    "died": ("peer",),
-    "buried": ("peer",),
-    "do": ("do",),
-    **{f"do {name}": _ids(fields.items()) for name, fields in INPUTS.items()},
-    **{
-        name: _ids(
-            (each.name, each.type)
-            for each in msgspec.structs.fields(kind)
-            if each.required and each.type is not CallId  # the picture does without it
-        )
-        for name, kind in BY_NAME.items()
-    },
-}
-"""The fields that a line of each kind needs, and those that each input and message needs."""
-_WORDS = (
-    "alias asker at by call do fork holder kind label message notes owner peer relays rref run "
-    "sharing start target title to what why"
-)
-_TYPES: dict[str, tuple[type, ...]] = {
-    **dict.fromkeys(_WORDS.split(), (str,)),
-    **dict.fromkeys(("format", "look", "nth", "number", "settled", "stamp"), (int,)),
-    **dict.fromkeys(("carries", "chain", "forks", "grips", "loans", "path", "removed"), (list,)),
-    "rrefs": (list,),
-    "time": (int, float),
-    "user": (bool,),
-}
-"""The types of fields. A field that is not needed may be null, too."""
 
 
 def load(path: Path, progress: Progress = silent) -> Recording:
@@ -271,91 +214,22 @@ def group(
     return Recording(dict(sorted(steps.items())), tuple(problems), title, notes)
 
 
-def parse_all(line: str) -> list[Record]:
-    """The step in a line, and for a row also the steps that always follow it. Raises as `parse`."""
-    first = parse(line)
-    if not line.startswith("["):
-        return [first]
-    return [first, *(Record(first.at, each["kind"], each) for each in implied(first.fields))]
+def parse(line: str) -> list[Record]:
+    """The step in a row, and the steps that always follow it. Raises `ValueError` with the reason.
+
+    The head of a saved trace is a record of the kind ``trace``.
+    """
+    step = decode(line)
+    if isinstance(step, Head):
+        return [Record("", "trace", {"title": step.title, "notes": step.notes})]
+    fields = fields_of(step)
+    more = list(implied(fields))
+    first = Record(fields["at"], fields["kind"], fields, line)
+    return [first, *(Record(first.at, each["kind"], each) for each in more)]
 
 
-def parse(line: str) -> Record:
-    """The step in one line. Raises `ValueError` with the reason for a wrong line."""
-    fields = _fields(line)
-    kind = fields.get("kind")
-    _check(fields, ["kind", "at"][: 1 if kind == "trace" else 2])
-    _check(fields, _NEEDED.get(str(kind), ()))
-    if fields.get("format", FORMAT) not in (FORMAT, *OLDER):
-        raise ValueError(
-            f"it has format {fields['format']}, but this farref reads formats up to {FORMAT}: "
-            "a newer farref wrote it, and can show it"
-        )
-    record = Record(fields.get("at", ""), str(kind), fields)
-    for what, (form, where) in _FORMS.items():
-        if where.isdisjoint(fields):
-            continue
-        try:
-            getattr(record, what)
-        except (AttributeError, IndexError, KeyError, TypeError, ValueError):
-            raise ValueError(f"its {form}") from None
-    _check(fields, _NEEDED.get(f"do {record.text('do')}" if kind == "do" else record.message, ()))
-    empty = (name for name, value in fields.items() if value is None and _TYPES.get(name) == (str,))
-    _check(fields, (_TYPES.keys() & fields.keys()).difference(empty))
-    return record
-
-
-def _check(fields: dict[str, Any], names: Iterable[str]) -> None:
-    """Raise `ValueError` unless *fields* has all *names*, each with its type."""
-    for name in names:
-        value = fields.get(name)
-        if not isinstance(value, _TYPES[name]) or (isinstance(value, bool) and name != "user"):
-            raise ValueError(f"it has no valid {name!r}")
-        if isinstance(value, int | float) and not 0 <= value < LARGEST:
-            raise ValueError(f"its {name!r} is out of range")
-
-
-def _fields(line: str) -> dict[str, Any]:
-    try:
-        if line.startswith("["):
-            return fields_of(line)
-        fields = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"it is no JSON ({error.msg} at column {error.colno})") from None
-    except RecursionError:
-        raise ValueError("its values are nested too deeply") from None
-    if not isinstance(fields, dict):
-        raise ValueError("it is neither a JSON object nor a row")  # noqa: TRY004 - of a line, not of a type
-    return fields
-
-
-_FORMS = {
-    "carries": ("'carries' is no list of [rref, fork, owner, passing]", {"carries"}),
-    "moved": ("'moved' does not say what an alias is", {"moved"}),
-    "reports": ("'loans' is no list of reports", {"loans"}),
-    "notices": ("'loans' is no list of [rref, fork]", {"loans"}),
-    "removals": ("'forks' or 'removed' does not say what was removed", {"message"}),
-}
-"""The forms of fields, and the fields that have each form."""
-
-
-def _carried(value: object) -> Carried:
-    carried = Carried(*_words(value, 3, 4, 5, 6))
-    if carried.passing not in ("fork", "loan", "back"):
-        raise ValueError("passing must be fork, loan or back")
-    return carried
-
-
-def _words(value: object, *sizes: int) -> list[str]:
-    """*value*, checked to be a list of strings with one of *sizes* as its length."""
-    if not isinstance(value, list) or len(value) not in sizes:
-        raise ValueError(f"{value!r} is no such list")
-    if not all(isinstance(each, str) for each in value):
-        raise ValueError(f"{value!r} is no list of strings")
-    return value
-
-
-def _pairs(pairs: Iterable[object]) -> tuple[tuple[str, str], ...]:
-    return tuple((first, second) for first, second in (_words(pair, 2) for pair in pairs))
+def _pairs(pairs: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+    return tuple((first, second) for first, second in pairs)
 
 
 def _tell(progress: Progress, before: int, whole: int, done: int) -> None:
@@ -372,17 +246,15 @@ def _content(file: Path) -> bytes:
 def _lines(
     content: bytes, name: str, read: Callable[[int], None]
 ) -> tuple[list[Record], list[str]]:
-    lines = content.rstrip(b"\0").split(b"\n")
+    lines = content.split(b"\n")
     torn = lines.pop()  # empty, if the last line is whole
-    if not torn and lines and b"\0" in lines[-1]:
-        torn = lines.pop()  # its end was stored before the rest
     records: list[Record] = []
     for number, line in enumerate(lines, 1):
         read(number)
         if not line.strip():
             continue
         try:
-            records += parse_all(line.decode())
+            records += parse(line.decode())
         except UnicodeDecodeError as error:
             raise TraceError(f"{name} is no trace: line {number} is no text") from error
         except ValueError as error:
@@ -390,7 +262,7 @@ def _lines(
     if not torn:
         return records, []
     try:  # whole, but for its newline: a person's editor saved it so
-        return [*records, *parse_all(torn.decode())], []
+        return [*records, *parse(torn.decode())], []
     except ValueError:
         where = f"{name}, line {len(lines) + 1}"
-        return records, [f"{where}, is cut off and was skipped (its process was killed meanwhile)"]
+        return records, [f"{where}, is cut off and was skipped (its machine may have crashed)"]

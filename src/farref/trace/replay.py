@@ -56,12 +56,11 @@ class Player:
         at, sharing = record.at, record.text("sharing")
         self.broken.pop(at, None)
         self._wanted[at] = deque()
-        if sharing not in DISCIPLINES:
-            self.broken[at] = "it was recorded by an older farref, which did not record the inputs"
-            return
         try:
             me = worker_of(at)
-            if "tables" not in record.fields:
+            if sharing not in DISCIPLINES:
+                self.broken[at] = f"{sharing!r} is no way of sharing"
+            elif "tables" not in record.fields:
                 self.contexts[at] = Context(me, sharing)
             elif record.fields["tables"] is None:
                 self.broken[at] = "it had too many references to record them when tracing began"

@@ -41,9 +41,9 @@ def save(story: Story, path: Path) -> None:
 
 
 def _save_lines(story: Story, path: Path) -> None:
-    head = {"kind": "trace", "format": FORMAT, "title": story.title, "notes": story.notes}
-    lines = [head, *(record.fields for record in story.records)]
-    text = "".join(json_text(line) + "\n" for line in lines)
+    head = ["trace", FORMAT, story.title, story.notes]
+    rows = (head, *(record.row for record in story.records))
+    text = "".join(json_text(row, separators=(",", ":")) + "\n" for row in rows if row)
     path.write_text(text, encoding="utf-8")
 
 
