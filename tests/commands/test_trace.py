@@ -52,7 +52,8 @@ def run(*arguments: object, code: int = 0) -> str:
 def saved(tmp_path: Path) -> Path:
     path = tmp_path / "saved.jsonl"
     lines = (line for of_one in rows(user_to_user()).values() for line in of_one)
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    join = f'["join",0.0,["C",3],{FORMAT},"lend",{{}}]'
+    path.write_text("".join(f"{line}\n" for line in (join, *lines)), encoding="utf-8")
     return path
 
 

@@ -101,7 +101,7 @@ def trace(
         if export is not None:
             _export(story, export, to)
         elif as_json:
-            _print_rows(story)
+            _print_rows(story, only)
         else:
             show(story, Console(), rows=None if every else ROWS)
 
@@ -163,8 +163,9 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
     echo(f"saved {to}", err=True)
 
 
-def _print_rows(story: Story) -> None:
-    for first, last in story.spans:
+def _print_rows(story: Story, only: Only) -> None:
+    spans = [(0, len(story.records))] if only == EVERYTHING else story.spans
+    for first, last in spans:
         for record in story.records[first:last]:
             _print_row(record)
 
