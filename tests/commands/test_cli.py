@@ -181,8 +181,6 @@ def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
     run = farref("trace", str(saved.parent), "--save", str(page))
     assert (run.returncode, run.stderr) == (0, f"saved {page}\n")
     assert "remote add()" in page.read_text(encoding="utf-8")
-    exported = farref("trace", str(saved.parent), "--export", "html").stdout
-    assert page.read_text(encoding="utf-8") == exported
 
 
 def test_what_is_no_trace_is_told(tmp_path: Path) -> None:

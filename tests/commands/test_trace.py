@@ -81,10 +81,11 @@ def test_json_is_the_lines_that_were_recorded(saved: Path) -> None:
 
 def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
     assert json.loads(run(saved, "--export", "perfetto"))["traceEvents"]
-    page = tmp_path / "page.html"
-    assert f"saved {page}" in run(saved, "--export", "html", "--to", page)
-    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
-    assert "cannot be written: " in run(saved, "--export", "html", "-o", tmp_path / "a/b", code=1)
+    events = tmp_path / "events.json"
+    assert f"saved {events}" in run(saved, "--export", "perfetto", "--to", events)
+    assert json.loads(events.read_text(encoding="utf-8"))["traceEvents"]
+    there = tmp_path / "a/b"
+    assert "cannot be written: " in run(saved, "--export", "perfetto", "-o", there, code=1)
 
 
 @pytest.mark.usefixtures("own_folder")
@@ -100,7 +101,7 @@ def test_exports_go_to_stdout_or_a_file(saved: Path, tmp_path: Path) -> None:
         (("{saved}", "--export", "test"), 1, "it lacks the beginning of A@1"),
         (("{saved}", "--export", "test", "--ref", "A/1"), 2, "a test needs the whole trace"),
         (("{saved}", "--to", "x"), 2, "it is for an --export"),
-        (("{saved}", "--json", "--export", "html"), 2, "choose one of"),
+        (("{saved}", "--json", "--export", "perfetto"), 2, "choose one of"),
         (("{saved}", "--seconds", "1"), 2, "it is for a running system"),
         (("{saved}", "--export", "pdf"), 2, "perfetto"),
         (("nowhere",), 1, "there is no trace at nowhere, and no system of that name: no system"),

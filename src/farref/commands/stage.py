@@ -32,7 +32,7 @@ from ..console import Console, Text, echo
 from ..protocol.sharing import Sharing
 from ..trace import Story, TraceError, read, save, saver, show
 from ..trace.notes import of_discipline
-from .bar import waiting
+from .bar import bar, waiting
 from .failing import checked_base
 
 if TYPE_CHECKING:
@@ -79,7 +79,9 @@ BaseOption = Annotated[
 ]
 SaveOption = Annotated[
     Path | None,
-    typer.Option("--save", metavar="FILE", help="Save the trace: .jsonl or .html."),
+    typer.Option(
+        "--save", metavar="FILE", help="Save the trace: its steps as .jsonl, or a page as .html."
+    ),
 ]
 PaceOption = Annotated[
     bool | None,
@@ -218,7 +220,8 @@ def check_suffix(path: Path) -> None:
 def save_story(story: Story, path: Path) -> None:
     """Save *story*; a file that cannot be written ends the program, without a traceback."""
     try:
-        save(story, path)
+        with bar("saving") as progress:
+            save(story, path, progress)
     except OSError as error:
         echo(f"{path} cannot be written: {error.strerror or error}", err=True)
         raise typer.Exit(1) from error

@@ -10,7 +10,6 @@ import typer
 from ..actors.hosting import directory
 from ..console import Console, echo, write, write_json
 from ..trace import EVERYTHING, Only, TraceError, load, show, tell
-from ..trace.export.page import page
 from ..trace.export.perfetto import perfetto
 from ..trace.export.tracetest import trace_test
 from .bar import bar
@@ -29,7 +28,7 @@ ROWS = 1_000
 """Rows that are printed without `--all`."""
 
 
-Form = Literal["html", "perfetto", "test"]
+Form = Literal["perfetto", "test"]
 """The forms in which a trace can be exported."""
 
 
@@ -55,7 +54,7 @@ def trace(
     ] = None,
     export: Annotated[
         Form | None,
-        typer.Option(help="Export a page, Chrome trace events or a trace test."),
+        typer.Option(help="Export Chrome trace events or a trace test."),
     ] = None,
     to: Annotated[
         Path | None,
@@ -63,7 +62,9 @@ def trace(
     ] = None,
     save: Annotated[
         Path | None,
-        typer.Option("--save", metavar="FILE", help="Save it too: .jsonl or .html."),
+        typer.Option(
+            "--save", metavar="FILE", help="Save it too: the steps as .jsonl, or a page as .html."
+        ),
     ] = None,
     seconds: Annotated[
         float | None,
@@ -147,7 +148,6 @@ def _told(recording: Recording, only: Only) -> Story:
 def _export(story: Story, form: Form, to: Path | None) -> None:
     with bar("exporting") as progress:
         makers: dict[Form, Callable[[Story, Progress], str]] = {
-            "html": page,
             "perfetto": perfetto,
             "test": trace_test,
         }
