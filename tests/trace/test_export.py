@@ -274,17 +274,17 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
     assert f'"dead":{spans}' in test.read_text(encoding="utf-8")
 
 
-def test_what_the_machines_would_not_do_is_no_test() -> None:
+@pytest.mark.parametrize(
+    ("sharing", "says"),
+    [("theft", "'theft' is no way of sharing"), ("lend", "a replay does not send Tell")],
+)
+def test_what_the_machines_would_not_do_is_no_test(sharing: str, says: str) -> None:
     tape = Tape()
-    tape.note("A@1", "join", sharing="theft")
-    tape.pass_on("A@1", "B@2", "Tell", label="Look")
-    with pytest.raises(TraceError, match="'theft' is no way of sharing"):
-        trace_test(tell(tape.recording()))
-    tape = Tape()
-    tape.note("A@1", "join", sharing="lend")
-    tape.send("A@1", "B@2", "Tell", label="Look")  # no input made it
+    for each in ("A@1", "B@2"):
+        tape.note(each, "join", sharing=sharing)
     tape.note("A@1", "do", do="own")
-    with pytest.raises(TraceError, match="a replay does not send Tell"):
+    tape.pass_on("A@1", "B@2", "Tell", label="Look")  # no input made A send it
+    with pytest.raises(TraceError, match=says):
         trace_test(tell(tape.recording()))
 
 
