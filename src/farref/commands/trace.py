@@ -75,7 +75,8 @@ def trace(
         ),
     ] = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the steps as recorded, as lines of JSON.")
+        bool,
+        typer.Option("--json", help="Print the steps as lines of JSON objects."),
     ] = False,
     every: Annotated[bool, typer.Option("--all", help="Print long traces whole.")] = False,
 ) -> None:
@@ -102,7 +103,7 @@ def trace(
         if export is not None:
             _export(story, export, to)
         elif as_json:
-            _print_rows(story, only)
+            _print_records(story, only)
         else:
             show(story, Console(), rows=None if every else ROWS)
 
@@ -119,7 +120,7 @@ def _recording(
     name = _system(source)
     if as_json and only != EVERYTHING:
         raise typer.BadParameter("--json of a running system takes neither --ref nor --worker")
-    recording = watch(name, only, seconds, show=_print_row if as_json else None)
+    recording = watch(name, only, seconds, show=_print_record if as_json else None)
     return None if as_json else recording
 
 
@@ -163,13 +164,12 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
     echo(f"saved {to}", err=True)
 
 
-def _print_rows(story: Story, only: Only) -> None:
+def _print_records(story: Story, only: Only) -> None:
     spans = [(0, len(story.records))] if only == EVERYTHING else story.spans
     for first, last in spans:
         for record in story.records[first:last]:
-            _print_row(record)
+            _print_record(record)
 
 
-def _print_row(record: Record) -> None:
-    if record.row is not None:
-        write_json(record.row)
+def _print_record(record: Record) -> None:
+    write_json(record.fields)
