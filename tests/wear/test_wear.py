@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOUNDED = {
-    "Mints._minted",
-    "Mints._times",
+    "Mints._notes",
     "Brief._long",
     "instances of Trial",
     "farref.serialization.by_pickle.BY_NAME",
