@@ -44,7 +44,7 @@ SIMULATE_OPTIONS =
 BENCH_OPTIONS =
 SCALE_OPTIONS =
 # What is measured with one core kept busy, too. Not large arrays and 100,000 references: they take too long.
-OF_EACH_CALL = call in-flight remote-fetch share share-fetch
+OF_EACH_CALL = call method in-flight remote-fetch share share-fetch
 AT_SMALL_POINTS = references values --points 1000,1KB,100KB
 # The interpreters that smoke looks for: on the PATH, pyenv's, if there is one, and last Debian
 # forky's 3.14, in the root folder of tools/forky, which says why if it cannot be had.

@@ -109,6 +109,23 @@ SMALL = (KB, 100 * KB)
 """For these the round trip decides."""
 STEPS = (1, 2, 5, 10, 50)
 
+_METHOD = Benchmark(
+    name="method",
+    title="method, round trip",
+    group="calls",
+    work="method",
+    what="The program calls a method of an object at B through its reference and has the result.",
+)
+_IN_FLIGHT = Benchmark(
+    name="in-flight",
+    title="calls in flight",
+    group="calls",
+    work="in_flight",
+    unit="per second",
+    amount=1_000,
+    times=5,
+    what="The program sends 1,000 calls to B before it waits for the first answer, five times.",
+)
 _CHAIN = Benchmark(
     name="chain",
     title="{} dependent calls, sent at once",
@@ -156,15 +173,22 @@ BENCHMARKS = (
         peers=("farref", "torch"),
         what="A function at B calls one at C and has its result, one call after the other.",
     ),
-    Benchmark(
-        name="in-flight",
-        title="calls in flight",
-        group="calls",
-        work="in_flight",
-        unit="per second",
-        amount=1_000,
-        times=5,
-        what="The program sends 1,000 calls to B before it waits for the first answer, five times.",
+    _METHOD,
+    replace(
+        _METHOD,
+        name="method-lent",
+        title="method, lent a reference",
+        work="method_lent",
+        peers=("farref", "torch"),
+        what="The same, and its argument is the program's reference to an object of C's.",
+    ),
+    _IN_FLIGHT,
+    replace(
+        _IN_FLIGHT,
+        name="methods-in-flight",
+        title="methods in flight",
+        work="methods_in_flight",
+        what="The same, with calls of that method.",
     ),
     Benchmark(
         name="one-way",

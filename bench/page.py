@@ -38,7 +38,8 @@ RUNS = {
 }
 """The runs that judge the targets, and the measurements of each."""
 SHOWN = (
-    *("call", "in-flight", "one-way", "values", "frozen"),
+    *("call", "method", "method-lent", "in-flight", "methods-in-flight", "one-way"),
+    *("values", "frozen"),
     *("remote-fetch", "share", "share-fetch", "references", "create-drop"),
 )
 """The benchmarks that the page shows."""

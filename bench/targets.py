@@ -104,6 +104,10 @@ _ONE_CALL = (
     *_each((OURS, OF_MAIN), ((1, ("least",)),)),
     Target(bound=1.1, ours=TRACED, beside=(OURS,)),
 )
+_METHOD = _each(
+    (OURS, NO_SPIN),
+    ((0.3, ("torch",)), (1, ("rpyc",)), (2.5, ("manager",)), (0.3, ("ray",)), (0.3, ("xoscar",))),
+)
 _REFERENCE = _each((OURS, NO_SPIN), ((0.4, ("torch",)), (0.35, ("xoscar",))))
 _LARGE = (10 * MB, GB)
 _MAPPED = (MB, 10 * MB, 100 * MB, GB)
@@ -112,6 +116,7 @@ _MAPPED_BY_RAY = Target(bound=2, beside=("ray",), points=_MAPPED)
 
 TARGETS: dict[str, tuple[Target, ...]] = {
     "call": _ONE_CALL,
+    "method": _METHOD,
     "in-flight": (Target(bound=2.5, beside=("torch",)), Target(bound=2.5, beside=("xoscar",))),
     "remote-fetch": _REFERENCE,
     "share": _REFERENCE,

@@ -20,6 +20,10 @@ class Thing:
         """A small value."""
         return 1
 
+    def touch(self, _ref: Any) -> int:
+        """Take a reference."""
+        return 1
+
 
 def live() -> int:
     """The number of `Thing` in this process."""

@@ -74,7 +74,10 @@ _SPECS = (
         name="no-spin",
         title="farref, no spin",
         options={"spin": False},
-        works=("call", "in_flight", "one_way", "remote_fetch", "share", "share_fetch", "value"),
+        works=(
+            *("call", "method", "in_flight", "methods_in_flight", "one_way"),
+            *("remote_fetch", "share", "share_fetch", "value"),
+        ),
         brief=True,
     ),
     replace(
@@ -145,7 +148,8 @@ _SPECS = (
         ("monarch", "numpy"),
         "torchmonarch",
         works=(
-            *("call", "in_flight", "everybody", "remote_fetch", "share", "share_fetch"),
+            *("call", "method", "in_flight", "methods_in_flight", "everybody"),
+            *("remote_fetch", "share", "share_fetch"),
             *("create_drop", "value", "value_read", "fetch_bytes", "holders"),
         ),
     ),

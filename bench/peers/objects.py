@@ -53,6 +53,9 @@ class ObjectPeer(Peer):
         """Round trips."""
         return timed(amount, self.ask)
 
+    method = call
+    """A call by a proxy is one of a method."""
+
     @abstractmethod
     def ask(self, number: int) -> Any:
         """One round trip."""
@@ -146,6 +149,13 @@ class RPyC(ObjectPeer):
         """All of them at once."""
         return timed(1, lambda _: [each.value for each in map(self.later, range(amount))])
 
+    methods_in_flight = in_flight
+
+    def method(self, amount: int, _: int) -> float:
+        """Calls of a method of a netref, which looks the method up at its object each time."""
+        root = self.connection.root
+        return timed(amount, lambda number: root.echo(number))  # noqa: PLW0108 (not only once)
+
     def _fetch(self, amount: int, look: Callable[[Any, int], None], size: int) -> float:
         """Copies of arrays that the server holds for this process, as `obtain` makes them."""
         from rpyc.utils.classic import obtain  # noqa: PLC0415 (optional)
@@ -193,6 +203,8 @@ class Dask(ObjectPeer):
     def in_flight(self, amount: int, _: int) -> float:
         """All of them at once."""
         return timed(1, lambda _: [each.result() for each in map(self.proxy.echo, range(amount))])
+
+    methods_in_flight = in_flight
 
     def array(self, size: int) -> Any:
         return self.proxy.array(size).result()

@@ -85,6 +85,9 @@ class ReferencePeer(Peer, ABC):
             1, lambda _: self.results([self.send(B, echo, number) for number in range(amount)])
         )
 
+    method, methods_in_flight = call, in_flight
+    """Where a worker is an actor, a call is one of a method."""
+
     def everybody(self, amount: int, _: int) -> float:
         """A call to each worker at once."""
         return timed(amount, lambda number: self._all(self.everyone, echo, number))

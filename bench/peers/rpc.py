@@ -51,6 +51,27 @@ class RpcPeer(ReferencePeer):
     def freed(self) -> None:
         until(lambda: self.ask(B, live) == len(self.held))
 
+    def method(self, amount: int, _: int) -> float:
+        """Round trips to a method of an object at B."""
+        ref = self._thing(B)
+        return timed(amount, lambda _: ref.rpc_sync().value())
+
+    def method_lent(self, amount: int, _: int) -> float:
+        """The same, with a reference to an object of C's."""
+        ref, lent = self._thing(B), self._thing(C)
+        return timed(amount, lambda _: ref.rpc_sync().touch(lent))
+
+    def methods_in_flight(self, amount: int, _: int) -> float:
+        """All of them at once."""
+        ref = self._thing(B)
+        return timed(1, lambda _: self.results([ref.rpc_async().value() for _ in range(amount)]))
+
+    def _thing(self, worker: int) -> Any:
+        """A reference to a new object that is there."""
+        ref = self.remote(worker, Thing)
+        ref.rpc_sync().value()
+        return ref
+
     def call_there(self, amount: int, _: int) -> float:
         """Round trips between B and C, by B's clock."""
         seconds: float = self.ask(B, call, self.api.__name__, self.names[C], amount)

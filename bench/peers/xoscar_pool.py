@@ -118,6 +118,9 @@ class Xoscar(Peer):
             await asyncio.gather(*(self.b.echo(number) for number in range(amount)))
         return clock.seconds
 
+    _method, _methods_in_flight = _call, _in_flight
+    """Every call is one of a method."""
+
     async def _one_way(self, amount: int, _: int) -> float:
         with Clock() as clock:
             for number in range(amount):

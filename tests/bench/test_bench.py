@@ -93,7 +93,7 @@ def test_a_quick_run_of_ours_measures_everything_and_ends_every_process(
             name in page.SHOWN
         ), name
     lacking = "\n".join(reasons([Row.from_json(each) for each in figures["results"]]))
-    assert "raw, our base: no chain, chain-stepwise, alias-again, references, create" in lacking
+    assert "raw, our base: no method, methods-in-flight, chain, chain-stepwise, " in lacking
 
 
 @pytest.mark.processes
@@ -387,6 +387,7 @@ def test_a_target_is_met_or_not() -> None:
     ("name", "point", "peers"),
     [
         ("call", 0, ["PyTorch RPC", "RPyC", "Manager", "Xoscar"]),
+        ("method", 0, ["PyTorch RPC", "RPyC", "Manager", "Xoscar"]),
         ("remote-fetch", 0, ["PyTorch RPC", "Xoscar"]),
         ("share", 0, ["PyTorch RPC", "Xoscar"]),
         ("share-fetch", 0, ["PyTorch RPC", "Xoscar"]),
@@ -696,10 +697,21 @@ def test_small_values_are_fetched(name: str, work: str) -> None:
         assert session.do("call", 3, 0) > 0
 
 
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["farref", "torch"])
+def test_methods_of_references_are_called(name: str) -> None:
+    if why := PEERS[name].missing():
+        pytest.skip(why)
+    with Session(PEERS[name], 2) as session:
+        for work in ("method", "method_lent", "methods_in_flight"):
+            assert session.do(work, 3, 0) > 0, work
+
+
 def test_the_manager_of_multiprocessing_is_a_peer() -> None:
     """It needs no package, so it runs everywhere."""
     with Session(PEERS["manager"], 2) as session:
         assert session.do("call", 2, 0) > 0
+        assert session.do("method", 2, 0) > 0
         assert session.do("fetch_bytes", 2, 1_000) > 0
         with pytest.raises(PeerRefused, match="no such operation"):
             session.do("share", 1, 0)
@@ -708,6 +720,8 @@ def test_the_manager_of_multiprocessing_is_a_peer() -> None:
 def test_rpyc_copies_arrays_that_its_server_holds() -> None:
     pytest.importorskip("rpyc")
     with Session(PEERS["rpyc"], 2) as session:
+        for work in ("call", "method", "methods_in_flight"):
+            assert session.do(work, 2, 0) > 0, work
         assert session.do("value", 3, 1_000) > 0
         assert session.do("fetch_bytes", 3, 1_000) > 0
         for _ in range(2):  # it ended the connection after 600 of them or so
