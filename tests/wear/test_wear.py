@@ -35,6 +35,7 @@ BOUNDED = {
     "Brief._long",
     "instances of Trial",
     "farref.serialization.by_pickle.BY_NAME",
+    "cache of farref.protocol.wellformed._check_of",  # by the types of the fields of messages
     "ActorSystemBase.actorRegistry",
 }
 """Caches, and memories of ages; each has a bound of its own.
