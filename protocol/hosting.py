@@ -85,8 +85,7 @@ class Hosting(msgspec.Struct):
 
     def invoke(self, sender: WorkerId, message: Invoke) -> list[Effect]:
         """*sender* calls a method of an object here."""
-        if message.call.caller != sender:
-            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
+        self._check_caller(sender, message)
         lost: list[Effect] = []
         effects: list[Effect] = []
         if message.rref not in self.state.owners:
@@ -98,12 +97,15 @@ class Hosting(msgspec.Struct):
 
     def fetch(self, sender: WorkerId, message: Fetch) -> list[Effect]:
         """*sender* asks for the value of an object here."""
-        if message.call.caller != sender:
-            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
+        self._check_caller(sender, message)
         if message.rref in self.state.owners:  # exit
             return self._enqueue(message.rref, sender, message)
         _, lost = self.entries.own_or_await(message.rref)
         return [*lost, *self._enqueue(message.rref, sender, message)]
+
+    def _check_caller(self, sender: WorkerId, message: Fetch | Invoke) -> None:
+        if message.call.caller != sender:
+            raise ProtocolError(f"{sender} sent call {message.call}, an id that is not its own")
 
     def _enqueue(
         self, rref: RRefId, sender: WorkerId, request: ObjectRequest, acks: Sequence[Effect] = ()

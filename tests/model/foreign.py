@@ -223,11 +223,11 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a call in another's name", A, Call(call=CallId(C, 1), cargo=Cargo())),
     ),
     (
-        _no(Context, "fetch", "message.call.caller != sender"),
+        _no(Context, "_check_caller", "message.call.caller != sender"),
         _to_b("a fetch in another's name", A, Fetch(call=CallId(C, 1), rref=OF_A)),
     ),
     (
-        _no(Context, "invoke", "message.call.caller != sender"),
+        _no(Context, "_check_caller", "message.call.caller != sender"),
         _to_b("a method in another's name", A, Invoke(call=CallId(C, 1), rref=X, cargo=Cargo())),
     ),
     (
