@@ -11,7 +11,6 @@ half a story would be worse than none.
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -83,11 +82,6 @@ class Record:
     fields: dict[str, Any] = field(compare=False)
     line: str = field(default="", compare=False)
     """Its row; empty if the row of the step before implies it."""
-
-    @property
-    def row(self) -> list[Any] | None:
-        """The values in its row, if it has one."""
-        return json.loads(self.line) if self.line else None
 
     def text(self, name: str) -> str:
         """A field that is a string; empty if there is none."""

@@ -7,6 +7,7 @@ nothing from elsewhere.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from ..actors.recording.encoding import FORMAT
@@ -43,8 +44,8 @@ def save(story: Story, path: Path, progress: Progress = silent) -> None:
 
 def _save_lines(story: Story, path: Path, _progress: Progress) -> None:
     head = ["trace", FORMAT, story.title, story.notes]
-    rows = (head, *(record.row for record in story.records))
-    text = "".join(json_text(row, separators=(",", ":")) + "\n" for row in rows if row)
+    rows = (head, *(json.loads(each.line) for each in story.records if each.line))
+    text = "".join(json_text(row, separators=(",", ":")) + "\n" for row in rows)
     path.write_text(text, encoding="utf-8")
 
 

@@ -1,1 +1,1 @@
-"""Traces in other forms: an HTML page, a trace viewer's file, a diagram for a document, a test."""
+"""Traces in other forms: an HTML page, a trace viewer's file, a test."""
