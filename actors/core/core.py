@@ -260,8 +260,8 @@ class Core(Internal):
             effects = together(effects, self.me)
         for effect in effects:
             kind = type(effect)
-            if kind is Send and effect.to != self.me:  # type: ignore[union-attr]  # it is one
-                self.outlet.send(effect.to, effect.message)  # type: ignore[union-attr]
+            if isinstance(effect, Send) and effect.to != self.me:
+                self.outlet.send(effect.to, effect.message)
                 continue
             if self.tracer is not None and kind in (RARE if noted else EFFECTS):
                 self.tracer.effect(effect)
