@@ -16,10 +16,9 @@ import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.base import lead, loop
-from farref.actors.core import brief
 from farref.testing import Faults, assert_nothing_held, drop
 
+from ...counting import one_thread_works
 from ...marks import COUNTED
 from .keeping import forget, remember
 
@@ -142,14 +141,7 @@ def each_time(found: list[Functions]) -> set[str]:
 @contextmanager
 def started(**options: Any) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        for module, name in (  # as in `test_steps`: one thread does all at each end
-            (brief, "BRIEF"),
-            (lead, "PATIENCE"),
-            (lead, "LONGEST_PATIENCE"),
-            (lead, "VISIT_GAP"),
-            (loop, "VISIT"),
-        ):
-            patched.setattr(module, name, 1.0)
+        one_thread_works(patched)
         with System("farrefBase", timeout=20, **options) as system:
             system.worker("B")
             THEIRS.append(farref.remote("B", list))
