@@ -628,7 +628,6 @@ class Calls(Internal):
     ) -> tuple[Descriptor, ...]:
         """Lend for a request; *replies* says whether it has a reply. Fork for mail (None)."""
         context = self._core.context
-        self._core.mints.mark(context.state, time.monotonic())
         if replies is None:
             return context.fork_all(rrefs, to)
         return context.lend_all(rrefs, to, replies=replies)

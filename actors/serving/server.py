@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Descriptor, Invoke, Request
+    from ...protocol.messages import Busy, Invoke, Request
     from ..calls.calls import Calls, Invocation
     from ..calls.waits import Waits
     from ..core.brief import Later
@@ -489,7 +489,7 @@ class Server:
         try:
             with undisturbed:
                 try:
-                    cargo = pack.cargo(partial(self._give, call))
+                    cargo = pack.cargo(lambda rrefs: core.context.give_all(rrefs, call))
                 except BaseException as error:
                     failure = self.failure(error, request)
                     if failure.references or failure.inert:  # these would have to be shared, too
@@ -502,11 +502,6 @@ class Server:
             if held:
                 self._packer.leaving.release()
         return copied
-
-    def _give(self, call: CallId, rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
-        """Share the references in the reply to *call*."""
-        self._core.mints.mark(self._core.context.state, time.monotonic())
-        return self._core.context.give_all(rrefs, call)
 
     def _store(self, request: Create, box: Box) -> None:
         """Keep the result; a reference makes the object an alias."""

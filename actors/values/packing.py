@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
+import time
 from contextlib import suppress
 from functools import partial
 from operator import attrgetter
@@ -138,16 +139,16 @@ class Packer(Internal):
             of_call: Any = value
             function, args, kwargs = of_call
             simplest = None if kwargs else dumps_call(function, args)
+            lends = simplest is None and any(map(_is_reference, map(type, args)))
             if simplest is not None:
                 if len(simplest) < SHORT:  # nearly always
                     return Pack(False, Cargo(payload=Payload(simplest, tag=tag, plain=True)))
                 simple = simplest, []
-            elif not kwargs and any(map(_is_reference, map(type, args))):
+            elif lends and not kwargs:
                 lent = self._holed(function, args, to, tag)
                 if lent is not None:
                     return lent
-            lends = simple is None and any(map(_is_reference, map(type, args)))
-            if simple is None and not lends:
+            elif not lends:
                 simple = dumps_plain(value)
         functions: tuple[Definition, ...] = ()
         apart = 0
@@ -215,7 +216,7 @@ class Packer(Internal):
         """The cargo; it introduces each owner to *to* once."""
         core = self._core
         with core.lock:
-            descriptors = share(rrefs)
+            descriptors = _shared(core, share, rrefs)
             known = self._introduced.setdefault(to, set())
             new = {each.owner for each in descriptors} - known - {core.me, to}
             known |= new
@@ -466,6 +467,15 @@ def opened(payload: Payload) -> Any:
     return value
 
 
+def _shared(core: Core, share: Share, rrefs: list[RRefId]) -> tuple[Descriptor, ...]:
+    """Share *rrefs*, before the step that sends them, and note the age of what that names.
+
+    Under the lock.
+    """
+    core.mints.mark(core.context.state, time.monotonic())
+    return share(rrefs)
+
+
 class _Hooks:
     """The pickler's hooks for one message to one receiver."""
 
@@ -486,7 +496,7 @@ class _Hooks:
                 "or send the reference from there"
             )
         with core.lock:
-            return self._share(rrefs)
+            return _shared(core, self._share, rrefs)
 
     def abandon(self, descriptors: Iterable[Descriptor]) -> None:
         core, forks = self._core, tuple(descriptors)
