@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ...protocol.ids import CallId, RRefId, WorkerId
     from ...protocol.messages import Busy, Descriptor, Flow, Message
     from ...serialization.frozen import Frozen
-    from ..base.poller import Poller
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.delivery import Delivery
@@ -105,8 +104,6 @@ class Calls(Internal):
         self._waits = waits
         self.leader: Leader | None = None
         """On our own base: lets a thread that waits receive."""
-        self.poller: Poller | None = None
-        """Where it sleeps then; its section is the turn, too (see `base.interrupts`)."""
         core.handlers |= {Settle: self._settle, Fail: self._fail}
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
@@ -293,10 +290,11 @@ class Calls(Internal):
             return effects
 
         try:
-            undisturbed.hold(self.poller if waits else None)
+            waits = type(answer) is Waiter
+            undisturbed.hold(answer.leader.poller if waits else None)
             try:
                 core.step_within(begin)
-                if type(answer) is Waiter and not core.closed:
+                if waits and not core.closed:
                     answer.leader.receive(answer)
             finally:
                 undisturbed.release()
@@ -650,7 +648,7 @@ class Calls(Internal):
         """
         core, waits, cargo = self._core, type(answer) is Waiter, pack.plain
         pressing = self._pressing.pop(threading.get_ident(), None) if self._pressing else None
-        undisturbed.hold(self.poller if waits else None)
+        undisturbed.hold(answer.leader.poller if waits else None)
         try:
             if cargo is None:
                 cargo = pack.cargo(partial(self._share, to.id, replies))

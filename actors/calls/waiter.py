@@ -124,6 +124,8 @@ class Leader(Internal):
         self._waits = waits
         self._loop = loop
         self.lead = loop.lead_of
+        self.poller = loop.poller
+        """A waiting thread sleeps in it; the section of its request is the turn, too."""
         self._guests = guests
 
     def receive(self, pending: Waiter) -> None:

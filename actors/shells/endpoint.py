@@ -143,7 +143,6 @@ class Endpoint(Internal):
     def lead(self, loop: RunLoop, *, guests: bool) -> None:
         """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
         self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
-        self.calls.poller = loop.poller
 
     # ---- the mailbox thread
 
