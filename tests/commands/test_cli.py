@@ -153,7 +153,7 @@ def test_the_disciplines_are_in_the_help() -> None:
         (("demo", "wordcount", "--save", "x.html"), "name of one traced demo"),
         (("demo", "elastic", "--workers", "2"), "only programs take it: parameter-server"),
         (("demo", "pagerank", "--workers", "0"), "Invalid value for '--workers'"),
-        (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .html"),
+        (("demo", "return-value", "--save", "x.png"), "saved as one of .jsonl, .svg, .html"),
         (("demo", "return-value", "--sharing", "theft"), "'lend', 'borrow', 'fork'"),
         (("demo", "return-value", "--base", "nonsense"), f"no system base 'nonsense'. {CHOOSE}"),
         (("demo", "return-value", "--base", "multiprocUDPBase"), CHOOSE),

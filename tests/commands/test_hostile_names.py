@@ -17,6 +17,7 @@ import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
+from xml.dom import minidom
 
 import pytest
 
@@ -211,10 +212,11 @@ def test_saved_traces_can_be_parsed_and_read_again(
     trace: tuple[System, Path], tmp_path: Path
 ) -> None:
     story = read(trace[1])
-    for name in ("a.html", "a.jsonl"):
+    for name in ("a.svg", "a.html", "a.jsonl"):
         run = farref_command("trace", str(trace[1]), "--save", str(tmp_path / name))
         assert run.returncode == 0, run.stderr
         assert is_clean((tmp_path / name).read_bytes())
+    minidom.parse(str(tmp_path / "a.svg"))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count("</script>") == page.count("<script")
     again = read(tmp_path / "a.jsonl")

@@ -7,14 +7,13 @@ made from that story. The pictures are the same every time. A test compares them
 
 from __future__ import annotations
 
-import io
 import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from farref.console import Console
-from farref.trace import Recording, load, show, tell
+from farref.trace import Recording, load, tell
+from farref.trace.saving import drawn
 from farref.tracetest.files import play
 
 if TYPE_CHECKING:
@@ -44,24 +43,14 @@ def story_of(name: str) -> Story:
     return tell(recording)
 
 
-def drawn(name: str) -> Console:
-    """A console on which the story *name* was drawn."""
-    console = Console(
-        file=io.StringIO(), width=WIDTH, record=True, force_terminal=True,
-        color_system="truecolor", no_color=False, legacy_windows=False,
-    )  # fmt: skip
-    show(story_of(name), console)
-    return console
-
-
 def picture(name: str) -> str:
     """The picture of the story *name*, as text."""
-    return drawn(name).export_text(styles=False)
+    return drawn(story_of(name), WIDTH).export_text(styles=False)
 
 
 def colours(name: str) -> str:
     """The same in HTML, for the inside of a ``<pre>``."""
-    return drawn(name).export_html(code_format="{code}", inline_styles=True)
+    return drawn(story_of(name), WIDTH).export_html(code_format="{code}", inline_styles=True)
 
 
 def with_pictures(text: str, made: Callable[[str], str]) -> str:

@@ -6,6 +6,7 @@ import io
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 from rich.console import Console
@@ -233,17 +234,20 @@ def test_a_message_to_oneself() -> None:
     assert "⟲ to_here A/1" in shown(tape.recording(), 80)
 
 
-def test_a_saved_page_is_complete_in_itself(tmp_path: Path) -> None:
-    save(tell(user_to_user(), "a <title>"), tmp_path / "t.HTML")
-    text = (tmp_path / "t.HTML").read_text(encoding="utf-8")
-    assert "http" not in text
-    assert "frees A/1" in text
-    assert r"\u003ctitle>" in text
-    assert "a <title>" not in text
+def test_saved_pictures_are_complete_in_themselves(tmp_path: Path) -> None:
+    story = tell(user_to_user(), "a <title>")
+    for name, title in (("t.svg", "&lt;title&gt;"), ("t.HTML", r"\u003ctitle>")):
+        save(story, tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8").replace("&#160;", " ")
+        assert "http" not in text.replace("http://www.w3.org/2000/svg", "")
+        assert "frees A/1" in text
+        assert title in text
+        assert "a <title>" not in text
+    ElementTree.parse(tmp_path / "t.svg")
 
 
 def test_an_unknown_suffix_is_refused() -> None:
-    with pytest.raises(SuffixError, match=r"one of \.jsonl, \.html"):
+    with pytest.raises(SuffixError, match=r"one of \.jsonl, \.svg, \.html"):
         saver(Path("trace.png"))
 
 
@@ -316,6 +320,9 @@ def test_a_step_stands_beside_the_lane_of_who_took_it() -> None:
     assert line.startswith(" │ 6b F: delete x")
 
 
-def test_a_saved_page_has_the_steps(tmp_path: Path) -> None:
-    save(tell(forwarding(), notes=STEPS), tmp_path / "t.html")
-    assert "3b F: x.borrowers.append(g)" in (tmp_path / "t.html").read_text(encoding="utf-8")
+def test_saved_pictures_have_the_steps(tmp_path: Path) -> None:
+    story = tell(forwarding(), notes=STEPS)
+    for name in ("t.svg", "t.html"):
+        save(story, tmp_path / name)
+        text = (tmp_path / name).read_text(encoding="utf-8").replace("&#160;", " ")
+        assert "3b F: x.borrowers.append(g)" in text

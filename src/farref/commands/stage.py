@@ -80,7 +80,9 @@ BaseOption = Annotated[
 SaveOption = Annotated[
     Path | None,
     typer.Option(
-        "--save", metavar="FILE", help="Save the trace: its steps as .jsonl, or a page as .html."
+        "--save",
+        metavar="FILE",
+        help="Save the trace: as .jsonl (the steps), .svg or .html.",
     ),
 ]
 PaceOption = Annotated[

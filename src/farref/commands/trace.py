@@ -63,7 +63,9 @@ def trace(
     save: Annotated[
         Path | None,
         typer.Option(
-            "--save", metavar="FILE", help="Save it too: the steps as .jsonl, or a page as .html."
+            "--save",
+            metavar="FILE",
+            help="Save it too: as .jsonl (the steps), .svg or .html.",
         ),
     ] = None,
     seconds: Annotated[
