@@ -102,9 +102,6 @@ class Outlet(Protocol):
         nothing else can leave.
         """
 
-    def trace(self, on_number: Callable[[WorkerId, Message, int], None] | None) -> None:
-        """Tell *on_number* of each message that gets its number. Under the lock."""
-
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now. Under the lock."""
 
@@ -186,7 +183,6 @@ class Core(Internal):
         if self.tracer is None:
             self.tracer = Tracer(self.me, gathers=True)
             self.context = Recorded(self.context, self.tracer)
-            self.outlet.trace(self.left)
         return self.tracer
 
     def record_no_more(self) -> None:
@@ -194,7 +190,6 @@ class Core(Internal):
         if self.tracer is not None and isinstance(self.context, Recorded):
             self.tracer.close()
             self.context, self.tracer = self.context.plain, None
-            self.outlet.trace(None)
 
     # ---- steps: take the lock, run a machine, then send its messages
 

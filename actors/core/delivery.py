@@ -45,7 +45,7 @@ from .links import Links
 from .registrar_client import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from thespian.actors import ActorAddress
 
@@ -93,6 +93,7 @@ class Delivery(Internal):
         self._lines: dict[WorkerId, Connection] = {}
         """Open connections to peers; they may have closed meanwhile."""
         self.links = Links()
+        self.links.on_release = core.left
         self.intakes = {flow: Intake(self._less_waits) for flow in FLOWS}
         """By flow: payloads that arrived and that no code has begun with."""
         self.exports = Exports(lambda gone: core.chores.submit(gone.clear))
@@ -109,7 +110,7 @@ class Delivery(Internal):
         With the time *now* it is the only message of its step. Then this returns its packet, if
         nothing else can leave.
         """
-        kind = type(message)
+        kind, known = type(message), message  # as the machines know it
         flow = FLOW_OF.get(kind)
         size, large, tally = 0, False, self.tally
         cargo: Cargo | None = getattr(message, "cargo", None)
@@ -132,17 +133,16 @@ class Delivery(Internal):
         core, links = self._core, self.links
         if links.dirty or links.owing:
             now = None
-        packet = links.send(to, message, flow, size, now, prompt=large)
+        number, packet = links.send(to, message, flow, size, now, prompt=large)
+        if core.tracer:
+            if number is not None:
+                core.left(to, known, number)
+            if packet is not None:
+                core.tracer.flush()
         if packet is None:
             return []
-        if core.tracer:
-            core.tracer.flush()
         tally.packets_sent += 1
         return [(to, packet)]
-
-    def trace(self, on_number: Callable[[WorkerId, Message, int], None] | None) -> None:
-        """Tell *on_number* of each message that gets its number."""
-        self.links.on_number = on_number
 
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.

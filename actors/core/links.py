@@ -52,8 +52,8 @@ class Links:
         """The counts of `repeated` from forgotten channels."""
         self.owing: dict[WorkerId, None] = {}
         """Peers that have asked for room and have not got any so far."""
-        self.on_number: Callable[[WorkerId, Message, int], None] | None = None
-        """Told of each message that gets its number, if anybody wants to know."""
+        self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
+        """Told of messages that had waited for room and now have their numbers."""
 
     def send(
         self,
@@ -64,22 +64,22 @@ class Links:
         now: float | None = None,
         *,
         prompt: bool = False,
-    ) -> Packet | None:
+    ) -> tuple[int | None, Packet | None]:
         """Queue *message* for *to*; it leaves with the next `packets`.
 
-        If *prompt*, it never gathers. With the time *now* it may leave at once: then this returns
-        its packet. A message of *flow* with *size* bytes may have to wait for room first.
+        If *prompt*, it never gathers. With the time *now* it may leave at once.
+
+        Returns its number, and its packet if it leaves at once. A message of *flow* with *size*
+        bytes may have to wait for room first: then it has no number so far.
         """
         channel = self.channels.get(to) or self.channel(to)
         number = channel.send(message, flow, size)
-        if self.on_number is not None and number is not None:
-            self.on_number(to, message, number)
         if now is not None and len(channel.flight) < CROWD and to in self.timed:
-            return channel.packet(now)
+            return number, channel.packet(now)
         self.dirty[to] = None
         if prompt:
             self._prompt.add(to)
-        return None
+        return number, None
 
     def press(self, to: WorkerId, flow: Flow) -> None:
         """Let messages that wait for room at *to* leave with the next `packets`."""
@@ -116,8 +116,7 @@ class Links:
 
     def _tell_released(self, to: WorkerId, channel: Channel) -> None:
         for message, number in channel.released():
-            if self.on_number is not None:
-                self.on_number(to, message, number)
+            self.on_release(to, message, number)
 
     @property
     def left(self) -> bool:

@@ -44,7 +44,7 @@ def note_sizes(patch: pytest.MonkeyPatch) -> None:
     """Note the bytes of each message but those of searches, here and in processes forked here."""
     queue = links.Links.send
 
-    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> Packet | None:
+    def send(self: Any, to: Any, message: Any, *args: Any, **how: Any) -> Any:
         kind = type(message).__name__
         if kind not in ABOUT_SEARCHES:
             SIZES[kind] += len(written(Packet(1, (message,), 1))[0])

@@ -52,6 +52,7 @@ def work() -> list[RRef[Any]]:
     large: RRef[Any] = farref.remote("B", np.arange, (LARGE,))
     for _ in range(2):  # a function goes the general way once
         assert farref.rpc_sync("B", abs, (-1,)) == 1
+        assert farref.rpc_sync("B", lambda number: -number, (-1,)) == 1  # it travels by value
         for text in ("a text", "a text" * NOTED):
             flying = [farref.rpc_async("B", len, (text,)) for _ in range(IN_FLIGHT)]
             assert {each.result() for each in flying} == {len(text)}
