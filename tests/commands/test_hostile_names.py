@@ -27,8 +27,6 @@ from farref.actors.recording.encoding import FORMAT
 from farref.testing import assert_nothing_held
 from farref.trace import TraceError, read
 
-from ..actors.helpers import come_to_rest
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -78,7 +76,6 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[System, Pa
         held = [farref.remote(NAME, named(f"f{each}"), (1,)) for each in HOSTILE.values()]
         held += [farref.remote(NAME, named(f"T{each}"), (None,)) for each in HOSTILE.values()]
         held += [farref.rpc_sync(NAME, named("g"), ({"x": held[0]},))]
-        come_to_rest(system)  # a message under way could not become a test
         yield system, folder
 
 
