@@ -269,6 +269,17 @@ def answer_late() -> None:
     Roster.ready = late  # type: ignore[method-assign]  # the delay
 
 
+def end_slowly() -> None:
+    """Rank 0's system ends a while after its rank has left: a message could go in between."""
+    end = farref.System.shutdown
+
+    def late(self: farref.System, graceful: bool = True, timeout: float | None = None) -> list[str]:
+        time.sleep(0.3)
+        return end(self, graceful, timeout)
+
+    farref.System.shutdown = late  # type: ignore[method-assign]  # the delay
+
+
 def fail_beside_others(failing: int) -> None:
     """The rank *failing* raises, and its process takes a while to end."""
     process = lives.Watched.of(rpc.rpc_sync(failing, os.getpid))
@@ -276,6 +287,7 @@ def fail_beside_others(failing: int) -> None:
     if failing == RANK:
         while len(kept) < 3:
             time.sleep(0.01)
+        end_slowly()
         atexit.register(time.sleep, 1)
         rpc.shutdown(graceful=False)  # as its end does, which would sleep before
         raise KeyError(f"rank {failing} fails")

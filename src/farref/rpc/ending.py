@@ -79,8 +79,11 @@ def end_world(world: Ranks, *, graceful: bool, end: float = math.inf) -> None:
             wait_for_others(world.system, patience)
         gentle = graceful
     finally:
-        Here.roster = None
+        # The others wait for futures of the roster. Were they forgotten before the system has
+        # ended, the others would hear of that, and not that this rank is gone.
+        roster, Here.roster = Here.roster, None
         world.system.shutdown(graceful=gentle, timeout=0)
+        del roster
     if graceful:
         _wait_for_lost(world)
 
