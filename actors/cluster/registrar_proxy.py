@@ -319,7 +319,7 @@ class RegistrarProxy(SystemActor):
         """End this host's part of the system: its endpoints, and then its processes."""
         self._forwarder.lost = True
         self._ending = True
-        reason = f"its host {self._desk.info.address} is cut off: {why}"
+        reason = f"its host {self._forwarder.info.address} is cut off: {why}"
         for near in self._near.values():
             self.send(near, Down(reason, orderly=False))
         directory.remove(self._settings.system)

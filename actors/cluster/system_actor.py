@@ -9,8 +9,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from thespian.actors import Actor
-
 from ...printable import logger
 from ...protocol.errors import ProtocolError
 from ...serialization.failures import details_of
@@ -21,9 +19,29 @@ from ..wire.messages import Died, Heard, Heartbeat, check_wire
 from ..wire.settings import Settings
 
 if TYPE_CHECKING:
+    from datetime import timedelta
+
     from thespian.actors import ActorAddress
 
     from .failure_detector import FailureDetector
+
+    class Actor:
+        """What system actors use of Thespian's `Actor`.
+
+        Thespian has no types: on its own class no attribute of a system actor would be checked.
+        """
+
+        myAddress: ActorAddress  # noqa: N815 - the name is Thespian's
+        _myRef: Any  # noqa: N815
+
+        def send(self, target: ActorAddress, message: object) -> None: ...
+        def wakeupAfter(self, delay: timedelta, payload: object = None) -> None: ...
+        def createActor(self, actor: type[Actor] | str) -> ActorAddress: ...
+        def notifyOnSystemRegistrationChanges(self, whether: bool) -> None: ...
+        def deRegisterRemoteSystem(self, admin: ActorAddress) -> None: ...
+
+else:
+    from thespian.actors import Actor
 
 
 class SystemActor(Actor):
