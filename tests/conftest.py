@@ -25,6 +25,7 @@ from farref.actors.hosting import bases, directory
 from farref.serialization import shared, slots
 
 from .actors.scripts import family
+from .duties import broken, checked_duties
 from .waiting import PATIENCE
 
 if TYPE_CHECKING:
@@ -203,13 +204,25 @@ def nothing_left_behind() -> Iterator[None]:
     gc.collect()  # Thespian's TCP transport leaves the closing of its sockets to that
     said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
+    if broken().exists():
+        said.append(broken().read_text())
     slots.forget()
     shared.recycler.empty()
     said += [f"shared memory {name}" for name in shared_memory()]
     os.environ.clear()
     os.environ.update(before)
     shutil.rmtree(runtime)
-    assert not said, "the tests left behind:\n" + "\n".join(said)
+    assert not said, "the tests left behind, or broke:\n" + "\n".join(said)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def duties(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The duties of callers are checked, except in files that give a reason not to."""
+    if hasattr(request.module, "DUTIES_UNCHECKED"):
+        yield
+        return
+    with checked_duties():
+        yield
 
 
 def listening_ports() -> set[int]:

@@ -35,6 +35,7 @@ from ..base.interrupts import undisturbed
 from ..core import sites
 from ..core.core import Internal
 from ..core.current import found
+from ..core.duties import in_mailbox_thread, under_lock
 from ..core.notices import notice
 from ..wire.messages import WorkerInfo
 from ..wire.settings import check_timeout
@@ -408,11 +409,9 @@ class Calls(Internal):
 
     # ---- the ends of requests by their timeouts
 
+    @under_lock
     def bound(self, future: Future[Any], of: CallId | int) -> None:
-        """The request *of* a call, or of a question, ends at the deadline of *future*.
-
-        Under the lock.
-        """
+        """The request *of* a call, or of a question, ends at the deadline of *future*."""
         due, heap = future.deadline, self.deadlines
         if due is None:
             return
@@ -429,8 +428,9 @@ class Calls(Internal):
         """The time when `end_late` has work next."""
         return None if self.first == math.inf else self.first
 
+    @in_mailbox_thread
     def end_late(self, now: float) -> None:
-        """End the requests whose time is over. In the mailbox thread."""
+        """End the requests whose time is over."""
         if now < self.first:
             return
         late: list[Future[Any]] = []
@@ -496,13 +496,15 @@ class Calls(Internal):
         waiting: list[Any] = [each.by for each in self._state.waiting.copy().values()]
         return [each for each in waiting if each is not None]
 
+    @under_lock
     def _awaiting(self, call: Any) -> Any:
-        """The `Future` or `Waiter` of *call*, if anybody waits for it. Under the lock."""
+        """The `Future` or `Waiter` of *call*, if anybody waits for it."""
         waiting = self._state.waiting.get(call)
         return waiting.by if waiting is not None else None
 
+    @under_lock
     def _hand_over(self, call: CallId, by: Future[Any] | None) -> None:
-        """From now on *by* waits for the answer to *call*. Under the lock."""
+        """From now on *by* waits for the answer to *call*."""
         self._state.waiting[call] = replace(self._state.waiting[call], by=by)
 
     def new_future(

@@ -25,6 +25,7 @@ import msgspec
 from ...printable import logger
 from ..core import notices, sites
 from ..core.core import Internal
+from ..core.duties import in_mailbox_thread, under_lock
 from ..wire.messages import StillMaking, Unfetched, Unfinished, WorkerInfo
 from .waiter import Waiter
 
@@ -90,8 +91,9 @@ class Unasked(Internal):
 
     # ---- errors
 
+    @under_lock
     def _freed(self, rref: RRefId, failure: Failure, later: Later) -> None:
-        """*rref* is freed, and nobody has fetched its error. Under the lock."""
+        """*rref* is freed, and nobody has fetched its error."""
         report = report_of(rref, failure)
         core = self._core
         creator = core.peers.addresses.get(rref.creator)
@@ -102,8 +104,9 @@ class Unasked(Internal):
         else:
             later.append(partial(core.port.post, creator, report))
 
+    @in_mailbox_thread
     def _told(self, report: Unfetched) -> None:
-        """An owner reports an error that nobody fetched. In the mailbox thread."""
+        """An owner reports an error that nobody fetched."""
         self._core.chores.submit(self._log_creation, report)
 
     def _log_creation(self, report: Unfetched, on_behalf: str = "") -> None:

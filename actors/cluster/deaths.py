@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from ...printable import logger
 from ...protocol.errors import GivenUpError, SystemDownError
+from ..core.duties import under_lock
 from ..hosting import events
 from ..hosting.children import ORDERLY
 from ..hosting.processes import Vigil
@@ -174,8 +175,9 @@ class Deaths:
             if self._registrar_client.unheard > BEATS + missed(silence / BEATS):
                 self.lose(f"nothing was heard of its registrar for {silence:g} s")
 
+    @under_lock
     def deadline(self) -> float | None:
-        """The time when `bury` or `beat` has something to do next, or None. Under the lock."""
+        """The time when `bury` or `beat` has something to do next, or None."""
         beat = () if self._beat_at is None else (self._beat_at,)
         look = (time.monotonic() + SETTLING,) if self._settling else ()
         waits = self._settling | self._settled

@@ -46,6 +46,7 @@ from . import notices
 from .brief import Brief
 from .callbacks import Callbacks
 from .discards import Discards
+from .duties import in_section, under_lock
 from .intake import NOTED
 from .mints import Mints
 from .peers import Peers
@@ -178,15 +179,17 @@ class Core(Internal):
 
     # ---- recording; see `tracing`
 
+    @under_lock
     def record(self) -> Tracer:
-        """The tracer of this endpoint's steps; begins to record if need be. Under the lock."""
+        """The tracer of this endpoint's steps; begins to record if need be."""
         if self.tracer is None:
             self.tracer = Tracer(self.me, gathers=True)
             self.context = Recorded(self.context, self.tracer)
         return self.tracer
 
+    @under_lock
     def record_no_more(self) -> None:
-        """Stop recording. Under the lock."""
+        """Stop recording."""
         if self.tracer is not None and isinstance(self.context, Recorded):
             self.tracer.close()
             self.context, self.tracer = self.context.plain, None
@@ -203,6 +206,7 @@ class Core(Internal):
         with undisturbed:
             self.step_within(move, gather=gather)
 
+    @in_section
     def step_within(
         self, move: Callable[..., list[Effect]], *arguments: Any, gather: bool = True
     ) -> None:
@@ -243,11 +247,12 @@ class Core(Internal):
             except Exception as error:
                 self._failed("handing something over", error)
 
+    @under_lock
     def carry_out(self, effects: list[Effect], later: Later, *, noted: bool = False) -> None:
         """Carry out *effects*, now or *later*, and those of messages to this endpoint itself.
 
-        Under the lock, so no user code runs, nothing is sent and no future is completed: an effect
-        changes tables, gives work to a pool, or is put off.
+        No user code runs, nothing is sent and no future is completed: an effect changes tables,
+        gives work to a pool, or is put off.
 
         *noted*: the tracer has these effects already, except the `RARE` ones.
         """
@@ -270,6 +275,7 @@ class Core(Internal):
         self._self_sent.append(effect.message)
         self.left(effect.to, effect.message, None)
 
+    @under_lock
     def left(self, to: WorkerId, message: Message, number: int | None) -> None:
         """*message*, the *number*-th to *to*, is to leave with the next packet."""
         if self.tracer:
@@ -281,10 +287,11 @@ class Core(Internal):
         waiting = self.context.waiting.get(message.call)
         return waiting.relay.request.call if waiting is not None and waiting.relay else None
 
+    @under_lock
     def receive(
         self, sender: WorkerId, message: Message, later: Later, number: int | None = None
     ) -> None:
-        """Let *message*, number *number* of *sender*, take effect, or refuse it. Under the lock."""
+        """Let *message*, number *number* of *sender*, take effect, or refuse it."""
         kind = type(message)
         try:
             payload: Any = getattr(getattr(message, "cargo", None), "payload", None)
@@ -315,8 +322,9 @@ class Core(Internal):
         except Exception as error:  # for example no thread to be had: the next messages take effect
             self._failed(f"{kind.__name__} of {sender}", error)
 
+    @under_lock
     def receive_all(self, sender: WorkerId, bulk: Bulk, later: Later, number: int) -> int:
-        """`receive` the messages in *bulk*, in one go. Under the lock. Returns their number."""
+        """`receive` the messages in *bulk*, in one go. Returns their number."""
         try:
             messages = apart(bulk)
         except ProtocolError as error:
@@ -336,8 +344,9 @@ class Core(Internal):
         self.carry_out(effects, later, noted=True)
         return len(messages)
 
+    @under_lock
     def note_site(self, rref: RRefId, cargo: Cargo) -> None:
-        """Note where *rref* was created, if the payload of *cargo* has it. Under the lock."""
+        """Note where *rref* was created, if the payload of *cargo* has it."""
         origin = getattr(cargo.payload, "origin", None)
         if origin is not None and origin.site is not None:
             self.sites.note(rref, origin.site, self.context.owners, self.context.users)
@@ -366,11 +375,9 @@ class Core(Internal):
 
     # ---- the addresses of endpoints
 
+    @under_lock
     def learn(self, *infos: WorkerInfo) -> None:
-        """Another endpoint introduced *infos*.
-
-        Under the lock: a dead endpoint must not be learned.
-        """
+        """Another endpoint introduced *infos*, of which the dead ones must not be learned."""
         for info in infos:
             if info.id not in self.peers.resolved and info.id not in self.context.dead:
                 self.peers.learn(info.id, info.address)

@@ -39,6 +39,7 @@ from ..wire.messages import Envelope, Meddle, Meddled, WorkerInfo
 from . import port
 from .core import Internal
 from .counters import Tally
+from .duties import in_mailbox_thread, under_lock, without_lock
 from .exports import Exports
 from .intake import Intake
 from .links import Links
@@ -102,8 +103,9 @@ class Delivery(Internal):
         self.room = Condition(core.lock)
         """Notified when a peer has sent something or died, and when this endpoint closes."""
 
-    # ---- out; under the lock unless the docstring says otherwise
+    # ---- out
 
+    @under_lock
     def send(self, to: WorkerId, message: Message, now: float | None = None) -> Outgoing:
         """Queue *message* for *to*; it leaves with the packets of this step, if there is room.
 
@@ -144,6 +146,7 @@ class Delivery(Internal):
         tally.packets_sent += 1
         return [(to, packet)]
 
+    @under_lock
     def packets(self, *, gather: bool = False) -> Outgoing:
         """Everything that can leave now: one packet for each peer.
 
@@ -251,6 +254,7 @@ class Delivery(Internal):
         if worker != self._core.me:
             self._core.step(move)
 
+    @under_lock
     def forget(self, worker: WorkerId) -> list[Message]:
         """*worker* is dead: nothing is sent again, and nobody waits for it.
 
@@ -262,10 +266,11 @@ class Delivery(Internal):
         self.room.notify_all()
         return left
 
+    @without_lock
     def drain(self, seconds: float) -> bool:
         """Wait up to *seconds* until all sent messages are acknowledged; whether they are.
 
-        In a user's thread, without the lock.
+        In a user's thread.
         """
         end = time.monotonic() + seconds
         while self.links.backlogged and time.monotonic() < end and self._port.call_in():
@@ -286,6 +291,7 @@ class Delivery(Internal):
         """The same as `take_raw` for a packet with something beside it, or of a stock base."""
         self.take_raw(envelope.packet, envelope.sender, envelope.beside)
 
+    @in_mailbox_thread
     def take_raw(self, data: Data, address: ActorAddress, beside: tuple[object, ...] = ()) -> None:
         """Let the messages of a packet from *address* take effect, in order, and answer.
 
@@ -336,12 +342,14 @@ class Delivery(Internal):
             if later:
                 core.conclude(later)
 
+    @under_lock
     def note(self, sender: WorkerId, message: Message, payload: Payload) -> None:
-        """Count *payload*, which came with *message* and is large enough. Under the lock."""
+        """Count *payload*, which came with *message* and is large enough."""
         self.intakes[_flow_of(message, payload)].add(sender, payload)
 
+    @under_lock
     def import_functions(self, sender: WorkerId, message: Message) -> Message:
-        """*message* with the definitions of the functions that its payload names. Under the lock.
+        """*message* with the definitions of the functions that its payload names.
 
         Raises `ProtocolError`.
         """

@@ -23,6 +23,7 @@ from ...protocol.errors import FarrefError
 from ...protocol.messages import Create
 from ..core.core import Internal
 from ..core.current import running_in
+from ..core.duties import in_mailbox_thread, under_lock
 from ..values.box import Box
 from ..values.making import Made
 
@@ -129,8 +130,9 @@ class Outcomes(Internal):
 
         self._end(pending, take)
 
+    @under_lock
     def waits(self, call: CallId) -> bool:
-        """Whether *call* has returned a future that is not done. Under the lock."""
+        """Whether *call* has returned a future that is not done."""
         return call in self._open
 
     def give_up(self, call: CallId) -> None:
@@ -151,8 +153,9 @@ class Outcomes(Internal):
         if not self._core.closed:
             self._core.wake()
 
+    @in_mailbox_thread
     def end_forgotten(self) -> None:
-        """End the requests of forgotten futures. In the mailbox thread."""
+        """End the requests of forgotten futures."""
         while self.left:
             pending = self.left.popleft()
             error = FarrefError(

@@ -22,6 +22,7 @@ from ..cluster.deaths import Deaths
 from ..core import notices
 from ..core.core import Core, Internal
 from ..core.delivery import Delivery
+from ..core.duties import in_mailbox_thread
 from ..core.registrar_client import RegistrarClient
 from ..cycles.collector import Collector
 from ..handles.front import Front
@@ -144,8 +145,7 @@ class Endpoint(Internal):
         """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
         self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
 
-    # ---- the mailbox thread
-
+    @in_mailbox_thread
     def take(self, message: object) -> bool:
         """Take a packet, or an answer of the registrar. False if *message* is neither.
 
@@ -160,6 +160,7 @@ class Endpoint(Internal):
                 return False
             return True
 
+    @in_mailbox_thread
     def take_packet(self, data: bytes | bytearray, address: ActorAddress) -> None:
         """Take the bytes of a packet from *address*. Raises nothing, like `take`."""
         try:
@@ -181,6 +182,7 @@ class Endpoint(Internal):
             if core.dropped:
                 core.chores.submit(self.unasked.log_dropped)
 
+    @in_mailbox_thread
     def tick(self) -> float | None:
         """Do everything that is due now. Returns the seconds until something is due again."""
         now = time.monotonic()

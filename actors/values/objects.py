@@ -27,6 +27,7 @@ from ...serialization.frozen import Frozen
 from ..core import sites
 from ..core.core import Internal
 from ..core.current import running_in
+from ..core.duties import under_lock
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -150,8 +151,9 @@ class Objects(Internal):
         for tell in awaited:
             tell()
 
+    @under_lock
     def _fate_of(self, failure: Failure) -> Fate:
-        """The fate of *failure*, which one more object has for a value now. Under the lock."""
+        """The fate of *failure*, which one more object has for a value now."""
         fate = self._fates.setdefault(id(failure), Fate())
         fate.objects += 1
         return fate
@@ -173,8 +175,9 @@ class Objects(Internal):
 
         self._core.step(move)
 
+    @under_lock
     def _lose(self, effect: Lose, later: Later) -> None:
-        """The value of a creation will never come. Under the lock."""
+        """The value of a creation will never come."""
         rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
@@ -182,11 +185,9 @@ class Objects(Internal):
         later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
+    @under_lock
     def _free(self, effect: Free, later: Later) -> None:
-        """No reference to the object is left: let go of its value, tell the program.
-
-        Under the lock.
-        """
+        """No reference to the object is left: let go of its value, tell the program."""
         rref = effect.rref
         stored, handles = self._values.pop(rref, None), self.inside.pop(rref, ())
         if self.beside:
@@ -200,8 +201,9 @@ class Objects(Internal):
         else:  # its __del__ is user code
             self._leave_to_a_thread(stored, handles, later)
 
+    @under_lock
     def _end_fate(self, rref: RRefId, stored: Stored, later: Later) -> None:
-        """The failure in *stored* is not the value of *rref* any more. Under the lock."""
+        """The failure in *stored* is not the value of *rref* any more."""
         failure, fate = stored.value, stored.fate
         if type(failure) is not Failure or fate is None:  # nobody raised it
             return
@@ -211,8 +213,9 @@ class Objects(Internal):
             if not fate.fetched:
                 self.unfetched(rref, failure, later)
 
+    @under_lock
     def _collect(self, effect: Collect, later: Later) -> None:
-        """The object is garbage in a cycle: let go of its value, tell the program. Under the lock.
+        """The object is garbage in a cycle: let go of its value, tell the program.
 
         The program finds an error in the place of the value, if `on_delete` or a finalizer keeps a
         handle that leads back to the object.
@@ -332,14 +335,16 @@ class Objects(Internal):
         """All objects that have a value. Lock-free."""
         return list(self._values)
 
+    @under_lock
     def values(self) -> list[tuple[RRefId, object]]:
-        """All objects that have a value, each with it. Under the lock."""
+        """All objects that have a value, each with it."""
         return [(rref, stored.value) for rref, stored in self._values.items()]
 
+    @under_lock
     def unfetched_of(self, creator: WorkerId, most: int) -> list[tuple[RRefId, Failure]]:
         """Failures of objects that *creator* asked for and nobody has fetched.
 
-        Each is given out once, *most* of them at a time. Under the lock.
+        Each is given out once, *most* of them at a time.
         """
         found: list[tuple[RRefId, Failure]] = []
         for rref, stored in self._values.items():

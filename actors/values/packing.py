@@ -46,6 +46,7 @@ from ...serialization.pickling import (
 from ...serialization.spaces import SPACES
 from ..base.interrupts import undisturbed
 from ..core.core import Internal
+from ..core.duties import in_mailbox_thread, without_lock
 from ..core.intake import NOTED
 from ..wire.cargoes import HEAD, bytes_of
 from ..wire.codec import LONGEST
@@ -256,13 +257,14 @@ class Packer(Internal):
         """Whether so many bytes surely have room in a message."""
         return size < SHORT or size <= min(LONGEST, self._core.port.largest() - HEAD)
 
+    @without_lock
     def in_slot(
         self, value: Any, to: WorkerId, tag: object = None, *, wait: bool = False
     ) -> Payload | None:
         """*value* in a slot, if it is for one, and *to* is known to be near.
 
         If that is not known, a chore asks. With *wait*, this asks itself, if no message can take
-        the value. Not under the lock.
+        the value.
         """
         if not fits_slot(value):
             return None
@@ -378,11 +380,9 @@ class Packer(Internal):
         except CAUGHT as error:
             raise cannot_unpickle("the called function", error) from error
 
+    @in_mailbox_thread
     def tidy(self, now: float) -> None:
-        """Now and then: let go of what the program's functions do not use any more.
-
-        In the mailbox thread.
-        """
+        """Now and then: let go of what the program's functions do not use any more."""
         if now < self._tidy_at:
             return
         self._tidy_at = now + TIDY_SECONDS

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
     from ..protocol.test_growth import Step
 
+DUTIES_UNCHECKED = "it counts functions"
+
 MESSAGE = Tell(cargo=NOTHING)
 ME = WorkerId("me", 1)
 

@@ -19,6 +19,8 @@ from .test_functions import main
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+DUTIES_UNCHECKED = "it counts functions"
+
 CODE = """
 scale = 1
 cache = {}

@@ -28,6 +28,8 @@ from ..helpers import come_to_rest
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+DUTIES_UNCHECKED = "it counts functions"
+
 pytestmark = pytest.mark.processes
 FEW, MANY = 100, 1_000
 CALLER, CALLEE = 0.4, 1.4

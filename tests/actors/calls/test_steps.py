@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from types import FrameType
 
+DUTIES_UNCHECKED = "it counts functions"
+
 pytestmark = pytest.mark.processes
 TIMES, FEW = 200, 10
 MANY = 200

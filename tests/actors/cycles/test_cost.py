@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
     from farref.actors.wire.settings import CycleMode
 
+DUTIES_UNCHECKED = "it counts functions"
+
 pytestmark = pytest.mark.processes
 ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
 TIMES = 100

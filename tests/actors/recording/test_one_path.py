@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     Functions = Counter[str]
     """How often each function of farref was called: its file and its name."""
 
+DUTIES_UNCHECKED = "it counts functions"
+
 pytestmark = pytest.mark.processes
 FEW = 10
 """The operations that are counted together."""
