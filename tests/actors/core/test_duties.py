@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.processes
-def test_a_broken_duty_is_an_error_and_is_written_down(own_folder: Path) -> None:  # noqa: ARG001 - this run is not to fail
+def test_a_broken_duty_is_an_error_and_is_written_down(own_folder: Path) -> None:
     with System() as system:
         core = system.endpoint.core
         with pytest.raises(AssertionError, match="record_no_more was not called under the lock"):
