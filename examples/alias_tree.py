@@ -14,7 +14,7 @@ Look for
 """
 
 from farref import RRef, System, get, remote, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 

@@ -29,7 +29,7 @@ from farref import (
     System,
     WorkerDiedError,
 )
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 TIMES = RendezvousTimeouts(join=30, last_call=0.3)

@@ -13,7 +13,7 @@ Look for
 import time
 
 from farref import RRef, System, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 STEPS = """

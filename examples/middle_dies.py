@@ -17,7 +17,7 @@ import signal
 import time
 
 from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 GRACE = 2.0

@@ -17,7 +17,7 @@ import signal
 import time
 
 from farref import OwnerDiedError, RRef, System, remote, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 GRACE = 2.0

@@ -11,7 +11,7 @@ Look for
 """
 
 from farref import RRef, System, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 STEPS = """

@@ -13,7 +13,7 @@ Look for
 import operator
 
 from farref import System, remote, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -14,7 +14,7 @@ Look for
 import operator
 
 from farref import RRef, System, remote, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from farref.actors.hosting import bases
-from farref.commands.demo import NAMES, find
+from farref.commands.demo import NAMES
+from farref.examples.harness import Demo
 from farref.protocol.sharing import DISCIPLINES, Sharing
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
@@ -38,7 +39,7 @@ OBJECTS = {
     "owner-dies": 2,
 }
 """Demos with more than one object."""
-OWN = {name: find(name).sharing for name in NAMES}
+OWN = {name: Demo.named(name).sharing for name in NAMES}
 MORE = [(name, "lend") for name in NOTED]
 """Played on every base, beside each demo in its own discipline."""
 TIMED = ("elastic", "middle-dies", "owner-dies")
@@ -54,14 +55,13 @@ OTHERS = [
 PLAY = """
 import sys
 from pathlib import Path
-from farref.commands.demo import find
-from farref.commands.stage import perform
+from farref.examples.harness import Demo, perform
 from farref.trace import save
 
 base, folder, *what = sys.argv[1:]
 for each in what:
     name, sharing = each.split(":")
-    save(perform(find(name), base, sharing), Path(folder, f"{each}.jsonl"))
+    save(perform(Demo.named(name), base, sharing), Path(folder, f"{each}.jsonl"))
 """
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_left(stories: dict[str, Story], name: str) -> None:
 def test_references_that_one_is_told_to_look_for_are_there(
     stories: dict[str, Story], name: str
 ) -> None:
-    told = set(re.findall(r"\b(?:[A-H]|program)/\d+", find(name).look_for))
+    told = set(re.findall(r"\b(?:[A-H]|program)/\d+", Demo.named(name).look_for))
     there = stories[name].objects.values()
     assert told <= {stories[name].names.id(each.id) for each in there}
 
@@ -164,7 +164,7 @@ def test_every_step_of_the_note_happens(
 ) -> None:
     story = played[name, sharing]
     check_end(story, name)
-    steps = [step for step, _ in parsed(of_discipline(find(name).steps, sharing))]
+    steps = [step for step, _ in parsed(of_discipline(Demo.named(name).steps, sharing))]
     assert [note.text for row in story.rows for note in row.notes] == steps
     assert story.summary.noted == len(steps) >= 12
     assert story.summary.control.total() <= 2
@@ -216,7 +216,7 @@ def test_a_loan_that_is_kept_is_asked_for_at_the_reply(stories: dict[str, Story]
 
 def test_the_facts_of_the_aliasing_note_are_found(stories: dict[str, Story]) -> None:
     story = stories["alias-chain"]
-    steps = [step for step, _ in parsed(find("alias-chain").steps)]
+    steps = [step for step, _ in parsed(Demo.named("alias-chain").steps)]
     assert sorted(note.text for row in story.rows for note in row.notes) == sorted(steps)
     assert story.summary.noted == len(steps) == 9
 
