@@ -64,10 +64,7 @@ class Benchmark:
 
     @property
     def brief(self) -> bool:
-        """Whether its work is a call or a reference, which takes no time that a size decides.
-
-        Then the context switches of its peers are counted: each costs as much as a call.
-        """
+        """Whether its work is a call or a reference, which takes no time that a size decides."""
         return self.group in ("calls", "references") and not self.point
 
     def brief_at(self, point: int) -> bool:

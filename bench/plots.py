@@ -31,7 +31,6 @@ COLOURS = {
     "torch-rendezvous": "#a8431f",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
-    "monarch": "#5b6f9a",
     "manager": "#b0305c",
     "rpyc": "#2f8f8f",
     "dask": "#c98a2b",

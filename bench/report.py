@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import statistics
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -70,9 +69,6 @@ def _table(
     for row in rows:
         cells = [_cell(row, name) for name in names]
         made.add_row(_named(row, rounds), *cells, *(cell(row) for _, cell in compared))
-        if row.switches:
-            counts = (_waited(row, name) for name in names)
-            made.add_row(f"{row.title}: context switches", *counts, *("" for _ in compared))
     return made
 
 
@@ -102,13 +98,6 @@ def _cell(row: Row, name: str) -> Text:
         return Text(said)
     low, high = row.quartiles(name)
     return Text(f"{said} ±{(high - low) / 2 / median:.0%}")
-
-
-def _waited(row: Row, name: str) -> Text:
-    """How often a thread of the peer waited, for each call."""
-    if name not in row.switches:
-        return Text("-", style="dim")
-    return Text(digits(statistics.median(row.switches[name]), 2), style="dim")
 
 
 def _to_best(row: Row) -> Text:
@@ -193,16 +182,6 @@ def grown(part: Growth, *, markdown: bool = False) -> Table:
     for at, number in enumerate(part.steps):
         made.add_row(f"{number:,}", *(shown(values[at], unit) for _, values, unit in columns))
     return made
-
-
-def counted(part: Growth) -> list[str]:
-    """The counts of *part*, a line for each event and step."""
-    return [
-        f"{number:,} {part.what}, {event}: "
-        + ", ".join(f"{digits(value)} {name}" for name, value in figures[at].items())
-        for event, figures in part.counts.items()
-        for at, number in enumerate(part.steps)
-    ]
 
 
 def dropped(part: Growth) -> str | None:

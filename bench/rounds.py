@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .catalogue import BY_NAME, Benchmark, typed
 from .peers import OURS, PEERS, RAW, Spec
-from .session import PeerFailed, PeerRefused, Session, between
+from .session import PeerFailed, PeerRefused, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -80,9 +80,6 @@ class Row:
     point: int
     figures: dict[str, list[float]] = field(default_factory=dict)
     """The figures of each peer, one for each round."""
-    switches: dict[str, list[float]] = field(default_factory=dict)
-    """The voluntary context switches of all processes of a peer for each call, one for each
-    round; nothing where they are not counted."""
     without: dict[str, str] = field(default_factory=dict)
     """Peers without a figure, and the reasons."""
 
@@ -133,9 +130,7 @@ class Row:
     def from_json(cls, said: dict[str, Any]) -> Row:
         """The row of which `said` returned *said*."""
         figures = {name: each["rounds"] for name, each in said["peers"].items()}
-        counted = {name: each.get("switches") for name, each in said["peers"].items()}
-        switches = {name: each for name, each in counted.items() if each}
-        return cls(BY_NAME[said["benchmark"]], said["point"], figures, switches, said["without"])
+        return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
 
     def said(self) -> dict[str, object]:
         """As JSON."""
@@ -150,7 +145,6 @@ class Row:
                     "median": self.median(name),
                     "quartiles": self.quartiles(name),
                     "rounds": figures,
-                    **({"switches": self.switches[name]} if name in self.switches else {}),
                 }
                 for name, figures in self.figures.items()
             },
@@ -233,19 +227,14 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         for session in sessions[first:] + sessions[:first]:
             name = session.spec.name
             amount = amounts[name]
-            before = session.switches() if benchmark.brief else {}
             figure = _attempt(row, session, stage, partial(_work, session, row, amount))
             amount *= benchmark.times
             if figure is not None:
                 each = amount / figure if row.more_is_better else figure / amount
                 row.figures.setdefault(name, []).append(each)
-            if figure is not None and before:
-                waited = between(before, session.switches()) / amount
-                row.switches.setdefault(name, []).append(waited)
         took = time.monotonic() - began
     for name in row.without:  # ratios need pairs: figures in all rounds, or in none
         row.figures.pop(name, None)
-        row.switches.pop(name, None)
     return row
 
 
