@@ -51,7 +51,6 @@ class Plan:
     """Names of points, as `catalogue.typed` has them. They narrow the benchmarks that have one."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
-        """The points at which *benchmark* is measured."""
         all_of = self.offered(benchmark)
         return tuple(p for p, name in all_of.items() if name in self.named) or tuple(all_of)
 
@@ -85,20 +84,16 @@ class Row:
 
     @property
     def title(self) -> str:
-        """Its name in a table."""
         return self.benchmark.named(self.point)
 
     def median(self, peer: str) -> float:
-        """The figure of *peer*."""
         return statistics.median(self.figures[peer])
 
     def quartiles(self, peer: str) -> tuple[float, float]:
-        """The first and third quartile of *peer*'s figures."""
         return quartiles(self.figures[peer])
 
     @property
     def rounds(self) -> int:
-        """The number of rounds."""
         return max(map(len, self.figures.values()), default=0)
 
     def best(self, among: Sequence[str] = ()) -> str | None:
@@ -110,7 +105,6 @@ class Row:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the figure is a rate."""
         return self.benchmark.unit == "per second"
 
     def ratio(self, one: str, other: str | None) -> float | None:
@@ -122,18 +116,15 @@ class Row:
 
     @property
     def loses(self) -> bool:
-        """Whether the best peer is better than farref."""
         ratio = self.ratio(OURS, self.best())
         return ratio is not None and (ratio < 1 if self.more_is_better else ratio > 1)
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> Row:
-        """The row of which `said` returned *said*."""
         figures = {name: each["rounds"] for name, each in said["peers"].items()}
         return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
 
     def said(self) -> dict[str, object]:
-        """As JSON."""
         return {
             "benchmark": self.benchmark.name,
             "title": self.title,
@@ -196,7 +187,6 @@ class Stage:
         self._sessions.pop(session.spec.name).end()
 
     def end(self) -> None:
-        """End all sessions."""
         while self._sessions:
             self._sessions.popitem()[1].end()
 

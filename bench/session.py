@@ -119,7 +119,6 @@ class Session:
         return float(answer["figure"])
 
     def end(self) -> None:
-        """End every process of the session."""
         self._wake()
         with contextlib.suppress(OSError):
             self._in.close()
