@@ -275,6 +275,12 @@ def _odd_label(tag: object) -> str:
     return label.encode("utf-8", "backslashreplace").decode()  # names may be no valid text
 
 
+def worker_of(spelling: str) -> WorkerId:
+    """The endpoint with this full name, as `spell` writes it. Raises `ValueError`."""
+    name, _, incarnation = spelling.rpartition("@")
+    return WorkerId(name, int(incarnation, 16))
+
+
 def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:
     """An id in full: ``name@incarnation`` (hexadecimal), or ``name@incarnation/number``."""
     match who:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..plurals import some
 from ..printable import printable
 from .records import TraceError
 
@@ -112,7 +113,6 @@ def _found(
     for name in asked:
         mine = [each for each in known if name == each or printable(name) == short(each)]
         if not mine:
-            there = ", ".join(short(each) for each in known[:12]) or "none"
-            more = f" and {len(known) - 12:,} more" if len(known) > 12 else ""
-            raise TraceError(f"there is no {what} {name} in this trace; there are {there}{more}")
+            there = some([short(each) for each in known])
+            raise TraceError(f"there is no {what} {name} in this trace; there are {there}")
         yield from mine
