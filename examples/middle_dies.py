@@ -9,7 +9,7 @@ Look for
   - B's loan: it is released when the grace for orphans is over, and A's object lives on;
   - the end: C uses the object after that, and drops it. Only then is it freed.
 
-On simpleSystemBase actors are no processes, so none can be killed; there B just returns.
+On simpleSystemBase actors are not processes and cannot be killed; there B just returns.
 """
 
 import os

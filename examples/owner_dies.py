@@ -9,7 +9,7 @@ Look for
   - the end: the object is lost, and so is the request that B had not answered. Nothing else is
     left.
 
-On simpleSystemBase actors are no processes, so none can be killed; there nothing is lost.
+On simpleSystemBase actors are not processes and cannot be killed; there nothing is lost.
 """
 
 import os

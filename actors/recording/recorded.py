@@ -2,7 +2,7 @@
 
 Without recording the shell calls the `Context` itself. With recording it calls a `Recorded`:
 another view of the same tables, which tells the tracer of each input and passes the input on to the
-context. Calls that the context makes to itself are no inputs, and the tracer does not hear of them.
+context. Calls that the context makes to itself are not inputs, so the tracer does not hear of them.
 
 Most inputs of the user's code make one message. If a reader can tell the whole input from that
 message, the message's row names the input (`by`), and the input has no row of its own.
@@ -39,7 +39,7 @@ class Recorded(Context):
     def own(self, *, serial: bool = True) -> RRefId:
         rref = self.plain.own(serial=serial)
         self._tracer.did("own", rref, *_unusual(serial))
-        self._tracer.flush()  # this is no part of a step, and neither is the next row
+        self._tracer.flush()  # this is not part of a step, and neither is the next row
         return rref
 
     def hold(self, *rrefs: RRefId) -> None:
@@ -75,7 +75,7 @@ class Recorded(Context):
     def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
         made = self.plain.give_all(rrefs, call)
         for rref, each in zip(rrefs, made, strict=True):
-            if each.passing is not Passing.BACK:  # what is given back is no input
+            if each.passing is not Passing.BACK:  # giving back is not an input
                 self._tracer.did("fork", rref, call.caller)
         return made
 

@@ -187,7 +187,7 @@ class Tracer:
             self.did(what, *arguments)
 
     def effect(self, effect: Effect) -> None:
-        """A step that is no message. Only `EFFECTS` are steps; the caller may leave out others."""
+        """Record a step that is not a message: one of `EFFECTS`. Others are ignored."""
         if isinstance(effect, Run):
             if target_of(effect.request) and not isinstance(effect.request, Fetch):
                 label = _labelled(effect.request).cargo.payload

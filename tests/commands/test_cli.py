@@ -184,7 +184,10 @@ def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
 
 def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
     (tmp_path / "x.jsonl").write_text("nonsense\n{}\n")
-    for path, says in ((tmp_path, "line 1, is no step"), (tmp_path / "no", "there is no trace at")):
+    for path, says in (
+        (tmp_path, "line 1, is not a step"),
+        (tmp_path / "no", "there is no trace at"),
+    ):
         run = farref("trace", str(path))
         assert (run.returncode, run.stdout) == (1, "")
         assert says in run.stderr

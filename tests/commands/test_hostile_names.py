@@ -337,7 +337,7 @@ def test_a_malformed_row_is_an_error_that_names_its_line_and_place(
     ("content", "reason"),
     [
         (b"", "holds no steps"),
-        (b"\xff\xfe\x00\x01\n{}\n", "line 1 is no text"),
+        (b"\xff\xfe\x00\x01\n{}\n", "line 1 is not text"),
         (b"[" * 100_000 + b"\n", "line 1"),
         (b'{"a":' * 100_000 + b"\n", "line 1"),
         (b"{}\n", "line 1"),

@@ -122,8 +122,8 @@ def test_what_cannot_be_done_is_said(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is no trace: line 1 is no text"),
-        (b"hello\n", "bad.jsonl, line 1, is no step of a trace: JSON is malformed"),
+        (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is not a trace: line 1 is not text"),
+        (b"hello\n", "bad.jsonl, line 1, is not a step of a trace: JSON is malformed"),
         (b'["join",1.0,["A",1],8,"lend",{}]\n', "it has format 8, and this farref reads only"),
         (b'{"kind":"join","at":"A@1","format":5}\n', "it has format 5, and this farref reads only"),
         (b'["own",1.0,["A",1]]\n', "Expected `array` of at least length 4"),

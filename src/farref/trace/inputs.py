@@ -41,7 +41,7 @@ Id = TypeVar("Id", RRefId, ForkId, CallId)
 
 
 class TraceInputError(Exception):
-    """A line that describes no input of a machine."""
+    """A line does not describe an input of a machine."""
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -145,7 +145,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
-    """The fields of *record* as an input for `perform`; None if the record is no input."""
+    """The fields of *record* as an input for `perform`; None if the record is not an input."""
     match record.kind:
         case "do":
             return record.fields
@@ -193,7 +193,7 @@ class _Give:
             return self.value(parts[0], value) if value else None
         if origin is tuple:
             if not isinstance(value or [], list):
-                raise TypeError(f"{value!r} is no list")
+                raise TypeError(f"{value!r} is not a list")
             values: list[Any] = value or []
             each = parts[:1] * len(values) if parts[-1] is Ellipsis else parts
             return tuple(self.value(*pair) for pair in zip(each, values, strict=True))
@@ -256,7 +256,7 @@ class _Give:
     def _id(self, kind: type[Id], text: Any) -> Id:
         minter, slash, number = str(text).rpartition("/")
         if not slash:
-            raise ValueError(f"{text!r} is no id")
+            raise ValueError(f"{text!r} is not an id")
         return kind(self._worker(minter), int(number))
 
 

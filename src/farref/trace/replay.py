@@ -60,7 +60,7 @@ class Player:
         try:
             me = worker_of(at)
             if sharing not in DISCIPLINES:
-                self.broken[at] = f"{sharing!r} is no way of sharing"
+                self.broken[at] = f"{sharing!r} is not a way of sharing"
             elif "tables" not in record.fields:
                 self.contexts[at] = Context(me, sharing)
             elif record.fields["tables"] is None:
