@@ -77,7 +77,6 @@ def _beside_peers(row: Row) -> Row:
 
 
 def _grid(plt: Any, number: int, columns: int, height: float) -> tuple[Any, list[Any]]:
-    """A figure with *number* axes."""
     rows = -(-number // columns)
     figure, all_axes = plt.subplots(
         rows, columns, figsize=(11, height * rows), layout="constrained", squeeze=False

@@ -57,7 +57,6 @@ class Programs(Peer):
         return float(amount * weight)
 
     def _seconds(self, *program: str) -> float:
-        """The seconds that *program* prints."""
         return float(self._run(*program).communicate()[0])
 
     def _run(self, *program: str) -> subprocess.Popen[str]:

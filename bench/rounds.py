@@ -229,7 +229,6 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
 
 
 def _work(session: Session, row: Row, amount: int) -> float:
-    """The figure of a round: that of all its times."""
     do = partial(session.do, row.benchmark.work, amount, row.point)
     return sum(do() for _ in range(row.benchmark.times))
 

@@ -117,8 +117,6 @@ def size_text(size: int) -> str:
 
 
 class _Object(msgspec.Struct):
-    """The reference that is being explained, and the answers about it."""
-
     rref: str
     rows: dict[str, ReferenceInfo]
     held: dict[str, list[Holding]]
@@ -133,8 +131,6 @@ class _Object(msgspec.Struct):
 
 
 class _Explanation:
-    """Explains one reference, and the references that it leads to."""
-
     def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
         self._inspector = inspector
         self._snapshot = snapshot
@@ -258,7 +254,6 @@ class _Explanation:
     # ---- explaining
 
     def _endpoint(self, worker: str, found: _Object, how: str) -> Reason:
-        """The reasons for which *worker* holds it."""
         if worker in found.shown:
             return Reason("endpoint", f"{worker} {how}: explained above", worker=worker)
         found.shown.add(worker)
@@ -353,6 +348,5 @@ class _Explanation:
 
 
 def _parsed(full: str) -> RRefId:
-    """The id with this full text."""
     creator, _, number = full.rpartition("/")
     return RRefId(worker_of(creator), int(number))

@@ -224,7 +224,6 @@ class Tracer:
             self._write((what, self._clock(), self._me, *arguments))
 
     def _count(self, kind: str, peer: WorkerId) -> int:
-        """The number of earlier messages of that kind, to or of *peer*."""
         number = self._counts.get((kind, peer), 0)
         self._counts[kind, peer] = number + 1
         return number
@@ -234,7 +233,6 @@ class Tracer:
         self.flush()
 
     def _fail(self, sink: Sink, error: OSError) -> None:
-        """*sink* has no room for lines."""
         log.error("the recording of %s ends: %s", self._me, error)
         self.remove(sink)
 

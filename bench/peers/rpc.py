@@ -64,7 +64,6 @@ class RpcPeer(ReferencePeer):
         return timed(1, lambda _: self.results([ref.rpc_async().value() for _ in range(amount)]))
 
     def _thing(self, worker: int) -> Any:
-        """A reference to a new object that is there."""
         ref = self.remote(worker, Thing)
         ref.rpc_sync().value()
         return ref

@@ -124,7 +124,6 @@ def demo(
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:
-    """The name, the sentence and the discipline of each demo."""
     for name in NAMES:
         found = Demo.named(name)
         yield name, found.sentence, found.sharing

@@ -170,7 +170,6 @@ def _begin(
 
 
 def _is_taken(error: BaseException | None) -> bool:
-    """Whether another system has the name or the port."""
     while error is not None:
         taken = isinstance(error, FileExistsError | SystemAlreadyRuns)
         if taken or getattr(error, "errno", None) == errno.EADDRINUSE:

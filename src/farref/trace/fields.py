@@ -99,7 +99,6 @@ def _named(struct: msgspec.Struct, after: int = 0) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """*value* in JSON's types."""
     match value:
         case WorkerId() | RRefId() | ForkId() | CallId():
             return spell(value)

@@ -179,7 +179,6 @@ class _Give:
         return self.value(kind, self._fields.get(name) if is_list else self._fields[name])
 
     def value(self, kind: Any, value: Any) -> Any:
-        """*value*, converted to the type *kind*."""
         origin, parts = get_origin(kind), get_args(kind)
         if kind in (RRefId, ForkId, CallId):
             return self._id(kind, value)
@@ -209,7 +208,6 @@ class _Give:
         return self.worker("to" if self._fields.get("to") else "peer")
 
     def maybe_to(self) -> WorkerId | None:
-        """The same, or None if no endpoint is named."""
         return self.to() if self._fields.get("to") or "peer" in self._fields else None
 
     def worker(self, name: str) -> WorkerId:
@@ -262,5 +260,4 @@ class _Give:
 
 @cache
 def _types(kind: type[Part]) -> tuple[tuple[str, Any], ...]:
-    """The fields of *kind* and their types."""
     return tuple((each.name, each.type) for each in msgspec.structs.fields(kind))

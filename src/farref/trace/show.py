@@ -89,7 +89,6 @@ def _print(console: Console, text: Text, hanging: int = 0) -> None:
 
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
-    """The meaning of the arrows, and of the view's stages."""
     arrows = Text(
         f"{look.solid * 2}{look.right} user functions and values   "
         f"{look.dashed * 2}{look.right} protocol",
