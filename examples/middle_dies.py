@@ -1,7 +1,7 @@
 """A lends its object to B, B lends it on to C, and C keeps it. B is killed before it replies.
 
-This is the borrowing note's corner case: A, the owner, has not heard of C. In the note C gets an
-error at its next request to A; here C goes on.
+This is the corner case of Ray's note on borrowing: A, the owner, has not heard of C. In the note C
+gets an error at its next request to A; here C goes on.
 
 Look for
   - the death: C is told of it, like all endpoints, and makes itself known to A at once, by a

@@ -1,6 +1,7 @@
 """A passes a reference to an object of B's on to C: C makes itself known to B.
 
-This is the note's "user shares with user". All three take part: A is the parent, C the child.
+PyTorch's note on RRefs calls this "user shares with user". All three take part: A is the parent,
+and C is the child.
 
 Look for
   - C's fork: it is unknown to B until C's fork request comes. A's reference is pinned meanwhile,

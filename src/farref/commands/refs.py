@@ -67,11 +67,13 @@ def refs(
         str | None,
         typer.Option(
             metavar="ID",
-            help="Explain why this one is alive: its id, or a unique beginning of it.",
+            help="Explain why the object with this id, or a unique beginning of one, is alive.",
             autocompletion=complete_id,
         ),
     ] = None,
-    live: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
+    live: Annotated[
+        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+    ] = False,
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks of --watch.")
     ] = 1.0,
@@ -92,9 +94,16 @@ def refs(
     suspects: Annotated[
         bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
     ] = False,
-    sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = "id",
+    sort: Annotated[
+        Order, typer.Option(help="Sort the rows by this; the greatest numbers come first.")
+    ] = "id",
     leak_age: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak.")
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="An object that is unreachable for so long is a suspected leak.",
+        ),
     ] = LEAK_AGE,
     timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,

@@ -33,7 +33,8 @@ def run(
     program: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM", help="With its arguments, behind --, for example: -- python a.py"
+            metavar="PROGRAM",
+            help="The program and its arguments, after --: for example -- python a.py",
         ),
     ],
     *,

@@ -73,9 +73,9 @@ def trace(
         bool,
         typer.Option("--json", help="Print the steps as lines of JSON objects."),
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Print long traces whole.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long trace.")] = False,
 ) -> None:
-    """Show the messages about references: lanes, arrows between them, the owners' view.
+    """Show the messages about references: a lane for each endpoint, and the owners' view.
 
     A running system need not have been started with tracing. It records only while this watches.
     """
