@@ -154,18 +154,21 @@ def refs(
         raise typer.Exit(1) from error
 
 
+def only_system() -> str:
+    """The name of your only system here. Raises `SystemDownError` if there is none, or several."""
+    there = directory.names()
+    if len(there) != 1:
+        several = f"several of your systems run, name one: {', '.join(there)}"
+        none = "no system of yours runs on this machine; use the first host of the system"
+        raise SystemDownError(several if there else none)
+    return there[0]
+
+
 @contextmanager
 def attached(name: str | None) -> Iterator[System]:
     """The system *name*, or the only one that runs. Raises `SystemDownError`."""
-    if name is None:
-        there = directory.names()
-        if len(there) != 1:
-            some = f"several of your systems run, name one: {', '.join(there)}"
-            none = "no system of yours runs here; look at a system on its first host"
-            raise SystemDownError(some if there else none)
-        name = there[0]
     try:
-        joined = System.attach(name)
+        joined = System.attach(only_system() if name is None else name)
     except ValueError as error:
         raise SystemDownError(str(error)) from error
     with joined as system:
