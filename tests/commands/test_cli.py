@@ -182,18 +182,6 @@ def test_a_folder_is_shown_and_saved_again(saved: Path) -> None:
     assert "remote add()" in page.read_text(encoding="utf-8")
 
 
-def test_what_is_no_trace_is_told(tmp_path: Path) -> None:
-    (tmp_path / "x.jsonl").write_text("nonsense\n{}\n")
-    for path, says in (
-        (tmp_path, "line 1, is not a step"),
-        (tmp_path / "no", "there is no trace at"),
-    ):
-        run = farref("trace", str(path))
-        assert (run.returncode, run.stdout) == (1, "")
-        assert says in run.stderr
-        assert "Traceback" not in run.stderr
-
-
 def test_a_file_that_cannot_be_written_is_told(saved: Path) -> None:
     run = farref("trace", str(saved), "--save", str(saved.parent / "no" / "t.html"))
     assert run.returncode == 1
