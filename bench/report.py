@@ -125,7 +125,7 @@ def _aims(row: Row) -> Text:
     return Text(f"{said}{of}", style="green" if said == "met" else "bold red")
 
 
-def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Table | None:
+def targets(rows: Iterable[Row], rounds: int) -> Table | None:
     """Every judged target, and whether it is met; None if there is none.
 
     A row with fewer than `FEW` of *rounds* says so.
@@ -133,7 +133,7 @@ def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Tabl
     found = [verdict for row in rows for verdict in verdicts(row)]
     if not found:
         return None
-    made = _empty("targets", "targets" if markdown else "", markdown=markdown)
+    made = _empty("targets", "", markdown=False)
     made.add_column("figure or ratio of")
     for head in ("aimed at", "measured", ""):
         made.add_column(head, justify="right")
