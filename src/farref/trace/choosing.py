@@ -1,9 +1,9 @@
 """Choosing a part of a trace: only some references, or only some endpoints.
 
-The names are the displayed ones, ``A/1`` and ``A``. If a trace has two lives of one name, the full
-names ``A@6f3a/1`` and ``A@6f3a`` are needed. Several names of one kind are alternatives; if names
-of both kinds are given, a step must fit one of each. The whole trace is always told, so each thing
-shown of a part (the owner's view, the summary) is the same as in the whole.
+The names are the displayed ones, ``A/1`` and ``A`` (``A#2`` for the second of two lives), or the
+full ones, ``A@6f3a/1`` and ``A@6f3a``. Several names of one kind are alternatives; if names of both
+kinds are given, a step must fit one of each. The whole trace is always told, so what is shown of a
+part (the owner's view, the summary) is the same as in the whole.
 """
 
 from __future__ import annotations
