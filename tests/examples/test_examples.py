@@ -27,7 +27,7 @@ def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProc
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=110,
     )
 
 

@@ -8,8 +8,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from importlib.util import find_spec
@@ -24,6 +22,8 @@ import farref
 from farref import OwnerDiedError, System, WorkerDiedError
 from farref.commands.demo import PROGRAMS
 from farref.examples import harness, mapreduce
+
+from .test_examples import python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -46,12 +46,6 @@ def needs(name: str) -> Any:
     return pytest.param(name, marks=pytest.mark.skipif(bool(missing), reason=reason))
 
 
-def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, check=False, text=True, timeout=110
-    )
-
-
 def quiet() -> Progress:
     return Progress(disable=True)
 
@@ -63,7 +57,7 @@ def quiet() -> Progress:
 def test_a_program_comes_to_the_same_as_one_process(name: str) -> None:
     # One run on the in-process base is enough; the tests of death run it on the other base.
     base = "simpleSystemBase" if name == "mapreduce" else "farrefBase"
-    run = alone("-m", harness.module_of(name), "--json", "--workers", "2", "--base", base)
+    run = python("-m", harness.module_of(name), "--json", "--workers", "2", "--base", base)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert (told["same"], told["workers"]) == (True, 2)
@@ -112,7 +106,7 @@ def test_ranks_of_a_graph_in_a_file(tmp_path: Path) -> None:
                 edges.add(f"{file.stem} {node.module.split('.')[0]} {1 + len(node.names) / 2}")
     listed = tmp_path / "edges.txt"
     listed.write_text("\n".join(sorted(edges)), encoding="utf-8")
-    run = alone("-m", "farref.examples.pagerank", str(listed), "--json")
+    run = python("-m", "farref.examples.pagerank", str(listed), "--json")
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert (told["same"], told["edges"]) == (True, len({tuple(e.split()[:2]) for e in edges}))
@@ -149,7 +143,7 @@ def test_the_time_of_one_process_is_without_imports() -> None:
     for each in NEEDS["pagerank"]:
         pytest.importorskip(each)
     code = "import sys; from farref.examples.pagerank import load; load(None)"
-    run = alone("-c", f"{code}; sys.exit('scipy.sparse' not in sys.modules)")
+    run = python("-c", f"{code}; sys.exit('scipy.sparse' not in sys.modules)")
     assert run.returncode == 0, run.stderr
 
 
@@ -169,8 +163,8 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
     [("parameter-server", "numpy"), ("pagerank", "networkx"), ("photographs", "sklearn.datasets")],
 )
 def test_a_missing_package_is_named(name: str, missing: str) -> None:
-    alone_run = alone("-c", HIDE, missing, harness.module_of(name))
-    listed = alone("-c", HIDE, missing, "farref", "demo", name)
+    alone_run = python("-c", HIDE, missing, harness.module_of(name))
+    listed = python("-c", HIDE, missing, "farref", "demo", name)
     if missing != "numpy":
         pytest.importorskip("numpy")
     for run in (alone_run, listed):
