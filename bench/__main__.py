@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m bench",
-        description="Measure farref beside PyTorch RPC, Ray, Xoscar, Monarch, Dask, RPyC, "
+        description="Measure farref beside PyTorch RPC, Ray, Xoscar, Dask, RPyC, "
         "multiprocessing's Manager and raw Thespian messages.",
     )
     add = parser.add_argument

@@ -64,10 +64,7 @@ class Benchmark:
 
     @property
     def brief(self) -> bool:
-        """Whether its work is a call or a reference, which takes no time that a size decides.
-
-        Then the context switches of its peers are counted: each costs as much as a call.
-        """
+        """Whether its work is a call or a reference, which takes no time that a size decides."""
         return self.group in ("calls", "references") and not self.point
 
     def brief_at(self, point: int) -> bool:
@@ -75,7 +72,6 @@ class Benchmark:
         return self.brief or (self.point == "bytes" and point < MB)
 
     def most_at(self, point: int) -> int:
-        """The most repetitions in a round."""
         bulk = self.bulk // max(1, point) if self.bulk else self.most
         return max(self.least, min(self.most, bulk))
 
@@ -86,7 +82,6 @@ class Benchmark:
         return size(point) if self.point == "bytes" else f"{point:,}"
 
     def named(self, point: int) -> str:
-        """The title of one row."""
         return self.title.format(self.point_name(point))
 
 

@@ -26,6 +26,6 @@ def shown(value: float, unit: Unit) -> str:
     return f"{digits(value / scale)} {name}"
 
 
-def digits(value: float, number: int = 3) -> str:
-    """*value* with this *number* of digits."""
-    return f"{float(f'{value:.{number}g}'):,.10g}"
+def digits(value: float) -> str:
+    """*value* with three digits."""
+    return f"{float(f'{value:.3g}'):,.10g}"

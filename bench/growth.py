@@ -1,4 +1,4 @@
-"""Growth: references held, forks of one object, workers, and the cost of each additional one.
+"""Growth: references held, workers, and the cost of each additional one.
 
 These measure farref alone, each part in a system of its own. Each step adds some, and its figures
 are of the added ones, and of a call or a share at that size. Times are processor time of all the
@@ -22,12 +22,10 @@ import psutil
 
 import farref
 from farref import RRef, System
-from farref.actors.core.current import frame
 
 from .peer import resident, until
 from .peers.ours import make
-from .peers.references import keep, let_go, touch
-from .peers.references import kept as all_kept
+from .peers.references import touch
 from .things import Thing, echo, live
 
 PATIENCE = 600.0
@@ -47,8 +45,6 @@ class Growth:
     seconds: dict[str, list[float]] = field(default_factory=dict)
     """Of processor time."""
     bytes: dict[str, list[float]] = field(default_factory=dict)
-    counts: dict[str, list[dict[str, float]]] = field(default_factory=dict)
-    """For each event, the figures of each step by their names."""
     dropping: float | None = None
     """Processor seconds for each object of the last step, until the last one is freed."""
 
@@ -160,59 +156,6 @@ def references(most: int) -> Growth:
 
         part.dropping = crew.spent(drop) / most
     return part
-
-
-# ---- forks of one object
-
-
-def forks(most: int) -> Growth:
-    """B's object, to which it sends references to three holders in turn; no holder drops any."""
-    part = Growth("forks of one object", "forks")
-    holders = ("C", "D", "E")
-    with System(timeout=PATIENCE) as system:
-        for name in ("B", *holders):
-            system.worker(name)
-        crew, before = Crew(system), farref.rpc_sync("B", live)
-        farref.rpc_sync("B", keep, ([farref.remote("B", Thing)],))
-        size, number = farref.rpc_sync("B", memory), 0
-
-        def grow(wanted: int) -> None:
-            for begin in range(number, wanted, 1_000):
-                burst = range(min(1_000, wanted - begin))
-                for future in [farref.rpc_async(holders[n % 3], ask) for n in burst]:
-                    future.result()
-
-        for wanted in decades(most, 300):
-            each = crew.spent(partial(grow, wanted)) / (wanted - number)
-            number = wanted
-            if farref.rpc_sync("B", counted) < number:
-                raise AssertionError("some forks are not counted")
-            grown = (farref.rpc_sync("B", memory) - size) / number
-            part.step(number, {"one more fork": each}, {"at the owner": grown})
-
-        def drop() -> None:
-            for name in ("B", *holders):
-                farref.rpc_sync(name, let_go)
-            freed(before)
-
-        part.dropping = crew.spent(drop) / number
-    return part
-
-
-def ask() -> None:
-    """Have B send one more reference, and keep it."""
-    keep([farref.rpc_sync("B", first)])
-
-
-def first() -> RRef[Any]:
-    """The object that B keeps."""
-    ref: RRef[Any] = all_kept[0]
-    return ref
-
-
-def counted() -> int:
-    """Forks of the kept object that its owner knows."""
-    return len(frame().core.context.owners[first().id].forks)
 
 
 # ---- workers

@@ -1,23 +1,19 @@
 """Growth: hosts, and what each more costs the registrar, the one process that hears of everything.
 
 Each host is a loopback address of this machine, with processes of its own. The figures are
-processor time, as in `bench.growth`, but of the registrar alone; its TCP segments and bytes, in
-both directions, with the other hosts and the store; and the changes that an etcd has committed.
+processor time, as in `bench.growth`, but of the registrar alone.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
-from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,8 +26,6 @@ from .growth import PATIENCE, Crew, Growth
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    import psutil
-
 EACH = 8
 """Workers on each host."""
 REST = 60.0
@@ -41,52 +35,6 @@ DEATHS = 8
 FIRST = "127.0.1.1"
 """The first host's address."""
 FARREF = [sys.executable, "-m", "farref"]
-CARRIED = {
-    "segments": ("data_segs_out", "data_segs_in"),
-    "bytes": ("bytes_sent", "bytes_received"),
-}
-"""The figures of the registrar's connections, and the names that `ss` has for them."""
-STORED = {
-    "etcd_server_proposals_committed_total": "commits",
-    "etcd_debugging_mvcc_put_total": "puts",
-}
-"""The figures of the store, by the names that it has for them."""
-
-
-class Meter:
-    """What the registrar has spent so far, and what it has said."""
-
-    def __init__(self, registrar: psutil.Process, store: str | None) -> None:
-        """*store*: the address of the etcd, if there is one."""
-        self._registrar = registrar
-        self._store = store and store.replace("etcd", "http")
-        self._lines: dict[str, Counter[str]] = {}
-        """Of each connection. One that is closed between two looks counts as far as it was seen."""
-
-    def look(self) -> Counter[str]:
-        """All figures so far; "CPU" is in microseconds."""
-        said = subprocess.run(["ss", "-OHtinp"], capture_output=True, text=True, check=True).stdout  # noqa: S607 - iproute2's
-        for line in said.splitlines():
-            if f"pid={self._registrar.pid}," in line:
-                _, _, _, here, there, *_ = line.split()
-                found = dict(re.findall(r"(\w+):(\d+)", line))
-                self._lines[f"{here} {there}"] = Counter(
-                    {
-                        name: sum(int(found.get(key, 0)) for key in keys)
-                        for name, keys in CARRIED.items()
-                    }
-                )
-        all_of = Counter({"CPU": round(1e6 * sum(self._registrar.cpu_times()[:2]))})
-        for each in self._lines.values():
-            all_of += each
-        return all_of + self._stored()
-
-    def _stored(self) -> Counter[str]:
-        if self._store is None:
-            return Counter()
-        with urllib.request.urlopen(f"{self._store}/metrics") as answer:  # noqa: S310 - http
-            lines = [line.partition(" ") for line in answer.read().decode().splitlines()]
-        return Counter({STORED[name]: int(float(v)) for name, _, v in lines if name in STORED})
 
 
 @contextlib.contextmanager
@@ -127,9 +75,12 @@ def hosts(most: int, *, elected: bool = False) -> Growth:
         first = f"{registry}/{system.name}" if elected else f"{FIRST}:{port}"
         title = "farref: Candida" if elected else "farref: Reg"
         (registrar,) = (p for p in Crew(system).processes if p.name().startswith(title))
-        meter = Meter(registrar, registry)
+
+        def spent() -> float:
+            return sum(registrar.cpu_times()[:2])
+
         for wanted in sorted({max(1, most // 4), max(1, most // 2), most}):
-            number, start = len(running), meter.look()
+            number, start = len(running), spent()
             for n in range(number, wanted):
                 command = [*FARREF, "join", first, "--key", key, "--host", _address(n)]
                 running.append(subprocess.Popen(command, stdout=subprocess.DEVNULL))  # noqa: S603 - our own
@@ -137,22 +88,18 @@ def hosts(most: int, *, elected: bool = False) -> Growth:
             for n in range(number, wanted):
                 for w in range(EACH):
                     system.worker(f"H{n}W{w}", on=_address(n))
-            spent = {"one more host": (meter.look() - start, wanted - number)}
-            start = meter.look()
+            seconds = {"one more host": (spent() - start) / (wanted - number)}
+            start = spent()
             time.sleep(REST)
-            spent["an idle minute"] = (meter.look() - start, 1)
-            dying: Counter[str] = Counter()
+            seconds["an idle minute"] = spent() - start
+            dying = 0.0
             for death in range(DEATHS):
-                at, start = death % wanted, meter.look()
+                at, start = death % wanted, spent()
                 _kill(system, f"H{at}W0")
-                dying += meter.look() - start
+                dying += spent() - start
                 system.worker(f"H{at}W0", on=_address(at))
-            spent["a death"] = (dying, DEATHS)
-            seconds = {name: total["CPU"] / 1e6 / of for name, (total, of) in spent.items()}
+            seconds["a death"] = dying / DEATHS
             part.step(wanted, seconds, {"of it": float(registrar.memory_full_info().pss)})
-            for name, (total, of) in spent.items():
-                figures = {figure: value / of for figure, value in total.items() if figure != "CPU"}
-                part.counts.setdefault(name, []).append(figures)
     return part
 
 

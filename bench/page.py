@@ -13,7 +13,6 @@ import argparse
 import io
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,7 +42,7 @@ SHOWN = (
     *("remote-fetch", "share", "share-fetch", "references", "create-drop"),
 )
 """The benchmarks that the page shows."""
-UNSHOWN = ("main", "traced", "least", "thespian", "forks of one object", "workers, in one process")
+UNSHOWN = ("main", "traced", "least", "thespian", "workers, in one process")
 """Peers and growing things that the page leaves out: they answer questions of developers."""
 BEGIN, END = "<!-- {}: written by bench/page.py -->", "<!-- end of {} -->"
 UNMEASURED = "*Not measured yet: `make bench-plots` writes the figures here.*\n"
@@ -59,7 +58,7 @@ def as_markdown(table: Table) -> str:
 
 def benchmarks(run: dict[str, Any]) -> str:
     """The main tables of ``python -m bench``: `SHOWN`, without the peers in `UNSHOWN`."""
-    rows = [replace(Row.from_json(said), switches={}) for said in run["results"]]
+    rows = [Row.from_json(said) for said in run["results"]]
     rows = [row for row in rows if row.benchmark.name in SHOWN]
     peers = [name for name in run["peers"] if name not in UNSHOWN]
     tables = report.tables(rows, peers, run["rounds"], markdown=True)

@@ -32,6 +32,8 @@ class NotOffered(Exception):
 class Peer:
     """One way to do the work of the catalogue, with a method for each work that it offers.
 
+    The catalogue describes each work (`Benchmark.what`).
+
     Every such method takes *amount*, the number of repetitions, and *point*, the benchmark's size.
     It returns the seconds of all repetitions by its own clock, without the preparation. (For memory
     it returns bytes.) It leaves nothing behind, except where the work is to hold something.

@@ -31,7 +31,6 @@ COLOURS = {
     "torch-rendezvous": "#a8431f",
     "ray": "#3b8f5a",
     "xoscar": "#8e5fb0",
-    "monarch": "#5b6f9a",
     "manager": "#b0305c",
     "rpyc": "#2f8f8f",
     "dask": "#c98a2b",
@@ -78,7 +77,6 @@ def _beside_peers(row: Row) -> Row:
 
 
 def _grid(plt: Any, number: int, columns: int, height: float) -> tuple[Any, list[Any]]:
-    """A figure with *number* axes."""
     rows = -(-number // columns)
     figure, all_axes = plt.subplots(
         rows, columns, figsize=(11, height * rows), layout="constrained", squeeze=False

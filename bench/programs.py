@@ -38,11 +38,9 @@ class Programs(Peer):
         self.load(1, 0)  # the first one compiles the modules
 
     def load(self, amount: int, _: int) -> float:
-        """Import farref in a fresh Python."""
         return sum(self._seconds("-c", LOAD) for _ in range(amount))
 
     def start(self, amount: int, _: int) -> float:
-        """A system and a worker."""
         return sum(self._seconds(str(PROGRAM), self.name, "1") for _ in range(amount))
 
     def rest(self, amount: int, _: int) -> float:
@@ -59,7 +57,6 @@ class Programs(Peer):
         return float(amount * weight)
 
     def _seconds(self, *program: str) -> float:
-        """The seconds that *program* prints."""
         return float(self._run(*program).communicate()[0])
 
     def _run(self, *program: str) -> subprocess.Popen[str]:

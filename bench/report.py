@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import statistics
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -70,9 +69,6 @@ def _table(
     for row in rows:
         cells = [_cell(row, name) for name in names]
         made.add_row(_named(row, rounds), *cells, *(cell(row) for _, cell in compared))
-        if row.switches:
-            counts = (_waited(row, name) for name in names)
-            made.add_row(f"{row.title}: context switches", *counts, *("" for _ in compared))
     return made
 
 
@@ -104,13 +100,6 @@ def _cell(row: Row, name: str) -> Text:
     return Text(f"{said} ±{(high - low) / 2 / median:.0%}")
 
 
-def _waited(row: Row, name: str) -> Text:
-    """How often a thread of the peer waited, for each call."""
-    if name not in row.switches:
-        return Text("-", style="dim")
-    return Text(digits(statistics.median(row.switches[name]), 2), style="dim")
-
-
 def _to_best(row: Row) -> Text:
     ratio = row.ratio(OURS, row.best())
     if ratio is None:
@@ -136,7 +125,7 @@ def _aims(row: Row) -> Text:
     return Text(f"{said}{of}", style="green" if said == "met" else "bold red")
 
 
-def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Table | None:
+def targets(rows: Iterable[Row], rounds: int) -> Table | None:
     """Every judged target, and whether it is met; None if there is none.
 
     A row with fewer than `FEW` of *rounds* says so.
@@ -144,7 +133,7 @@ def targets(rows: Iterable[Row], rounds: int, *, markdown: bool = False) -> Tabl
     found = [verdict for row in rows for verdict in verdicts(row)]
     if not found:
         return None
-    made = _empty("targets", "targets" if markdown else "", markdown=markdown)
+    made = _empty("targets", "", markdown=False)
     made.add_column("figure or ratio of")
     for head in ("aimed at", "measured", ""):
         made.add_column(head, justify="right")
@@ -193,16 +182,6 @@ def grown(part: Growth, *, markdown: bool = False) -> Table:
     for at, number in enumerate(part.steps):
         made.add_row(f"{number:,}", *(shown(values[at], unit) for _, values, unit in columns))
     return made
-
-
-def counted(part: Growth) -> list[str]:
-    """The counts of *part*, a line for each event and step."""
-    return [
-        f"{number:,} {part.what}, {event}: "
-        + ", ".join(f"{digits(value)} {name}" for name, value in figures[at].items())
-        for event, figures in part.counts.items()
-        for at, number in enumerate(part.steps)
-    ]
 
 
 def dropped(part: Growth) -> str | None:

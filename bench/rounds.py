@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from .catalogue import BY_NAME, Benchmark, typed
 from .peers import OURS, PEERS, RAW, Spec
-from .session import PeerFailed, PeerRefused, Session, between
+from .session import PeerFailed, PeerRefused, Session
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,6 @@ class Plan:
     """Names of points, as `catalogue.typed` has them. They narrow the benchmarks that have one."""
 
     def points(self, benchmark: Benchmark) -> tuple[int, ...]:
-        """The points at which *benchmark* is measured."""
         all_of = self.offered(benchmark)
         return tuple(p for p, name in all_of.items() if name in self.named) or tuple(all_of)
 
@@ -80,28 +79,21 @@ class Row:
     point: int
     figures: dict[str, list[float]] = field(default_factory=dict)
     """The figures of each peer, one for each round."""
-    switches: dict[str, list[float]] = field(default_factory=dict)
-    """The voluntary context switches of all processes of a peer for each call, one for each
-    round; nothing where they are not counted."""
     without: dict[str, str] = field(default_factory=dict)
     """Peers without a figure, and the reasons."""
 
     @property
     def title(self) -> str:
-        """Its name in a table."""
         return self.benchmark.named(self.point)
 
     def median(self, peer: str) -> float:
-        """The figure of *peer*."""
         return statistics.median(self.figures[peer])
 
     def quartiles(self, peer: str) -> tuple[float, float]:
-        """The first and third quartile of *peer*'s figures."""
         return quartiles(self.figures[peer])
 
     @property
     def rounds(self) -> int:
-        """The number of rounds."""
         return max(map(len, self.figures.values()), default=0)
 
     def best(self, among: Sequence[str] = ()) -> str | None:
@@ -113,7 +105,6 @@ class Row:
 
     @property
     def more_is_better(self) -> bool:
-        """Whether the figure is a rate."""
         return self.benchmark.unit == "per second"
 
     def ratio(self, one: str, other: str | None) -> float | None:
@@ -125,20 +116,15 @@ class Row:
 
     @property
     def loses(self) -> bool:
-        """Whether the best peer is better than farref."""
         ratio = self.ratio(OURS, self.best())
         return ratio is not None and (ratio < 1 if self.more_is_better else ratio > 1)
 
     @classmethod
     def from_json(cls, said: dict[str, Any]) -> Row:
-        """The row of which `said` returned *said*."""
         figures = {name: each["rounds"] for name, each in said["peers"].items()}
-        counted = {name: each.get("switches") for name, each in said["peers"].items()}
-        switches = {name: each for name, each in counted.items() if each}
-        return cls(BY_NAME[said["benchmark"]], said["point"], figures, switches, said["without"])
+        return cls(BY_NAME[said["benchmark"]], said["point"], figures, said["without"])
 
     def said(self) -> dict[str, object]:
-        """As JSON."""
         return {
             "benchmark": self.benchmark.name,
             "title": self.title,
@@ -150,7 +136,6 @@ class Row:
                     "median": self.median(name),
                     "quartiles": self.quartiles(name),
                     "rounds": figures,
-                    **({"switches": self.switches[name]} if name in self.switches else {}),
                 }
                 for name, figures in self.figures.items()
             },
@@ -202,7 +187,6 @@ class Stage:
         self._sessions.pop(session.spec.name).end()
 
     def end(self) -> None:
-        """End all sessions."""
         while self._sessions:
             self._sessions.popitem()[1].end()
 
@@ -233,24 +217,18 @@ def measure(benchmark: Benchmark, point: int, plan: Plan, stage: Stage) -> Row:
         for session in sessions[first:] + sessions[:first]:
             name = session.spec.name
             amount = amounts[name]
-            before = session.switches() if benchmark.brief else {}
             figure = _attempt(row, session, stage, partial(_work, session, row, amount))
             amount *= benchmark.times
             if figure is not None:
                 each = amount / figure if row.more_is_better else figure / amount
                 row.figures.setdefault(name, []).append(each)
-            if figure is not None and before:
-                waited = between(before, session.switches()) / amount
-                row.switches.setdefault(name, []).append(waited)
         took = time.monotonic() - began
     for name in row.without:  # ratios need pairs: figures in all rounds, or in none
         row.figures.pop(name, None)
-        row.switches.pop(name, None)
     return row
 
 
 def _work(session: Session, row: Row, amount: int) -> float:
-    """The figure of a round: that of all its times."""
     do = partial(session.do, row.benchmark.work, amount, row.point)
     return sum(do() for _ in range(row.benchmark.times))
 

@@ -1,4 +1,4 @@
-"""Whether time and memory stay flat: 1,000,000 references, 100,000 forks, 200 workers, 32 hosts.
+"""Whether time and memory stay flat: 1,000,000 references, 200 workers, 32 hosts.
 
     python -m bench.scale                       # everything: about seven minutes, 4 GB of memory
     python -m bench.scale references --most 100000
@@ -21,17 +21,16 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from .figures import shown
-from .growth import Growth, forks, references, workers
+from .growth import Growth, references, workers
 from .hosts import hosts
 from .machine import about, machine
 from .plots import pyplot
-from .report import counted, dropped, grown
+from .report import dropped, grown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 PARTS: dict[str, tuple[Callable[[int], Growth], int]] = {
-    "forks": (forks, 100_000),
     "workers": (workers, 200),
     "references": (references, 1_000_000),
     "hosts": (hosts, 32),
@@ -79,7 +78,7 @@ def main() -> None:
         work, most = PARTS[name]
         parts.append(work(options.most or most))
         console.print(grown(parts[-1]))
-        console.print("\n".join([*counted(parts[-1]), dropped(parts[-1]) or "", ""]))
+        console.print(f"{dropped(parts[-1]) or ''}\n")
     if options.json:
         said = {"machine": where, "parts": [asdict(part) for part in parts]}
         options.json.write_text(json.dumps(said, indent=1) + "\n", encoding="utf-8")

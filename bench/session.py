@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from pathlib import Path
 from typing import Any
 
 import psutil
@@ -47,11 +46,6 @@ done
 kill -s KILL -- -"$1"
 """
 """A shell script for a stopped peer's process group: when its input closes, it ends the group."""
-
-
-Switches = dict[tuple[int, int], int]
-"""For each thread, by the ids of its process and its own: how often it has waited so far."""
-WAITED = "voluntary_ctxt_switches:"
 
 
 class PeerFailed(Exception):
@@ -124,15 +118,7 @@ class Session:
             raise PeerFailed(answer["error"])
         return float(answer["figure"])
 
-    def switches(self) -> Switches:
-        """The voluntary context switches of every process of the session; empty if not on Linux."""
-        found: Switches = {}
-        for process in carrying(self._token):
-            found |= switches_of(process.pid)
-        return found
-
     def end(self) -> None:
-        """End every process of the session."""
         self._wake()
         with contextlib.suppress(OSError):
             self._in.close()
@@ -233,19 +219,3 @@ def _carries(process: psutil.Process, token: str) -> bool:
         return process.environ().get(TOKEN) == token
     except (psutil.Error, OSError):
         return False
-
-
-def switches_of(pid: int) -> Switches:
-    """Those of one process: its own file has only the count of its first thread."""
-    found: Switches = {}
-    for folder in Path(f"/proc/{pid}/task").glob("*"):
-        with contextlib.suppress(OSError):  # the thread has ended
-            lines = (folder / "status").read_text("utf-8").splitlines()
-            waited = next(line for line in lines if line.startswith(WAITED))
-            found[pid, int(folder.name)] = int(waited.removeprefix(WAITED))
-    return found
-
-
-def between(before: Switches, after: Switches) -> int:
-    """How often a thread has waited between the two counts; threads that ended are left out."""
-    return sum(count - before.get(thread, 0) for thread, count in after.items())

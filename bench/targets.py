@@ -48,26 +48,22 @@ class Verdict:
 
     @property
     def met(self) -> bool:
-        """Whether the value is within the bound."""
         if self.row.more_is_better:
             return self.value >= self.target.bound
         return self.value <= self.target.bound
 
     @property
     def compared(self) -> str:
-        """The compared peers, or farref."""
         names = [name for name in (self.target.ours, self.other) if name is not None]
         return " : ".join(PEERS[name].title for name in names)
 
     @property
     def aim(self) -> str:
-        """The bound in words."""
         bound = self._shown(self.target.bound)
         return f"{'at least' if self.row.more_is_better else 'at most'} {bound}"
 
     @property
     def measured(self) -> str:
-        """The value in words."""
         return self._shown(self.value)
 
     def _shown(self, value: float) -> str:
@@ -75,11 +71,9 @@ class Verdict:
 
     @property
     def said(self) -> str:
-        """Met or not."""
         return "met" if self.met else "not met"
 
     def as_json(self) -> dict[str, object]:
-        """As JSON."""
         aim = {"ratio": self.compared, "aim": self.aim}
         return {**aim, "measured": self.value, "met": self.met}
 

@@ -17,11 +17,9 @@ class Thing:
         type(self).live -= 1
 
     def value(self) -> int:
-        """A small value."""
         return 1
 
     def touch(self, _ref: Any) -> int:
-        """Take a reference."""
         return 1
 
 

@@ -1,7 +1,8 @@
 """h returns g's result, and g returns f's: three references, and one object behind them.
 
-This is the aliasing note's example, with each function on a worker of its own. ref_h is program/1,
-an alias of ref_g, A/1. ref_g is an alias of ref_f, B/1. ref_f is canonical: it has the value.
+This is the example of Ray's note on aliases, with each function on its own worker. ref_h is
+program/1, an alias of ref_g, A/1. ref_g is an alias of ref_f, B/1. ref_f is canonical: it has the
+value.
 
 Look for
   - no waits: h and g end at once, before f has run;
@@ -15,7 +16,7 @@ Look for
 import time
 
 from farref import System, remote
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 STEPS = """

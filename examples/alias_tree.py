@@ -1,7 +1,8 @@
 """Tasks that return the reference that they were given: many aliases of one object.
 
-The aliasing note expects this in its last section: object ids are passed by value. Then an object
-can be the target of several aliases, these can be targets of others, and the chains become a tree.
+Ray's note on aliases expects this in its last section: object ids are passed by value. Then an
+object can be the target of several aliases, these can be targets of others, and the chains become a
+tree.
 
 Look for
   - the tree: B owns A/1. A/2, also B's, and A/3, C's, are aliases of A/1, and A/4 is an alias of
@@ -14,7 +15,7 @@ Look for
 """
 
 from farref import RRef, System, get, remote, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 

@@ -12,7 +12,7 @@ Look for
     on. At the end, when the run is closed and all references are gone, the model is freed;
   - D and E: they wait until the two others have left their round. There is one group at a time.
 
-On simpleSystemBase actors are no processes, so none can be killed; there B just leaves.
+On simpleSystemBase actors are not processes and cannot be killed; there B just leaves.
 """
 
 import os
@@ -29,7 +29,7 @@ from farref import (
     System,
     WorkerDiedError,
 )
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 TIMES = RendezvousTimeouts(join=30, last_call=0.3)

@@ -1,7 +1,7 @@
 """F lends x to G, who lends it on to H and returns while H still runs.
 
-This is the borrowing note's first example: an owner forwards its object. The note's y is an object
-that contains x; here y is the pickled arguments of the call.
+This is the first example of Ray's note on borrowing: an owner forwards its object. The note's y is
+an object that contains x; here y is the pickled arguments of the call.
 
 Look for
   - no message about x while the calls run: F pins it for G, and G for H;
@@ -13,7 +13,7 @@ Look for
 import time
 
 from farref import RRef, System, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 STEPS = """

@@ -12,7 +12,7 @@ Look for
 """
 
 from farref import System, remote, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 

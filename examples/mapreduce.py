@@ -23,7 +23,7 @@ from rich.table import Table
 
 import farref
 from farref import OwnerDiedError, RRef, System, WorkerDiedError
-from farref.commands.program import Program, Verdict, run_alone
+from farref.examples.harness import Program, Verdict, run_program
 
 if TYPE_CHECKING:
     from rich.progress import Progress
@@ -179,4 +179,4 @@ class CountPairs(Program[Counter[Pair]]):
 PROGRAM = CountPairs
 
 if __name__ == "__main__":
-    run_alone(__doc__, PROGRAM)
+    run_program(__doc__, PROGRAM)

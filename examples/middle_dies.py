@@ -1,7 +1,7 @@
 """A lends its object to B, B lends it on to C, and C keeps it. B is killed before it replies.
 
-This is the borrowing note's corner case: A, the owner, has not heard of C. In the note C gets an
-error at its next request to A; here C goes on.
+This is the corner case of Ray's note on borrowing: A, the owner, has not heard of C. In the note C
+gets an error at its next request to A; here C goes on.
 
 Look for
   - the death: C is told of it, like all endpoints, and makes itself known to A at once, by a
@@ -9,7 +9,7 @@ Look for
   - B's loan: it is released when the grace for orphans is over, and A's object lives on;
   - the end: C uses the object after that, and drops it. Only then is it freed.
 
-On simpleSystemBase actors are no processes, so none can be killed; there B just returns.
+On simpleSystemBase actors are not processes and cannot be killed; there B just returns.
 """
 
 import os
@@ -17,7 +17,7 @@ import signal
 import time
 
 from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 GRACE = 2.0

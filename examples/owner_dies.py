@@ -9,7 +9,7 @@ Look for
   - the end: the object is lost, and so is the request that B had not answered. Nothing else is
     left.
 
-On simpleSystemBase actors are no processes, so none can be killed; there nothing is lost.
+On simpleSystemBase actors are not processes and cannot be killed; there nothing is lost.
 """
 
 import os
@@ -17,7 +17,7 @@ import signal
 import time
 
 from farref import OwnerDiedError, RRef, System, remote, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 GRACE = 2.0

@@ -1,16 +1,16 @@
 """B shares an object of its own with C: one message, and a delete when C is done.
 
-This is the note's "owner shares with user", the simplest case. The owner counts the fork when it
-makes it, so no message is needed.
+This is the simplest case, "owner shares with user" in PyTorch's note on RRefs. The owner counts the
+fork when it makes it, so no message is needed.
 
 Look for
-  - C's fork: it is known before C has it. No fork request, no ACK of any kind;
+  - C's fork: it is known before C has it. There is no fork request, and no ACK of any kind;
   - B's own reference: it ends with B's function, yet the object lives on. C's known fork
     holds it, and C can still fetch the value.
 """
 
 from farref import RRef, System, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -22,17 +22,18 @@ from rich.table import Table
 
 import farref
 from farref import RRef, System
-from farref.commands.program import (
+from farref.examples.harness import (
+    BaseOption,
     InputError,
     JsonOption,
     Program,
+    SharingOption,
     Verdict,
     WorkersOption,
     needed,
     run,
     told,
 )
-from farref.commands.stage import BaseOption, SharingOption
 from farref.plurals import plural
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def main(
     """
     with told("pagerank"):
         made = PageRank(file)
-        right = run(made, workers, as_json=as_json, base=base, sharing=sharing or "lend")
+        right = run(made, workers, as_json=as_json, base=base, sharing=sharing)
     raise typer.Exit(0 if right else 1)
 
 

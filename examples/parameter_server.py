@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import farref
 from farref import RRef, System
-from farref.commands.program import Program, Verdict, needed, run_alone
+from farref.examples.harness import Program, Verdict, needed, run_program
 
 with needed(__name__):
     import numpy as np
@@ -171,4 +171,4 @@ class ParameterServer(Program[Weights]):
 PROGRAM = ParameterServer
 
 if __name__ == "__main__":
-    run_alone(__doc__, PROGRAM)
+    run_program(__doc__, PROGRAM)

@@ -21,7 +21,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError
-from farref.commands.program import Program, Verdict, needed, run_alone
+from farref.examples.harness import Program, Verdict, needed, run_program
 
 with needed(__name__):
     import numpy as np
@@ -221,4 +221,4 @@ def hear(system: System, names: set[str]) -> object:
 PROGRAM = Pipeline
 
 if __name__ == "__main__":
-    run_alone(__doc__, PROGRAM)
+    run_program(__doc__, PROGRAM)

@@ -15,7 +15,7 @@ Look for
 import time
 
 from farref import RRef, System, remote
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "lend"
 

@@ -1,7 +1,7 @@
 """G returns a list with a reference of its own; F keeps it, and lends the reference to H.
 
-This is the borrowing note's second example: a task returns a reference. In the note F owns the
-result of G's task. Here F makes its own object from it, RRef([x]), so x is contained in outer.
+This is the second example of Ray's note on borrowing: a task returns a reference. In the note F
+owns the result of G's task. Here F makes an object of its own from it: outer, an RRef([x]).
 
 Look for
   - G's reply: G counts F from then on. No message asks for the end (step 3), since the owner
@@ -11,7 +11,7 @@ Look for
 """
 
 from farref import RRef, System, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "borrow"
 STEPS = """

@@ -1,7 +1,7 @@
 """A has B make an object, fetches a copy of its value, and drops the reference.
 
-This is the note's "user shares with the owner as return value". remote() returns at once, so A uses
-the reference before B has heard of it.
+PyTorch's note on RRefs calls this "user shares with the owner as return value". remote() returns
+at once, so A uses the reference before B has heard of it.
 
 Look for
   - remote and to_here: both leave A before B's ACK has come. A waits for no confirmation;
@@ -13,7 +13,7 @@ Look for
 import operator
 
 from farref import System, remote, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from thespian.actors import ActorAddress
 
 from farref import RefActor, RRef, System
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

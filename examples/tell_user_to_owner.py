@@ -12,7 +12,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, System
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from thespian.actors import ActorAddress
 
 from farref import RefActor, RRef, System, WorkerInfo, remote
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -1,7 +1,7 @@
 """A passes B's own object to B, and keeps its reference until B has confirmed it.
 
-This is the note's "user shares with the owner as argument". B needs no fork of its own: the
-reference comes home, and B's function gets the object itself, not a copy.
+PyTorch's note on RRefs calls this "user shares with the owner as argument". B needs no fork of its
+own: the reference comes home, and B's function gets the object itself, not a copy.
 
 Look for
   - A's fork for B: it never becomes known. It ends at home, where B takes its own entry instead,
@@ -14,7 +14,7 @@ Look for
 import operator
 
 from farref import RRef, System, remote, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

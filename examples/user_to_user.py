@@ -1,6 +1,7 @@
 """A passes a reference to an object of B's on to C: C makes itself known to B.
 
-This is the note's "user shares with user". All three take part: A is the parent, C the child.
+PyTorch's note on RRefs calls this "user shares with user". All three take part: A is the parent,
+and C is the child.
 
 Look for
   - C's fork: it is unknown to B until C's fork request comes. A's reference is pinned meanwhile,
@@ -12,7 +13,7 @@ Look for
 import operator
 
 from farref import RRef, System, remote, rpc_async, rpc_sync
-from farref.commands.stage import run_alone
+from farref.examples.harness import run_alone
 
 SHARING = "fork"
 

@@ -23,16 +23,17 @@ from rich.table import Table
 
 import farref
 from farref import Future, RRef, System
-from farref.commands.program import (
+from farref.examples.harness import (
+    BaseOption,
     InputError,
     JsonOption,
     Program,
+    SharingOption,
     Verdict,
     WorkersOption,
     run,
     told,
 )
-from farref.commands.stage import BaseOption, SharingOption
 from farref.plurals import plural
 
 WORD = re.compile(r"[^\W\d_]+")
@@ -207,7 +208,7 @@ def main(
     """
     with told("wordcount"):
         made = WordCount(paths, top)
-        right = run(made, workers, as_json=as_json, base=base, sharing=sharing or "lend")
+        right = run(made, workers, as_json=as_json, base=base, sharing=sharing)
     raise typer.Exit(0 if right else 1)
 
 

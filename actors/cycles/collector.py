@@ -57,8 +57,6 @@ SHOWN = 20
 
 
 class _Suspect(msgspec.Struct):
-    """An object with handles in its value."""
-
     stamp: int
     due: float
     wait: float
@@ -209,7 +207,6 @@ class Collector(Internal):
             self._looking = False
 
     def _idle(self, now: float) -> list[RRefId]:
-        """The objects to suspect now."""
         holders = self.scanner.holders()
         with_handles = {holder for each in holders.values() for holder in each}
         core = self._core
@@ -315,7 +312,6 @@ class Collector(Internal):
         return found
 
     def _wait(self, end: float) -> None:
-        """Wait until there is no search."""
         while True:
             with self._ended:
                 while self._start is not None and time.monotonic() < self._patient_until:

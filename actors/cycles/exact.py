@@ -27,8 +27,6 @@ def is_exact() -> bool:
 
 
 class _Thing:
-    """Something with attributes, a method, and weak references."""
-
     def __init__(self, inner: object = None) -> None:
         self.inner = inner
 

@@ -56,8 +56,6 @@ _BORROWS = sys.version_info >= (3, 14)
 
 
 class _Reading:
-    """The numbers of some parts."""
-
     def __init__(self, roots: Collection[int], twins: Mapping[int, int]) -> None:
         self._roots = roots
         self._twins = twins
@@ -109,7 +107,6 @@ class _Reading:
                 self._watched.append(number)
 
     def reached(self) -> set[int]:
-        """The parts that something else reaches."""
         wrong = [each for each, others in self._others.items() if others != self._inside[each]]
         found = {*wrong, *self._watched}
         of_twins = [each for each, twin in self._twins.items() if twin in found]

@@ -152,7 +152,6 @@ class Scanner(Internal):
         self._core.step(timed)
 
     def _in_a_step(self, do: Callable[..., Any], *args: Any) -> Any:
-        """Call *do* in a step that has no effects."""
         found: list[Any] = []
 
         def move() -> list[Effect]:
@@ -317,7 +316,6 @@ class _Groups:
         self._above: dict[object, object] = {}
 
     def join(self, *things: object) -> None:
-        """Put *things* into one group."""
         first = self._top(things[0])
         for each in things[1:]:
             self._above[self._top(each)] = first

@@ -89,7 +89,7 @@ class ReferenceInfo(msgspec.Struct, frozen=True):
     target: str | None
     """At the owner of an alias: the object that it stands for, as the task returned it."""
     canonical: str | None
-    """The object behind it; itself if it is no alias; None while this endpoint does not know."""
+    """The object behind it; its own id if it is not an alias; None while this is not known here."""
     aliases: Held
     """At the owner: the aliases that stand for it, and the owner of each (the reverse map)."""
     names: dict[str, int]

@@ -306,13 +306,11 @@ def _modules(*, libraries: bool) -> Iterator[Root]:
 
 
 def _is_thespian(module: object) -> bool:
-    """Whether *module* is the name of one of Thespian's modules."""
     return type(module) is str and (module == "thespian" or module.startswith("thespian."))
 
 
 @functools.cache
 def _libraries() -> tuple[str, ...]:
-    """The folders of Python and of packages."""
     import sysconfig  # noqa: PLC0415 - few programs inspect
 
     names = ("stdlib", "platstdlib", "purelib", "platlib")

@@ -15,7 +15,8 @@ import msgspec
 
 from ...plurals import one
 from ...printable import printable
-from ...protocol.ids import RRefId, WorkerId
+from ...protocol.ids import RRefId
+from ..recording.tracing import spell, worker_of
 from .holdings import Holding
 from .inspector import LEAK_AGE
 from .snapshot import take_snapshot, wrong
@@ -69,14 +70,8 @@ class Reason(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, Any]:
         """The same as a dictionary, for JSON."""
-        return {
-            "kind": self.kind,
-            "text": self.text,
-            "where": self.where,
-            "worker": self.worker,
-            "rref": self.rref,
-            "children": [child.as_dict() for child in self.children],
-        }
+        children = [child.as_dict() for child in self.children]
+        return {**msgspec.structs.asdict(self), "children": children}
 
 
 def why(
@@ -96,7 +91,7 @@ def why(
 def _id_of(ref: RRef[Any], snapshot: Snapshot) -> str:
     """The id of *ref*'s object, as the snapshot writes it."""
     rref = ref.canonical() or ref.id
-    full = f"{rref.creator}@{rref.creator.incarnation:x}/{rref.number}"
+    full = spell(rref)
     return next((short for short, each in snapshot.in_full.items() if each == full), str(rref))
 
 
@@ -122,8 +117,6 @@ def size_text(size: int) -> str:
 
 
 class _Object(msgspec.Struct):
-    """The reference that is being explained, and the answers about it."""
-
     rref: str
     rows: dict[str, ReferenceInfo]
     held: dict[str, list[Holding]]
@@ -138,8 +131,6 @@ class _Object(msgspec.Struct):
 
 
 class _Explanation:
-    """Explains one reference, and the references that it leads to."""
-
     def __init__(self, inspector: Inspector, snapshot: Snapshot, seconds: float) -> None:
         self._inspector = inspector
         self._snapshot = snapshot
@@ -235,11 +226,11 @@ class _Explanation:
         infos = [  # the silent ones are not asked again: each question would be another wait
             info
             for info in inspector.registrar_client.workers()
-            if self._name(_full(info.id)) not in self._silent
+            if self._name(spell(info.id)) not in self._silent
         ]
         held: dict[str, list[Holding]] = {}
         for worker, answer in inspector.inspect(infos, self._seconds, about).items():
-            full = _full(worker)
+            full = spell(worker)
             if (why := wrong(answer, self._seconds, about=True)) or answer is None:
                 if worker not in inspector.core.context.dead:
                     self._silent[self._name(full)] = why
@@ -257,21 +248,12 @@ class _Explanation:
 
     def _shortened(self, holding: Holding) -> Holding:
         text = self._name(holding.text) if holding.kind == "serving" else holding.text
-        return Holding(
-            kind=holding.kind,
-            text=text,
-            where=holding.where,
-            worker=self._name(holding.worker) if holding.worker else "",
-            rref=self._name(holding.rref) if holding.rref else "",
-            fork=self._name(holding.fork) if holding.fork else "",
-            age=holding.age,
-            count=holding.count,
-        )
+        named = {name: self._name(getattr(holding, name)) for name in ("worker", "rref", "fork")}
+        return msgspec.structs.replace(holding, text=text, **named)
 
     # ---- explaining
 
     def _endpoint(self, worker: str, found: _Object, how: str) -> Reason:
-        """The reasons for which *worker* holds it."""
         if worker in found.shown:
             return Reason("endpoint", f"{worker} {how}: explained above", worker=worker)
         found.shown.add(worker)
@@ -365,13 +347,6 @@ class _Explanation:
         return Reason(kind, text, holding.where, worker, children=children)
 
 
-def _full(worker: WorkerId) -> str:
-    """A worker's name in full, as in the snapshot."""
-    return f"{worker}@{worker.incarnation:x}"
-
-
 def _parsed(full: str) -> RRefId:
-    """The id with this full text."""
-    worker, _, number = full.rpartition("/")
-    name, _, incarnation = worker.rpartition("@")
-    return RRefId(WorkerId(name, int(incarnation, 16)), int(number))
+    creator, _, number = full.rpartition("/")
+    return RRefId(worker_of(creator), int(number))

@@ -2,7 +2,7 @@
 
 Without recording the shell calls the `Context` itself. With recording it calls a `Recorded`:
 another view of the same tables, which tells the tracer of each input and passes the input on to the
-context. Calls that the context makes to itself are no inputs, and the tracer does not hear of them.
+context. Calls that the context makes to itself are not inputs, so the tracer does not hear of them.
 
 Most inputs of the user's code make one message. If a reader can tell the whole input from that
 message, the message's row names the input (`by`), and the input has no row of its own.
@@ -10,17 +10,17 @@ message, the message's row names the input (`by`), and the input has no row of i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...protocol.context import Context
 from ...protocol.messages import Passing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from ...protocol.effects import Effect
     from ...protocol.ids import CallId, RRefId, WorkerId
-    from ...protocol.messages import Busy, Cargo, Descriptor, Grip, Message
+    from ...protocol.messages import Busy, Cargo, Descriptor, Message
     from .tracing import Tracer
 
 
@@ -39,7 +39,7 @@ class Recorded(Context):
     def own(self, *, serial: bool = True) -> RRefId:
         rref = self.plain.own(serial=serial)
         self._tracer.did("own", rref, *_unusual(serial))
-        self._tracer.flush()  # this is no part of a step, and neither is the next row
+        self._tracer.flush()  # this is not part of a step, and neither is the next row
         return rref
 
     def hold(self, *rrefs: RRefId) -> None:
@@ -75,7 +75,7 @@ class Recorded(Context):
     def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
         made = self.plain.give_all(rrefs, call)
         for rref, each in zip(rrefs, made, strict=True):
-            if each.passing is not Passing.BACK:  # what is given back is no input
+            if each.passing is not Passing.BACK:  # giving back is not an input
                 self._tracer.did("fork", rref, call.caller)
         return made
 
@@ -136,10 +136,6 @@ class Recorded(Context):
         self._tracer.told(effects, whole, "fetch", rref, chain, copy, direct, follow)
         return call, effects
 
-    def cancel(self, call: CallId) -> list[Effect]:
-        self._tracer.did("cancel", call)
-        return self.plain.cancel(call)
-
     def tell(self, to: WorkerId, cargo: Cargo) -> list[Effect]:
         effects = self.plain.tell(to, cargo)
         self._tracer.told(effects, True, "tell", to, cargo.descriptors)
@@ -161,46 +157,10 @@ class Recorded(Context):
         self._tracer.did("resolve", rref, *_unusual(serial))
         return self.plain.resolve(rref, serial=serial)
 
-    def stand_for(self, rref: RRefId, target: RRefId) -> list[Effect]:
-        self._tracer.did("stand_for", rref, target)
-        return self.plain.stand_for(rref, target)
-
-    def pause(self, rref: RRefId, call: CallId) -> list[Effect]:
-        self._tracer.did("pause", rref, call)
-        return self.plain.pause(rref, call)
-
-    def resume(self, rref: RRefId, call: CallId) -> list[Effect]:
-        self._tracer.did("resume", rref, call)
-        return self.plain.resume(rref, call)
-
-    def done(self, rref: RRefId, call: CallId) -> list[Effect]:
-        self._tracer.did("done", rref, call)
-        return self.plain.done(rref, call)
-
-    def suspect(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("suspect", rref)
-        return self.plain.suspect(rref)
-
-    def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
-        self._tracer.did("waits", run, call, number, what)
-        return self.plain.waits(run, call, number, what)
-
     def suspect_cycle(self, rrefs: Iterable[RRefId], *, cuts: bool = True) -> list[Effect]:
         rrefs = tuple(rrefs)
         self._tracer.did("suspect_cycle", rrefs, cuts)
         return self.plain.suspect_cycle(rrefs, cuts=cuts)
-
-    def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
-        self._tracer.did("scanned", asker, look, grips)
-        return self.plain.scanned(asker, look, grips)
-
-    def weigh_cycle(self, start: RRefId) -> list[Effect]:
-        self._tracer.did("weigh_cycle", start)
-        return self.plain.weigh_cycle(start)
-
-    def give_up_cycle(self, rref: RRefId) -> list[Effect]:
-        self._tracer.did("give_up_cycle", rref)
-        return self.plain.give_up_cycle(rref)
 
     # ---- messages and deaths
 
@@ -215,6 +175,24 @@ class Recorded(Context):
     def bury(self, worker: WorkerId) -> list[Effect]:
         self._tracer.buried(worker)
         return self.plain.bury(worker)
+
+
+def _told_as_it_is(name: str) -> Callable[..., list[Effect]]:
+    """The method *name* of an input whose row has the arguments, in their order."""
+
+    def told(self: Recorded, *arguments: Any) -> list[Effect]:
+        self._tracer.did(name, *arguments)
+        effects: list[Effect] = getattr(self.plain, name)(*arguments)
+        return effects
+
+    return told
+
+
+for _name in (
+    *("cancel", "stand_for", "pause", "resume", "done", "waits", "suspect"),
+    *("scanned", "weigh_cycle", "give_up_cycle"),
+):
+    setattr(Recorded, _name, _told_as_it_is(_name))
 
 
 def _unusual(serial: bool) -> tuple[bool, ...]:

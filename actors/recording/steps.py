@@ -17,7 +17,7 @@ name of the `Context`'s method, and its arguments. A machine gets no other input
 `receive`, `died`, `buried`, and those in the `by` of a sent message. So a reader can run the
 shipped machines again, and has their tables at each step.
 
-A saved trace begins with a row that is no step, its `Head`.
+A saved trace begins with a row that is not a step, its `Head`.
 
 The kinds are for the reader, which checks rows against them. The tracer writes tuples (see
 `encoding`), which are faster to make, and never imports this module.

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from ...protocol.empty import Few
 
 _APART = frozenset({"me", "discipline", "now", "looking"})
-"""The parts of a state that are no tables. The shell gives the time, so `born` is left out too.
+"""The parts of a state that are not tables. The shell gives the time, so `born` is left out too.
 
 A probe waits for news within one step only.
 """
@@ -112,7 +112,7 @@ def context_of(me: WorkerId, sharing: str, tables: object, worker: Any) -> Conte
     Raises `SnapshotError`.
     """
     if sharing not in DISCIPLINES:
-        raise SnapshotError(f"{sharing!r} is no way of sharing")
+        raise SnapshotError(f"{sharing!r} is not a way of sharing")
     state = Tables(me, DISCIPLINES[sharing])
     if not isinstance(tables, dict) or tables.keys() != _TABLES.keys():
         raise SnapshotError("they lack fields of tables, or have others")

@@ -187,7 +187,7 @@ class Tracer:
             self.did(what, *arguments)
 
     def effect(self, effect: Effect) -> None:
-        """A step that is no message. Only `EFFECTS` are steps; the caller may leave out others."""
+        """Record a step that is not a message: one of `EFFECTS`. Others are ignored."""
         if isinstance(effect, Run):
             if target_of(effect.request) and not isinstance(effect.request, Fetch):
                 label = _labelled(effect.request).cargo.payload
@@ -224,7 +224,6 @@ class Tracer:
             self._write((what, self._clock(), self._me, *arguments))
 
     def _count(self, kind: str, peer: WorkerId) -> int:
-        """The number of earlier messages of that kind, to or of *peer*."""
         number = self._counts.get((kind, peer), 0)
         self._counts[kind, peer] = number + 1
         return number
@@ -234,7 +233,6 @@ class Tracer:
         self.flush()
 
     def _fail(self, sink: Sink, error: OSError) -> None:
-        """*sink* has no room for lines."""
         log.error("the recording of %s ends: %s", self._me, error)
         self.remove(sink)
 
@@ -273,6 +271,12 @@ def _odd_label(tag: object) -> str:
         case _:
             return ""
     return label.encode("utf-8", "backslashreplace").decode()  # names may be no valid text
+
+
+def worker_of(spelling: str) -> WorkerId:
+    """The endpoint with this full name, as `spell` writes it. Raises `ValueError`."""
+    name, _, incarnation = spelling.rpartition("@")
+    return WorkerId(name, int(incarnation, 16))
 
 
 def spell(who: WorkerId | RRefId | ForkId | CallId) -> str:

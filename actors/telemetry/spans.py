@@ -221,7 +221,6 @@ class Spans(EndpointHooks):
             trace.get_current_span(there).end()
 
     def _close(self) -> None:
-        """The endpoint closes."""
         while self._running:
             span = trace.get_current_span(self._running.popitem()[1])
             _failed(span, "cancelled", "the endpoint ended")

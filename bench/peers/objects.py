@@ -32,7 +32,6 @@ class Server:
     """The object in the other process."""
 
     def echo(self, number: int) -> int:
-        """The least that a call can do."""
         return echo(number)
 
     def array(self, size: int) -> Any:
@@ -40,7 +39,6 @@ class Server:
         return array(size)
 
     def some_bytes(self, size: int) -> bytes:
-        """See `things.some_bytes`."""
         return some_bytes(size)
 
 
@@ -50,7 +48,6 @@ class ObjectPeer(Peer):
     proxy: Any
 
     def call(self, amount: int, _: int) -> float:
-        """Round trips."""
         return timed(amount, self.ask)
 
     method = call
@@ -61,11 +58,9 @@ class ObjectPeer(Peer):
         """One round trip."""
 
     def value(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes."""
         return self._fetch(amount, checked, point)
 
     def value_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
         return self._fetch(amount, added_up, point)
 
     def _fetch(self, amount: int, look: Callable[[Any, int], None], size: int) -> float:
@@ -76,7 +71,6 @@ class ObjectPeer(Peer):
         return self.proxy.array(size)
 
     def fetch_bytes(self, amount: int, point: int) -> float:
-        """Fetch `bytes` objects, a new one each time."""
         return timed(amount, lambda _: checked(self.some_bytes(point), point))
 
     def some_bytes(self, size: int) -> Any:
@@ -146,7 +140,6 @@ class RPyC(ObjectPeer):
         return self.connection.root.some_bytes(size)
 
     def in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
         return timed(1, lambda _: [each.value for each in map(self.later, range(amount))])
 
     methods_in_flight = in_flight
@@ -201,7 +194,6 @@ class Dask(ObjectPeer):
         return self.proxy.echo(number).result()
 
     def in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
         return timed(1, lambda _: [each.result() for each in map(self.proxy.echo, range(amount))])
 
     methods_in_flight = in_flight

@@ -34,11 +34,9 @@ class Counter(RefActor):
         self.count = 0
 
     def receiveMsg_int(self, _number: int, _sender: Any) -> None:  # noqa: N802 - Thespian's
-        """Count one more."""
         self.count += 1
 
     def receiveMsg_str(self, _question: str, sender: Any) -> None:  # noqa: N802 - Thespian's
-        """Answer the number, and begin anew."""
         self.send(sender, self.count)
         self.count = 0
 
@@ -87,7 +85,6 @@ class Ours(RpcPeer):
         return refs
 
     def one_way(self, amount: int, _: int) -> float:
-        """Messages to an actor, until it has handled the last."""
         if self.counter is None:
             self.counter = self.system.create(Counter)
         with Clock() as clock:
@@ -99,11 +96,9 @@ class Ours(RpcPeer):
         return clock.seconds
 
     def chained(self, amount: int, point: int) -> float:
-        """*point* calls, each on the previous result, which may not be there yet."""
         return self._chain(amount, point, wait=False)
 
     def stepwise(self, amount: int, point: int) -> float:
-        """The same, but each result is fetched before the call on it."""
         return self._chain(amount, point, wait=True)
 
     def _chain(self, amount: int, point: int, *, wait: bool) -> float:
@@ -121,13 +116,11 @@ class Ours(RpcPeer):
         return timed(amount, follow)
 
     def alias_again(self, amount: int, point: int) -> float:
-        """Fetch the value behind *point* aliases, which was fetched before."""
         ref = self.remote(B, link, point, self.names[:2])
         ref.to_here()
         return timed(amount, lambda _: ref.to_here())
 
     def rendezvous(self, amount: int, point: int) -> float:
-        """*point* nodes of this process meet, until each has the list of all."""
         client = client_of(frame().core.front)
         seconds = 0.0
         for _ in range(amount):
@@ -156,7 +149,6 @@ class Ours(RpcPeer):
         return seconds
 
     def start_worker(self, amount: int, _: int) -> float:
-        """One more process, until it answers."""
         with Clock() as clock:
             more = []
             for _ in range(amount):

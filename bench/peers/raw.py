@@ -113,7 +113,6 @@ class Driver(Actor):
                     self.finish()
 
     def prepare(self) -> None:
-        """Have B make the objects, before the clock runs."""
         if self.work in OBJECTS:
             self.send(self.b, ("make", 0, OBJECTS[self.work], self.point))
         self.send(self.b, ("echo", "prepared"))
@@ -129,7 +128,6 @@ class Driver(Actor):
             self.again()
 
     def again(self) -> None:
-        """Do the work once more."""
         match self.work:
             case "call":
                 self.send(self.b, ("echo", self.left))
@@ -197,7 +195,6 @@ class RawPeer(Peer):
         self.system.shutdown()
 
     def do(self, work: str, amount: int, point: int) -> float:
-        """See `Peer.do`: the driver does the work."""
         if work not in self.WORKS:
             raise NotOffered("raw messages have no references, no rounds, and nothing frozen")
         if self.stock and point > STOCK_BYTES:

@@ -29,7 +29,6 @@ class Crew:
         self.kept: list[Any] = []
 
     def echo(self, number: int) -> int:
-        """The least that a call can do."""
         return number
 
     def Thing(self) -> int:  # noqa: N802 (named as the class that the other peers make)
@@ -37,31 +36,24 @@ class Crew:
         return 1
 
     def touch(self, _refs: list[Any]) -> int:
-        """Take a reference."""
         return 1
 
     def fetch(self, refs: list[Any]) -> Any:
-        """Take a reference, and fetch."""
         return ray.get(refs[0])
 
     def make(self, number: int) -> list[Any]:
-        """References to *number* new objects, which this actor owns."""
         return [ray.put(1) for _ in range(number)]
 
     def make_value(self, kind: Kind, size: int) -> list[Any]:
-        """A reference to a value, which this actor owns."""
         return [ray.put(kind(size))]
 
     def count(self, refs: list[Any]) -> int:
-        """The number of references."""
         return len(refs)
 
     def keep(self, refs: list[Any]) -> None:
-        """Hold the references beyond the call."""
         self.kept += refs
 
     def let_go(self) -> None:
-        """Hold nothing any more."""
         self.kept.clear()
 
     def link(self, left: int, workers: list[Any]) -> Any:
@@ -69,7 +61,6 @@ class Crew:
         return [workers[left % 2].link.remote(left - 1, workers)] if left else 1
 
     def resident(self) -> int:
-        """See `bench.peer.resident`."""
         return resident()
 
 
@@ -146,7 +137,6 @@ class Ray(ReferencePeer):
         return timed(amount, follow)
 
     def start_worker(self, amount: int, _: int) -> float:
-        """One more process, until it answers."""
         more: list[Any] = []
 
         def start(_: int) -> None:

@@ -76,11 +76,9 @@ class ReferencePeer(Peer, ABC):
     # ---- calls
 
     def call(self, amount: int, _: int) -> float:
-        """Round trips."""
         return timed(amount, lambda number: self.ask(B, self.echo, number))
 
     def in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
         return timed(
             1, lambda _: self.results([self.send(B, echo, number) for number in range(amount)])
         )
@@ -89,7 +87,6 @@ class ReferencePeer(Peer, ABC):
     """Where a worker is an actor, a call is one of a method."""
 
     def everybody(self, amount: int, _: int) -> float:
-        """A call to each worker at once."""
         return timed(amount, lambda number: self._all(self.everyone, echo, number))
 
     def _all(self, workers: range, work: Callable[..., Any], *args: Any) -> None:
@@ -98,21 +95,17 @@ class ReferencePeer(Peer, ABC):
     # ---- references
 
     def remote_fetch(self, amount: int, _: int) -> float:
-        """Make an object at a worker, and fetch it."""
         return timed(amount, lambda number: self.get(self.remote(B, echo, number)))
 
     def share(self, amount: int, _: int) -> float:
-        """A reference of the program to B's object, in a call to C."""
         refs = self.lasting()
         return timed(amount, lambda _: self.ask(C, touch, refs))
 
     def share_fetch(self, amount: int, _: int) -> float:
-        """The same, and C fetches the object."""
         refs = self.lasting()
         return timed(amount, lambda _: self.ask(C, fetch, refs))
 
     def references(self, amount: int, point: int) -> float:
-        """*point* references of the program to B's objects, in one call to C."""
         refs = self.ask(B, self.make, point)
         with Clock() as clock:
             for _ in range(amount):
@@ -123,7 +116,6 @@ class ReferencePeer(Peer, ABC):
         return clock.seconds
 
     def create_drop(self, amount: int, _: int) -> float:
-        """Objects made at B and dropped, until the last is freed."""
         with Clock() as clock:
             for _ in range(amount):
                 self.remote(B, Thing)
@@ -133,27 +125,21 @@ class ReferencePeer(Peer, ABC):
     # ---- values
 
     def value(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes."""
         return self._fetch(self.values(amount, point), checked, point)
 
     def value_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
         return self._fetch(self.values(amount, point), added_up, point)
 
     def fetch_bytes(self, amount: int, point: int) -> float:
-        """Fetch `bytes` objects."""
         return self._fetch(self.values(amount, point, some_bytes), checked, point)
 
     def frozen(self, amount: int, point: int) -> float:
-        """Fetch arrays of *point* bytes that are frozen."""
         return self._fetch(self.values(amount, point, frozen=True), checked, point)
 
     def frozen_read(self, amount: int, point: int) -> float:
-        """The same, and add up every byte."""
         return self._fetch(self.values(amount, point, frozen=True), added_up, point)
 
     def frozen_again(self, amount: int, point: int) -> float:
-        """Fetch one that the same reference fetched before."""
         refs = self.values(1, point, frozen=True)
         self.get(refs[0])
         return self._fetch(refs * amount, checked, point)
@@ -164,7 +150,6 @@ class ReferencePeer(Peer, ABC):
     # ---- growth
 
     def share_holding(self, amount: int, point: int) -> float:
-        """`share`, while the program holds *point* other references to B's objects."""
         if len(self.held) != point:
             self.held.clear()
             self.freed()
@@ -172,7 +157,6 @@ class ReferencePeer(Peer, ABC):
         return self.share(amount, point)
 
     def holders(self, amount: int, _: int) -> float:
-        """One object that every worker gets, keeps and drops, until it is freed."""
         with Clock() as clock:
             for _ in range(amount):
                 self._all(self.everyone[1:], keep, self.made())
@@ -182,11 +166,9 @@ class ReferencePeer(Peer, ABC):
         return clock.seconds
 
     def memory_holder(self, amount: int, _: int) -> float:
-        """The growth in bytes of the program, which holds *amount* references."""
         return self._grown(amount)[0]
 
     def memory_owner(self, amount: int, _: int) -> float:
-        """The growth in bytes of B, which has the objects."""
         return self._grown(amount)[1]
 
     def _grown(self, amount: int) -> tuple[int, int]:

@@ -52,34 +52,27 @@ class RpcPeer(ReferencePeer):
         until(lambda: self.ask(B, live) == len(self.held))
 
     def method(self, amount: int, _: int) -> float:
-        """Round trips to a method of an object at B."""
         ref = self._thing(B)
         return timed(amount, lambda _: ref.rpc_sync().value())
 
     def method_lent(self, amount: int, _: int) -> float:
-        """The same, with a reference to an object of C's."""
         ref, lent = self._thing(B), self._thing(C)
         return timed(amount, lambda _: ref.rpc_sync().touch(lent))
 
     def methods_in_flight(self, amount: int, _: int) -> float:
-        """All of them at once."""
         ref = self._thing(B)
         return timed(1, lambda _: self.results([ref.rpc_async().value() for _ in range(amount)]))
 
     def _thing(self, worker: int) -> Any:
-        """A reference to a new object that is there."""
         ref = self.remote(worker, Thing)
         ref.rpc_sync().value()
         return ref
 
     def call_there(self, amount: int, _: int) -> float:
-        """Round trips between B and C, by B's clock."""
         seconds: float = self.ask(B, call, self.api.__name__, self.names[C], amount)
         return seconds
 
     def alias_chain(self, amount: int, point: int) -> float:
-        """A task that returns a reference, *point* times over, and the value at the end."""
-
         def follow(_: int) -> None:
             value = self.remote(B, self.link, point, self.names[:2])
             while not isinstance(value, int):  # farref needs one fetch, PyTorch one for each link

@@ -27,7 +27,6 @@ class TorchRendezvous(Peer):
     """torch's handler as a peer."""
 
     def rendezvous(self, amount: int, point: int) -> float:
-        """*point* nodes meet, until each has its rank."""
         if point > MOST_NODES:
             raise NotOffered("it takes minutes")
         return sum(_round(point) for _ in range(amount))

@@ -33,35 +33,27 @@ class Worker(xo.Actor):
         self.count_received = 0
 
     async def echo(self, number: int) -> int:
-        """The least that a call can do."""
         return number
 
     async def touch(self, _ref: Any) -> int:
-        """Take a reference."""
         return 1
 
     async def fetch(self, ref: Any) -> Any:
-        """Take a reference, and fetch."""
         return await ref.get()
 
     async def count(self, refs: list[Any]) -> int:
-        """The number of references."""
         return len(refs)
 
     async def keep(self, ref: Any) -> None:
-        """Hold the reference beyond the call."""
         self.kept.append(ref)
 
     async def let_go(self) -> None:
-        """Hold nothing any more."""
         self.kept.clear()
 
     async def take(self, _message: int) -> None:
-        """Take a one-way message."""
         self.count_received += 1
 
     async def received(self) -> int:
-        """The number of messages since the last question."""
         got, self.count_received = self.count_received, 0
         return got
 
@@ -74,7 +66,6 @@ class Object(xo.Actor):
         self.value = kind(size)
 
     async def get(self) -> Any:
-        """A copy of the value."""
         return self.value
 
 
@@ -212,7 +203,6 @@ class Xoscar(Peer):
 
 
 async def _timed(amount: int, once: Callable[[int], Any]) -> float:
-    """See `bench.peer.timed`."""
     with Clock() as clock:
         for number in range(amount):
             await once(number)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 
 def one(thing: str) -> str:
     """``a step``, ``an ACK``."""
@@ -16,3 +21,9 @@ def plural(thing: str, number: int) -> str:
 def counted(number: int, thing: str) -> str:
     """``1 step``, ``2 steps``."""
     return f"{number} {plural(thing, number)}"
+
+
+def some(names: Sequence[str], most: int = 12) -> str:
+    """The first *most* of *names*, and how many more there are: ``A, B and 3 more``, ``none``."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return (", ".join(names[:most]) or "none") + more

@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import resource
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from bench.machine import machine, one_core_busy
 from bench.peers import PEERS, Spec
 from bench.report import reasons, tables
 from bench.rounds import Plan, Row, Stage, _warm_up, measure
-from bench.session import TOKEN, PeerFailed, PeerRefused, Session, between, switches_of
+from bench.session import TOKEN, PeerFailed, PeerRefused, Session
 from bench.targets import TARGETS, verdicts
 
 OURS = "farref,main,base,least"
@@ -144,56 +143,6 @@ def test_a_session_refuses_what_it_does_not_offer_and_fails_when_it_is_killed() 
         with pytest.raises(PeerFailed, match="it ended"):
             session.do("call", 1, 0)
     assert marked() == []
-
-
-LINUX = pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="it needs Linux's /proc")
-
-
-@LINUX
-@pytest.mark.processes
-def test_each_call_waits_at_both_ends() -> None:
-    """The manager never spins: the caller waits for the answer, and B for the next call."""
-    with Session(PEERS["manager"], 2) as session:
-        session.do("call", 20, 0)
-        before = session.switches()
-        session.do("call", 500, 0)
-        after = session.switches()
-    assert len({pid for pid, _ in after}) >= 2
-    assert between(before, after) / 500 > 1
-    with Stage([PEERS["manager"]]) as stage:
-        found = measure(BY_NAME["call"], 0, Plan(rounds=2, quick=True), stage)
-    assert len(found.switches["manager"]) == 2
-    assert all(each > 0 for each in found.switches["manager"])
-
-
-@LINUX
-@pytest.mark.processes
-@pytest.mark.parametrize("name", ["remote-fetch", "share", "share-fetch"])
-def test_each_reference_waits_too(name: str) -> None:
-    with Stage([PEERS["base"]]) as stage:
-        found = measure(BY_NAME[name], 0, Plan(rounds=2, quick=True), stage)
-    assert len(found.switches["base"]) == 2
-    assert all(each > 0 for each in found.switches["base"])
-
-
-@LINUX
-def test_every_thread_of_a_process_is_counted() -> None:
-    over = threading.Event()
-
-    def work() -> None:
-        for _ in range(20):
-            time.sleep(0.001)
-        over.wait(60)
-
-    thread = threading.Thread(target=work)
-    before = switches_of(os.getpid())
-    thread.start()
-    try:
-        eventually(lambda: switches_of(os.getpid())[os.getpid(), thread.native_id or 0] >= 20)
-        assert between(before, switches_of(os.getpid())) >= 20
-    finally:
-        over.set()
-        thread.join()
 
 
 @pytest.mark.processes
@@ -428,13 +377,12 @@ def test_some_targets_bound_the_figure_itself(
     assert [(v.compared, v.aim, v.said) for v in verdicts(good)] == [("farref", aim, "met")]
     assert [v.said for v in verdicts(bad)] == ["not met"]
     assert verdicts(other) == []
-    table = report.targets([good, bad], Plan().rounds, markdown=True)
-    assert table is not None
-    said = page.as_markdown(table)
-    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in said.splitlines()]
+    console = Console(width=150, record=True, file=io.StringIO())
+    console.print(report.targets([good, bad], Plan().rounds))
+    lines = [re.split(r"  +", line.strip()) for line in console.export_text().splitlines()]
     title = BY_NAME[name].title
-    assert lines[-2][:3] == [f"{title} (2 of 7 rounds)", "farref", aim]
-    assert lines[-1] == [title, "farref", aim, measured, "not met"]
+    assert [f"{title} (2 of 7 rounds)", "farref", aim] in [line[:3] for line in lines]
+    assert [title, "farref", aim, measured, "not met"] in lines
 
 
 def test_the_target_of_a_rate_is_a_least_one() -> None:
@@ -608,23 +556,6 @@ def test_more_is_better_for_a_rate() -> None:
     assert found.loses
 
 
-def test_context_switches_are_a_line_of_their_own() -> None:
-    console = Console(width=120, record=True, file=io.StringIO())
-    found = row(farref=[1.0, 1.0], torch=[2.0, 2.0])
-    found.switches = {"farref": [2.04, 2.05, 9.0]}
-    again = Row.from_json(json.loads(json.dumps(found.said())))
-    assert again.switches == found.switches
-    console.print(*tables([again, row(farref=[1.0])], ["farref", "torch"], 2))
-    lines = [line.split() for line in console.export_text().splitlines()]
-    said = [line for line in lines if "switches" in line]
-    assert [line[-2:] for line in said] == [["2", "-"]]  # a row without counts has no such line
-
-
-def test_threads_that_come_and_go_are_counted_from_their_first_switch() -> None:
-    before = {(1, 1): 10, (1, 2): 20}
-    assert between(before, {(1, 1): 13, (1, 3): 4}) == 7
-
-
 def test_a_losing_row_is_marked() -> None:
     console = Console(width=120, record=True, file=io.StringIO())
     lost = row(farref=[3.0, 3.0], torch=[1.0, 1.0])
@@ -729,15 +660,3 @@ def test_rpyc_copies_arrays_that_its_server_holds() -> None:
         assert session.do("value_read", 1, 100_000) > 0
         with pytest.raises(PeerRefused, match="compresses"):
             session.do("value", 1, 10**9)
-
-
-def test_monarch_is_a_peer_where_it_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = PEERS["monarch"]
-    with monkeypatch.context() as without:
-        without.setitem(sys.modules, "monarch", None)
-        assert spec.missing() == "monarch is not installed"
-    pytest.importorskip("monarch")
-    with Session(spec, 2) as session:
-        for work in spec.works:
-            assert session.do(work, 2, 1_000) > 0, work
-    assert marked() == []

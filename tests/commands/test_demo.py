@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, get_args
 import pytest
 
 from farref.actors.hosting import bases
-from farref.commands.demo import NAMES, find
+from farref.commands.demo import NAMES
+from farref.examples.harness import Demo
 from farref.protocol.sharing import DISCIPLINES, Sharing
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
@@ -38,7 +39,7 @@ OBJECTS = {
     "owner-dies": 2,
 }
 """Demos with more than one object."""
-OWN = {name: find(name).sharing for name in NAMES}
+OWN = {name: Demo.named(name).sharing for name in NAMES}
 MORE = [(name, "lend") for name in NOTED]
 """Played on every base, beside each demo in its own discipline."""
 TIMED = ("elastic", "middle-dies", "owner-dies")
@@ -54,14 +55,13 @@ OTHERS = [
 PLAY = """
 import sys
 from pathlib import Path
-from farref.commands.demo import find
-from farref.commands.stage import perform
+from farref.examples.harness import Demo, perform
 from farref.trace import save
 
 base, folder, *what = sys.argv[1:]
 for each in what:
     name, sharing = each.split(":")
-    save(perform(find(name), base, sharing), Path(folder, f"{each}.jsonl"))
+    save(perform(Demo.named(name), base, sharing), Path(folder, f"{each}.jsonl"))
 """
 
 
@@ -116,7 +116,7 @@ def test_nothing_is_left(stories: dict[str, Story], name: str) -> None:
 def test_references_that_one_is_told_to_look_for_are_there(
     stories: dict[str, Story], name: str
 ) -> None:
-    told = set(re.findall(r"\b(?:[A-H]|program)/\d+", find(name).look_for))
+    told = set(re.findall(r"\b(?:[A-H]|program)/\d+", Demo.named(name).look_for))
     there = stories[name].objects.values()
     assert told <= {stories[name].names.id(each.id) for each in there}
 
@@ -164,7 +164,7 @@ def test_every_step_of_the_note_happens(
 ) -> None:
     story = played[name, sharing]
     check_end(story, name)
-    steps = [step for step, _ in parsed(of_discipline(find(name).steps, sharing))]
+    steps = [step for step, _ in parsed(of_discipline(Demo.named(name).steps, sharing))]
     assert [note.text for row in story.rows for note in row.notes] == steps
     assert story.summary.noted == len(steps) >= 12
     assert story.summary.control.total() <= 2
@@ -187,15 +187,6 @@ def test_a_step_that_is_not_recorded_is_missing(
     assert silent == wanted
 
 
-def test_what_the_examples_cost(played: dict[tuple[str, str], Story]) -> None:
-    assert {each: dict(played[each].summary.control) for each in played if each[0] in NOTED} == {
-        ("forward-owned", "borrow"): {"NotifyRefRemoved": 1, "RefRemoved": 1},
-        ("forward-owned", "lend"): {"Delete": 1},
-        ("return-owned", "borrow"): {"RefRemoved": 1},
-        ("return-owned", "lend"): {"Delete": 1},
-    }
-
-
 def test_a_loan_that_is_not_kept_is_free(others: dict[tuple[str, str], Story]) -> None:
     for sharing, end in (("lend", "Delete"), ("borrow", "RefRemoved")):
         assert dict(others["owner-to-user", sharing].summary.control) == {}
@@ -203,20 +194,12 @@ def test_a_loan_that_is_not_kept_is_free(others: dict[tuple[str, str], Story]) -
             assert dict(others[name, sharing].summary.control) == {"Ack": 1, end: 1}
 
 
-def test_a_loan_that_is_kept_is_asked_for_at_the_reply(stories: dict[str, Story]) -> None:
-    story = stories["lend-kept"]
-    expected = {"Ack": 3, "ForkRequest": 1, "ChildAck": 1, "Delete": 3}
-    assert dict(story.summary.control) == expected
-    (loan,) = (fork for fork in story.forks.values() if fork.loan)
-    assert loan.stage is Stage.DELETED
-
-
 # ---- aliases
 
 
 def test_the_facts_of_the_aliasing_note_are_found(stories: dict[str, Story]) -> None:
     story = stories["alias-chain"]
-    steps = [step for step, _ in parsed(find("alias-chain").steps)]
+    steps = [step for step, _ in parsed(Demo.named("alias-chain").steps)]
     assert sorted(note.text for row in story.rows for note in row.notes) == sorted(steps)
     assert story.summary.noted == len(steps) == 9
 
@@ -263,41 +246,48 @@ def test_calls_on_an_alias_are_passed_on_and_then_made_directly(stories: dict[st
     assert (story.names.of(calls[-1].peer), calls[-1].text("relays")) == ("B", "")
 
 
-# ---- the scenarios of the remote reference note
+# ---- the messages of the protocol
 
 
-def control(stories: dict[str, Story], name: str) -> dict[str, int]:
-    return dict(stories[name].summary.control)
+COSTS: dict[tuple[str, str], dict[str, int]] = {
+    ("return-value", "fork"): {"Ack": 1, "Delete": 1},
+    ("user-to-owner", "fork"): {"Ack": 1, "ChildAck": 1, "Delete": 1},  # it comes home
+    ("tell-user-to-owner", "fork"): {"Ack": 1, "ChildAck": 1, "Delete": 1},
+    ("owner-to-user", "fork"): {"Delete": 1},
+    ("tell-owner-to-user", "fork"): {"Delete": 1},
+    ("tell-return-value", "fork"): {"Delete": 1},
+    ("user-to-user", "fork"): {"Ack": 2, "ForkRequest": 1, "ChildAck": 1, "Delete": 2},
+    # The second time C is confirmed, and makes no fork request.
+    ("tell-user-to-user", "fork"): {"Ack": 2, "ForkRequest": 1, "ChildAck": 2, "Delete": 2},
+    ("lend-kept", "lend"): {"Ack": 3, "ForkRequest": 1, "ChildAck": 1, "Delete": 3},
+    ("forward-owned", "borrow"): {"NotifyRefRemoved": 1, "RefRemoved": 1},
+    ("forward-owned", "lend"): {"Delete": 1},
+    ("return-owned", "borrow"): {"RefRemoved": 1},
+    ("return-owned", "lend"): {"Delete": 1},
+}
+STAGES = {
+    "user-to-owner": [Stage.DELETED, Stage.HOME],
+    "tell-user-to-owner": [Stage.DELETED, Stage.HOME],
+    "tell-user-to-user": [Stage.DELETED, Stage.DELETED, Stage.JOINED],
+}
+"""The last stage of each fork of some demos."""
 
 
-def test_a_return_value_needs_one_ack(stories: dict[str, Story]) -> None:
-    assert control(stories, "return-value") == {"Ack": 1, "Delete": 1}
-
-
-@pytest.mark.parametrize("how", ["", "tell-"])
-def test_a_reference_comes_home_by_a_child_ack_alone(stories: dict[str, Story], how: str) -> None:
-    assert control(stories, f"{how}user-to-owner") == {"Ack": 1, "ChildAck": 1, "Delete": 1}
-    stages = [fork.stage for fork in stories[f"{how}user-to-owner"].forks.values()]
-    assert stages == [Stage.DELETED, Stage.HOME]
-
-
-@pytest.mark.parametrize("name", ["owner-to-user", "tell-owner-to-user", "tell-return-value"])
-def test_the_owner_shares_without_a_word(stories: dict[str, Story], name: str) -> None:
-    assert control(stories, name) == {"Delete": 1}
-
-
-def test_a_user_shares_with_a_user_by_a_fork_request(stories: dict[str, Story]) -> None:
-    expected = {"Ack": 2, "ForkRequest": 1, "ChildAck": 1, "Delete": 2}
-    assert control(stories, "user-to-user") == expected
-
-
-def test_a_second_share_with_a_confirmed_user_needs_no_fork_request(
-    stories: dict[str, Story],
+@pytest.mark.parametrize("what", COSTS, ids="-".join)
+def test_the_control_messages_of_a_demo(
+    played: dict[tuple[str, str], Story], what: tuple[str, str]
 ) -> None:
-    expected = {"Ack": 2, "ForkRequest": 1, "ChildAck": 2, "Delete": 2}
-    assert control(stories, "tell-user-to-user") == expected
-    stages = [fork.stage for fork in stories["tell-user-to-user"].forks.values()]
-    assert stages == [Stage.DELETED, Stage.DELETED, Stage.JOINED]
+    assert dict(played[what].summary.control) == COSTS[what]
+
+
+@pytest.mark.parametrize("name", STAGES)
+def test_the_ends_of_the_forks_of_a_demo(stories: dict[str, Story], name: str) -> None:
+    assert [fork.stage for fork in stories[name].forks.values()] == STAGES[name]
+
+
+def test_a_loan_that_is_kept_ends_as_a_fork(stories: dict[str, Story]) -> None:
+    (loan,) = (fork for fork in stories["lend-kept"].forks.values() if fork.loan)
+    assert loan.stage is Stage.DELETED
 
 
 def test_user_code_does_not_wait_for_the_owner(stories: dict[str, Story]) -> None:

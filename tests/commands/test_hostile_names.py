@@ -330,29 +330,3 @@ def test_a_malformed_row_is_an_error_that_names_its_line_and_place(
     file.write_text("".join(f"{json.dumps(each)}\n" for each in rows))
     with pytest.raises(TraceError, match=rf"a.jsonl, line {row + 1}, .*(`\$\[{place}\]|format)"):
         read(file)
-
-
-@pytest.mark.sampled(3)
-@pytest.mark.parametrize(
-    ("content", "reason"),
-    [
-        (b"", "holds no steps"),
-        (b"\xff\xfe\x00\x01\n{}\n", "line 1 is no text"),
-        (b"[" * 100_000 + b"\n", "line 1"),
-        (b'{"a":' * 100_000 + b"\n", "line 1"),
-        (b"{}\n", "line 1"),
-        (b"null\n", "line 1"),
-        (b'{"kind": "join", "at": "A@1", "format": 8}\n', "format 8"),
-        (b'["join",1.0,["A",1],99,"lend",{}]\n', "format 99"),
-        (b'["join",1.0]\n', "line 1"),
-        (b'["leave",1' + b"0" * 5000 + b',["A",1]]\n', "line 1"),
-    ],
-)
-def test_a_file_that_is_no_trace_is_named(content: bytes, reason: str, tmp_path: Path) -> None:
-    file = tmp_path / "a.jsonl"
-    file.write_bytes(content)
-    run = farref_command("trace", str(file))
-    assert run.returncode == 1
-    assert b"Traceback" not in run.stderr
-    assert run.stderr.startswith(b"farref trace: ")
-    assert reason in run.stderr.decode()

@@ -50,7 +50,8 @@ def listed() -> list[dict[str, object]]:
 def test_without_a_system_there_is_nothing_to_list_or_end(own_folder: Path) -> None:
     assert run("ps") == Finished(0, "no system of yours runs on this machine\n", "")
     assert listed() == []
-    assert run("down") == Finished(1, "", "farref down: name one of your running systems: none\n")
+    none = "no system of yours runs on this machine; use the first host of the system"
+    assert run("down") == Finished(1, "", f"farref down: {none}\n")
     nothing = "farref down: no system named 'x' runs; your running systems: none\n"
     assert run("down", "x") == Finished(1, "", nothing)
     assert run("down", "--all") == Finished(0, "", "")

@@ -122,21 +122,19 @@ def test_what_cannot_be_done_is_said(
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is no trace: line 1 is no text"),
-        (b"hello\n", "bad.jsonl, line 1, is no step of a trace: JSON is malformed"),
-        (b'["join",1.0,["A",1],8,"lend",{}]\n', "it has format 8, and this farref reads only"),
-        (b'{"kind":"join","at":"A@1","format":5}\n', "it has format 5, and this farref reads only"),
-        (b'["own",1.0,["A",1]]\n', "Expected `array` of at least length 4"),
+        (b"\x89PNG\r\n\x1a\n\xff\n", "bad.jsonl is not a trace: line 1 is not text"),
+        (b"hello\n", "bad.jsonl, line 1, is not a step of a trace: JSON is malformed"),
         (b'["jo', "holds no steps"),
-        (b"", "holds no steps"),
         (b'["join",1.0,["A",1],%d,"lend",{}]\n' % FORMAT, "nothing happened during"),
     ],
-    ids=["binary", "text", "older", "named", "half-a-step", "torn", "empty", "quiet"],
+    ids=["binary", "text", "torn", "quiet"],
 )
 def test_what_is_no_trace_is_said(tmp_path: Path, content: bytes, says: str) -> None:
     bad = tmp_path / "bad.jsonl"
     bad.write_bytes(content)
-    assert says in " ".join(run(bad, code=1).split())
+    text = run(bad, code=1)
+    assert text.startswith("farref trace: ")
+    assert says in " ".join(text.split())
 
 
 def test_a_long_trace_is_printed_to_its_end_only(tmp_path: Path) -> None:

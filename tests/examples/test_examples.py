@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from farref.commands.demo import NAMES
-from farref.commands.program import InputError, run
 from farref.examples import wordcount
+from farref.examples.harness import InputError, run
 
 from ..bases import those
 
@@ -27,7 +27,7 @@ def python(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProc
         capture_output=True,
         check=False,
         text=True,
-        timeout=60,
+        timeout=110,
     )
 
 

@@ -8,8 +8,6 @@ import itertools
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from collections import Counter
 from importlib.util import find_spec
@@ -22,9 +20,10 @@ from rich.progress import Progress
 
 import farref
 from farref import OwnerDiedError, System, WorkerDiedError
-from farref.commands import program
 from farref.commands.demo import PROGRAMS
-from farref.examples import mapreduce
+from farref.examples import harness, mapreduce
+
+from .test_examples import python
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,14 +42,8 @@ NEEDS = {
 def needs(name: str) -> Any:
     """A parameter of a test, skipped if a package that the program needs is missing."""
     missing = [each for each in NEEDS.get(name, ()) if find_spec(each) is None]
-    reason = f"{', '.join(missing)} not installed: {program.INSTALL}"
+    reason = f"{', '.join(missing)} not installed: {harness.INSTALL}"
     return pytest.param(name, marks=pytest.mark.skipif(bool(missing), reason=reason))
-
-
-def alone(*arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, check=False, text=True, timeout=110
-    )
 
 
 def quiet() -> Progress:
@@ -64,7 +57,7 @@ def quiet() -> Progress:
 def test_a_program_comes_to_the_same_as_one_process(name: str) -> None:
     # One run on the in-process base is enough; the tests of death run it on the other base.
     base = "simpleSystemBase" if name == "mapreduce" else "farrefBase"
-    run = alone("-m", program.module_of(name), "--json", "--workers", "2", "--base", base)
+    run = python("-m", harness.module_of(name), "--json", "--workers", "2", "--base", base)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert (told["same"], told["workers"]) == (True, 2)
@@ -74,7 +67,7 @@ def test_a_program_comes_to_the_same_as_one_process(name: str) -> None:
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_says_what_it_does_without_being_imported(name: str) -> None:
-    sentence, rest = program.about(name)
+    sentence, rest = harness.about(name)
     assert sentence.endswith(".")
     assert len(rest.split()) > 50
     text = (ROOT / "examples" / f"{name.replace('-', '_')}.py").read_text(encoding="utf-8")
@@ -96,7 +89,7 @@ def test_a_program_says_what_it_does_without_being_imported(name: str) -> None:
 def test_a_wrong_result_is_noticed(name: str, wrong: Callable[[Any], Any]) -> None:
     for each in NEEDS.get(name, ()):
         pytest.importorskip(each)
-    made = program.make(name)
+    made = harness.make(name)
     right = made.alone(quiet())
     assert made.judge(right, right).right
     assert not made.judge(wrong(right), right).right
@@ -113,7 +106,7 @@ def test_ranks_of_a_graph_in_a_file(tmp_path: Path) -> None:
                 edges.add(f"{file.stem} {node.module.split('.')[0]} {1 + len(node.names) / 2}")
     listed = tmp_path / "edges.txt"
     listed.write_text("\n".join(sorted(edges)), encoding="utf-8")
-    run = alone("-m", "farref.examples.pagerank", str(listed), "--json")
+    run = python("-m", "farref.examples.pagerank", str(listed), "--json")
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert (told["same"], told["edges"]) == (True, len({tuple(e.split()[:2]) for e in edges}))
@@ -138,9 +131,9 @@ def test_what_is_no_graph_is_refused(tmp_path: Path, text: str | None, says: str
     file = tmp_path / "edges.txt"
     if text is not None:
         file.write_text(text)
-    with pytest.raises(program.InputError, match=says):
+    with pytest.raises(harness.InputError, match=says):
         pagerank.PageRank(file)
-    with pytest.raises(typer.Exit) as ended, program.told("pagerank"):
+    with pytest.raises(typer.Exit) as ended, harness.told("pagerank"):
         pagerank.PageRank(file)
     assert ended.value.exit_code == 2
 
@@ -150,7 +143,7 @@ def test_the_time_of_one_process_is_without_imports() -> None:
     for each in NEEDS["pagerank"]:
         pytest.importorskip(each)
     code = "import sys; from farref.examples.pagerank import load; load(None)"
-    run = alone("-c", f"{code}; sys.exit('scipy.sparse' not in sys.modules)")
+    run = python("-c", f"{code}; sys.exit('scipy.sparse' not in sys.modules)")
     assert run.returncode == 0, run.stderr
 
 
@@ -170,14 +163,14 @@ runpy.run_module(module, run_name="__main__", alter_sys=True)
     [("parameter-server", "numpy"), ("pagerank", "networkx"), ("photographs", "sklearn.datasets")],
 )
 def test_a_missing_package_is_named(name: str, missing: str) -> None:
-    alone_run = alone("-c", HIDE, missing, program.module_of(name))
-    listed = alone("-c", HIDE, missing, "farref", "demo", name)
+    alone_run = python("-c", HIDE, missing, harness.module_of(name))
+    listed = python("-c", HIDE, missing, "farref", "demo", name)
     if missing != "numpy":
         pytest.importorskip("numpy")
     for run in (alone_run, listed):
         assert run.returncode == 1
         assert f"this program needs {missing}, which is not installed: " in run.stderr
-        assert program.INSTALL in run.stderr
+        assert harness.INSTALL in run.stderr
         assert "Traceback" not in run.stderr
 
 
@@ -259,7 +252,7 @@ def test_a_program_that_loses_a_worker_ends_with_an_error(name: str, bar: str, v
                 yield each
 
     progress = Killing(bar, 2, victim)
-    made = program.make(name)
+    made = harness.make(name)
     # Not FetchTimeoutError: the error comes without a minute's wait.
     with System() as system, pytest.raises((WorkerDiedError, OwnerDiedError)):
         made.together(system, 2, progress)

@@ -13,7 +13,8 @@ from thespian.actors import ActorAddress
 import farref
 from farref import RefActor, RRef, System
 from farref.actors.hosting.bases import BASES, Base
-from farref.commands.demo import NAMES, find
+from farref.commands.demo import NAMES
+from farref.examples.harness import Demo
 from farref.testing import counts, delay, drop, until
 
 from ..actors.handles.test_freed import keep, let_go, use_kept
@@ -168,7 +169,7 @@ def open_up(outer: RRef[Box]) -> Any:
 @pytest.mark.parametrize("plan", MOST)
 @pytest.mark.parametrize("name", NAMES)
 def test_the_scenarios_of_the_notes(name: str, plan: str) -> None:
-    demo = find(name)
+    demo = Demo.named(name)
     with faulty("farrefBase", *PLANS[plan], names="", sharing=demo.sharing) as system:
         demo.play(system)
 

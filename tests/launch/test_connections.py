@@ -94,7 +94,7 @@ def test_the_first_agent_refuses_a_stranger() -> None:
             writer.close()
             reader, writer = await asyncio.open_connection("127.0.0.1", there.port)
             writer.write(b"GET / HTTP/1.1\r\n" + bytes(NONCE))
-            assert await there.came.get() == "it is no agent of farref run"
+            assert await there.came.get() == "it is not an agent of farref run"
             writer.close()
 
     asyncio.run(scene())

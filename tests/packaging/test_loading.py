@@ -94,6 +94,11 @@ LATE = {
     *("ssl", "_ssl", "hashlib", "_hashlib", "hmac", "secrets"),  # they load OpenSSL
 }
 """Parts of Python's library that take long to load, and that a plain program does not need."""
+RARE = {
+    *("farref.actors.rendezvous", "farref.actors.cluster.registrar_proxy"),
+    *("farref.actors.cluster.etcd", "farref.protocol.succession", "farref.rpc", "farref.ray"),
+}
+"""Parts of farref that most programs do not need."""
 MOST_OURS = 224
 """The most modules of farref that an import may load. Each takes a quarter of a millisecond."""
 
@@ -114,6 +119,8 @@ def test_the_packages_that_an_import_loads() -> None:
     packages = {top for top in tops if not top.startswith("__")} - sys.stdlib_module_names - BY_PATH
     assert packages | {"typing_extensions"} == PACKAGES
     assert not tops & LATE
+    assert "farref.actors.cluster.registrar" in found
+    assert not RARE & found
     assert len([each for each in found if each.partition(".")[0] == "farref"]) <= MOST_OURS
 
 

@@ -39,25 +39,6 @@ def test_the_code_knows_its_version() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == FARREF
 
 
-def test_importing_brings_nothing_that_most_programs_do_not_need() -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", "import sys, farref; print(*sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    brought = set(ran.stdout.split())
-    assert "farref.actors.cluster.registrar" in brought
-    rare = (
-        "actors.rendezvous",
-        "actors.cluster.registrar_proxy",
-        "actors.cluster.etcd",
-        "rpc",
-        "ray",
-    )
-    assert not {f"farref.{name}" for name in (*rare, "protocol.succession")} & brought
-
-
 def test_importing_and_asking_for_versions_reads_no_metadata() -> None:
     program = (
         "import sys; before = set(sys.modules); import farref.actors.hosting.versions as versions; "

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import io
 import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
 from farref.protocol.sharing import DISCIPLINES
-from farref.trace import load, show, tell
+from farref.trace import load, tell
 from farref.trace.story import Arrow, ArrowPart, Mark
 from farref.trace.view import Stage
 
 from ..protocol.counting import World
 from .recordings import Tape
+from .test_show import shown
 
 if TYPE_CHECKING:
     from farref.protocol.ids import RRefId
@@ -45,12 +44,6 @@ def labels(story: Story, message: str) -> list[str]:
         row for row in story.rows if isinstance(row, Arrow) and row.part is not ArrowPart.ARRIVES
     )
     return [row.labels[0] for row in rows if row.kind == message]
-
-
-def shown(story: Story, width: int) -> str:
-    page = io.StringIO()
-    show(story, Console(file=page, width=width))
-    return page.getvalue()
 
 
 # ---- the labels of arrows
@@ -229,7 +222,8 @@ def test_aliases_are_readable_in_every_width(width: int, tmp_path: Path) -> None
     world.fetch("A", h, direct=True)
     world.running("D").end()
     world.drop("A", h)
-    text = shown(world.read(), width)
+    world.read()
+    text = shown(load(tmp_path), width)
     assert max(map(len, text.splitlines())) <= width
     assert re.search("alias", text)
     assert re.search("canon|is it", text)
@@ -239,7 +233,7 @@ def test_aliases_are_readable_in_every_width(width: int, tmp_path: Path) -> None
 def test_a_trace_without_aliases_does_not_explain_them() -> None:
     tape = Tape()
     tape.pass_on(A, B, "Tell")
-    assert "aliases" not in shown(tell(tape.recording()), 80)
+    assert "aliases" not in shown(tape.recording(), 80)
 
 
 # ---- the lines, and the steps of the note

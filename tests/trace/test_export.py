@@ -276,7 +276,7 @@ def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_pa
 
 @pytest.mark.parametrize(
     ("sharing", "says"),
-    [("theft", "'theft' is no way of sharing"), ("lend", "a replay does not send Tell")],
+    [("theft", "'theft' is not a way of sharing"), ("lend", "a replay does not send Tell")],
 )
 def test_what_the_machines_would_not_do_is_no_test(sharing: str, says: str) -> None:
     tape = Tape()

@@ -196,33 +196,34 @@ def test_a_saved_trace_is_the_same_story_with_its_title(tmp_path: Path) -> None:
     assert (again.title, again.rows, again.summary) == ("a title", story.rows, story.summary)
 
 
-def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path) -> None:
-    write(tmp_path, user_to_user())
-    file = tmp_path / f"{C}.jsonl"
-    file.write_bytes(file.read_bytes()[:-20])
-    recording = load(tmp_path)
-    assert len(recording.steps[C]) == len(user_to_user().steps[C]) - 1
-    (problem,) = recording.problems
-    assert problem.startswith("C@3.jsonl, line")
-    assert "is cut off and was skipped" in problem
-    assert tell(recording).problems == (problem,)
-
-
 @pytest.mark.parametrize(
     ("line", "says"),
     [
         ("{garbled", "JSON is malformed"),
+        ("\udcff", "line 2 is not text"),
         ("3", "Expected `array`"),
+        ("null", "Expected `array`"),
         ("[1]", "Expected `str` - at `$[0]`"),
+        ("[" * 100_000, "nested too deeply"),
         ('["join",1.0,["A",1],99,"lend",{},"new"]', "it has format 99, and this farref reads only"),
         ('["trace",99]', "it has format 99, and this farref reads only"),
+        ('["trace",99,"a title",""]', "it has format 99, and this farref reads only"),
+        ('["join",1.0,["A",1],99,"lend",{}]', "it has format 99, and this farref reads only"),
         ('{"at": "A@1", "kind": "join", "format": 4}', "it has format 4, and this farref reads"),
+        ('["leap",1.0,["A",1]]', "'leap'"),
         ('["free",-1.0,["A",1],[["A",1],1]]', "$[1]"),
+        ('["free",1' + "0" * 5_000 + ',["A",1],[["A",1],1]]', "$[1]"),
+        ('["free",1.0,["A",1]]', "at least length 4"),
+        ('["free",1.0,["A",1],["A",2]]', "Expected `array`"),
+        ('["send",1.0,["A",1],["B",2],1,["Sing"],null,null]', "'Sing'"),
+        ('["send",1.0,["A",1],["B",2]', "truncated"),
     ],
+    ids=lambda each: each[:20],
 )
 def test_a_line_that_is_no_step_is_named(tmp_path: Path, line: str, says: str) -> None:
-    (tmp_path / "x.jsonl").write_text(f'["leave",1.0,["A",1]]\n{line}\n{{}}\n')
-    with pytest.raises(TraceError, match=r"x\.jsonl, line 2") as caught:
+    content = f'["leave",1.0,["A",1]]\n{line}\n{{}}\n'
+    (tmp_path / "x.jsonl").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(TraceError, match=r"x\.jsonl.* line 2") as caught:
         load(tmp_path)
     assert says in str(caught.value)
 

@@ -10,14 +10,13 @@ import pytest
 
 from farref.actors.recording.recorded import Recorded
 from farref.actors.recording.tables_json import SnapshotError, context_of, tables_of
-from farref.actors.recording.tracing import spell
+from farref.actors.recording.tracing import spell, worker_of
 from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
 from farref.simulation.plan import WEATHERS, Plan, draw
 from farref.simulation.world import SimulatedWorld
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test
-from farref.trace.inputs import worker_of
 from farref.trace.merge import merge
 from farref.trace.records import load
 from farref.trace.replay import Player

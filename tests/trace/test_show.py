@@ -77,16 +77,38 @@ def shown(
     return page.buffer.getvalue().decode(encoding)
 
 
-@pytest.mark.parametrize("width", [60, 72, 80, 100, 120, 200])
-def test_it_fits_and_is_complete(width: int) -> None:
-    lines = shown(user_to_user(), width).splitlines()
+FITTING: dict[str, tuple[Recording, str, tuple[str, ...]]] = {
+    "fork": (
+        user_to_user(), "", ("add()", "ACK", "(a)", "frees A/1", "nothing left", "fork"),
+    ),
+    "loan": (
+        forwarding(),
+        STEPS,
+        (
+            *("lends F/1", "holds F/1", "returned", "notify", "removed", "nothing left"),
+            *("1 F submits g", "3b F: x.borrowers.append(g)", "6b F: delete x"),
+            "3 of 3 steps of the note found",
+        ),
+    ),
+    "ten endpoints": (
+        crowd(9), "", ("Look(owner/1)", *(f"worker-{number:02}" for number in range(1, 10))),
+    ),
+}  # fmt: skip
+"""Traces, the steps to look for in them, and texts that no width may lose."""
+
+
+@pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 120, 200])
+@pytest.mark.parametrize("what", FITTING)
+def test_it_fits_and_is_complete(what: str, width: int) -> None:
+    recording, notes, texts = FITTING[what]
+    text = shown(recording, width, notes=notes)
+    lines = text.splitlines()
     assert max(map(len, lines)) <= width
-    text = "\n".join(lines)
     assert "\x1b" not in text
     assert [line for line in lines if line != line.rstrip()] == []
-    for said in ("add()", "ACK", "(a)", "frees A/1", "nothing left", "fork"):
-        assert said in text
-    assert text.count("▶") + text.count("◀") >= 12  # an arrow head for each message
+    assert [each for each in texts if each not in text] == []
+    heads = sum(each.kind == "send" for steps in recording.steps.values() for each in steps)
+    assert text.count("▶") + text.count("◀") >= heads
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
@@ -116,8 +138,9 @@ def test_the_view_in_words_or_in_signs() -> None:
     assert re.search(r"fork.*●", narrow)
 
 
-def test_snapshot_at_80() -> None:
+def test_snapshots_at_80() -> None:
     assert shown(user_to_user(), 80).startswith(AT_80)
+    assert shown(forwarding(), 80, notes=STEPS).startswith(LOAN_AT_80)
 
 
 def test_below_60_it_is_a_list() -> None:
@@ -175,11 +198,7 @@ def test_arrows_name_owners_unless_the_head_of_the_view_does() -> None:
 
 @pytest.mark.parametrize("width", [80, 120, 200])
 def test_ten_endpoints_still_have_lanes(width: int) -> None:
-    lines = shown(crowd(9), width).splitlines()
-    assert max(map(len, lines)) <= width
-    assert "tell Look(owner/1)" in "\n".join(lines)
-    assert all(f"worker-{number:02}" in "\n".join(lines) for number in range(1, 10))
-    assert "│" in lines[2]
+    assert "│" in shown(crowd(9), width).splitlines()[2]
 
 
 @pytest.mark.parametrize("size", [2, 7])
@@ -254,19 +273,6 @@ def test_an_unknown_suffix_is_refused() -> None:
 # ---- loans, and the steps of a published example
 
 
-@pytest.mark.parametrize("width", [40, 60, 72, 80, 100, 120, 200])
-def test_a_loan_and_its_end_are_readable_in_every_width(width: int) -> None:
-    lines = shown(forwarding(), width, notes=STEPS).splitlines()
-    assert max(map(len, lines)) <= width
-    assert [line for line in lines if line != line.rstrip()] == []
-    text = "\n".join(lines)
-    for said in ("lends F/1", "holds F/1", "returned", "notify", "removed", "nothing left"):
-        assert said in text
-    for said in ("1 F submits g", "3b F: x.borrowers.append(g)", "6b F: delete x"):
-        assert said in text
-    assert "3 of 3 steps of the note found" in text
-
-
 def test_a_wide_picture_names_loans_at_both_ends() -> None:
     text = shown(forwarding(), 200)
     for said in (
@@ -278,10 +284,6 @@ def test_a_wide_picture_names_loans_at_both_ends() -> None:
         "removed F/1",
     ):
         assert f" {said} " in text
-
-
-def test_snapshot_of_a_loan_at_80() -> None:
-    assert shown(forwarding(), 80, notes=STEPS).startswith(LOAN_AT_80)
 
 
 def test_the_stages_of_loans_have_signs_and_are_in_the_legend() -> None:

@@ -9,7 +9,7 @@ from farref import RRef, System
 from farref.protocol.empty import EMPTY
 
 from bench import growth
-from bench.growth import forks, references, workers
+from bench.growth import references, workers
 from bench.peers.references import touch
 from bench.things import echo
 
@@ -57,6 +57,5 @@ def test_what_grows_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     assert some.steps == [30]
     assert some.seconds.keys() == {"making and sending one", "a share of another"}
     assert some.dropping is not None
-    assert forks(9).steps == [9]
     assert workers(2).bytes["of one"][0] > 100_000
     assert workers(2, "simpleSystemBase").steps == [2]

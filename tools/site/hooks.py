@@ -2,7 +2,7 @@
 
 - The pictures of traces get their colours. They are drawn again from the stories in tests/traces.
 - The changelog, CONTRIBUTING and SECURITY, at the top of the repository, become pages.
-- A link to a file that is no page, such as an example, becomes the file's name.
+- A link to a file that is not a page, such as an example, becomes the file's name.
 """
 
 from __future__ import annotations

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,24 +12,18 @@ from rich.rule import Rule
 from rich.table import Table
 
 from ..console import Console, Text, echo, write_json
+from ..examples import harness
+from ..examples.harness import Demo, MissingPackageError, WorkersOption
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import Sharing
-from . import program
-from .program import MissingPackageError, WorkersOption
-from .stage import (
+from .options import (
     BaseOption,
-    Demo,
     PaceOption,
     SaveOption,
     SharingOption,
     check_suffix,
-    demo_of,
     pause_of,
-    perform,
-    present,
     save_story,
-    say,
-    well,
 )
 
 NAMES = (
@@ -68,12 +61,6 @@ class How:
     sharing: Sharing | None
     workers: int | None
     pause: float
-
-
-def find(name: str) -> Demo:
-    """The demo *name*, from its module."""
-    module = importlib.import_module(f"...examples.{name.replace('-', '_')}", __name__)
-    return demo_of(name, module.__doc__, module.play)
 
 
 def complete(incomplete: str) -> Iterator[tuple[str, str]]:
@@ -129,7 +116,7 @@ def demo(
     elif name == ALL:
         raise typer.Exit(0 if _tour(how, as_json=as_json) else 1)
     else:
-        with program.told(name):
+        with harness.told(name):
             figures, right = _play(name, how, save, silent=as_json)
         if as_json:
             write_json(figures, indent=2)
@@ -137,12 +124,11 @@ def demo(
 
 
 def _listed() -> Iterator[tuple[str, str, str]]:
-    """The name, the sentence and the discipline of each demo."""
     for name in NAMES:
-        found = find(name)
+        found = Demo.named(name)
         yield name, found.sentence, found.sharing
     for name in PROGRAMS:
-        yield name, program.about(name)[0], "any"
+        yield name, harness.about(name)[0], "any"
 
 
 def _list(*, as_json: bool) -> None:
@@ -168,22 +154,22 @@ def _list(*, as_json: bool) -> None:
 def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict[str, Any], bool]:
     """Play a demo or a program, and show it unless *silent*. Return its figures, and success."""
     if name in PROGRAMS:
-        made, console = program.make(name), Console()
-        sentence, rest = program.about(name)
+        made, console = harness.make(name), Console()
+        sentence, rest = harness.about(name)
         if not silent:
             console.print(Text(sentence, style="bold"), end="\n\n")
-        done = program.do(made, how.workers, base=how.base, sharing=how.sharing or "lend")
+        done = harness.do(made, how.workers, base=how.base, sharing=how.sharing)
         if not silent:
             done.show(console)
             console.print()
-            say(rest, console)
+            harness.say(rest, console)
         return {"name": name, "sentence": sentence} | done.figures, done.verdict.right
-    played = find(name)
-    story = perform(played, how.base, how.sharing)
+    played = Demo.named(name)
+    story = harness.perform(played, how.base, how.sharing)
     if save is not None:  # first: a pipe that closes early ends what is shown
         save_story(story, save)
     if not silent:
-        present(played, story, how.sharing, how.pause)
+        harness.present(played, story, how.sharing, how.pause)
     said = story.summary
     figures = {
         "name": name,
@@ -198,7 +184,7 @@ def _play(name: str, how: How, save: Path | None, *, silent: bool) -> tuple[dict
         "missing": list(said.missing),
         "left_out": list(said.left_out),
     }
-    return figures, well(story)
+    return figures, harness.well(story)
 
 
 def _tour(how: How, *, as_json: bool) -> bool:

@@ -14,7 +14,7 @@ from ..console import echo
 from ..protocol.errors import FarrefError, SystemDownError
 from .bar import waiting
 from .failing import failing
-from .refs import SystemName
+from .refs import SystemName, only_system
 
 PATIENCE = 2.0
 """Seconds for the processes of a system that does not answer, before they are killed."""
@@ -47,11 +47,7 @@ def down(
 
 
 def _chosen(name: str | None, running: dict[str, dict[str, Any]]) -> str:
-    if name is None:
-        if len(running) != 1:
-            there = ", ".join(sorted(running)) or "none"
-            raise SystemDownError(f"name one of your running systems: {there}")
-        return next(iter(running))
+    name = only_system() if name is None else name
     if name not in running:
         for entry in directory.hosts():
             if entry["system"] == name:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from ..actors.hosting import bases
 from ..console import echo
 from ..protocol.errors import FarrefError
 
@@ -27,13 +26,3 @@ def failing(command: str, *more: type[Exception]) -> Iterator[None]:
     except expected as error:
         echo(f"farref {command}: {error}", err=True)
         raise typer.Exit(1) from error
-
-
-def checked_base(name: str | None) -> str | None:
-    """*name*, of a system base. Raises `typer.BadParameter` if farref does not run on it."""
-    if name is not None:
-        try:
-            bases.check(name)
-        except ValueError as error:
-            raise typer.BadParameter(str(error)) from error
-    return name

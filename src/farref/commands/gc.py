@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def gc(
     name: SystemName = None,
     *,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only list them.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List them, free nothing.")] = False,
     timeout: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="How long an endpoint may search.")
     ] = COLLECT_PATIENCE,

@@ -13,7 +13,7 @@ from ..actors.base.certificates import TLS
 from ..actors.hosting.bases import DEFAULT
 from ..console import echo
 from ..protocol.errors import FarrefError
-from .failing import checked_base
+from .options import checked_base
 
 
 def join(

@@ -132,7 +132,6 @@ class _Handler(BaseHTTPRequestHandler):
         super().__init__(*connection)
 
     def do_GET(self) -> None:
-        """Answer a request."""
         if not all(map(self._is_ours, self.headers.get_all("Host", ()))):
             # A page of another site, whose name its owner lets lead here, would read the answer.
             self.send_error(

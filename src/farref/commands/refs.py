@@ -67,11 +67,13 @@ def refs(
         str | None,
         typer.Option(
             metavar="ID",
-            help="Explain why this one is alive: its id, or a unique beginning of it.",
+            help="Explain why the object with this id, or a unique beginning of one, is alive.",
             autocompletion=complete_id,
         ),
     ] = None,
-    live: Annotated[bool, typer.Option("--watch", help="Look again and again.")] = False,
+    live: Annotated[
+        bool, typer.Option("--watch", help="Look again and again, until Ctrl-C.")
+    ] = False,
     every: Annotated[
         float, typer.Option(metavar="SECONDS", min=0.1, help="Time between two looks of --watch.")
     ] = 1.0,
@@ -92,9 +94,16 @@ def refs(
     suspects: Annotated[
         bool, typer.Option("--suspects", help="Only suspected leaks, and cycles.")
     ] = False,
-    sort: Annotated[Order, typer.Option(help="Sort rows; numbers: greatest first.")] = "id",
+    sort: Annotated[
+        Order, typer.Option(help="Sort the rows by this; the greatest numbers come first.")
+    ] = "id",
     leak_age: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Unreachable for this long: a leak.")
+        float,
+        typer.Option(
+            metavar="SECONDS",
+            min=0,
+            help="An object that is unreachable for so long is a suspected leak.",
+        ),
     ] = LEAK_AGE,
     timeout: AnswerTimeout = PATIENCE,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
@@ -145,18 +154,21 @@ def refs(
         raise typer.Exit(1) from error
 
 
+def only_system() -> str:
+    """The name of your only system here. Raises `SystemDownError` if there is none, or several."""
+    there = directory.names()
+    if len(there) != 1:
+        several = f"several of your systems run, name one: {', '.join(there)}"
+        none = "no system of yours runs on this machine; use the first host of the system"
+        raise SystemDownError(several if there else none)
+    return there[0]
+
+
 @contextmanager
 def attached(name: str | None) -> Iterator[System]:
     """The system *name*, or the only one that runs. Raises `SystemDownError`."""
-    if name is None:
-        there = directory.names()
-        if len(there) != 1:
-            some = f"several of your systems run, name one: {', '.join(there)}"
-            none = "no system of yours runs here; look at a system on its first host"
-            raise SystemDownError(some if there else none)
-        name = there[0]
     try:
-        joined = System.attach(name)
+        joined = System.attach(only_system() if name is None else name)
     except ValueError as error:
         raise SystemDownError(str(error)) from error
     with joined as system:

@@ -30,7 +30,7 @@ def rendezvous(
     address: Annotated[
         str,
         typer.Argument(
-            metavar="ADDRESS[:PORT]", help=f"Of this machine; the port is {PORT} by default."
+            metavar="ADDRESS[:PORT]", help=f"This machine's address; the port is {PORT} by default."
         ),
     ],
     *,

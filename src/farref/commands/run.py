@@ -33,7 +33,8 @@ def run(
     program: Annotated[
         list[str],
         typer.Argument(
-            metavar="PROGRAM", help="With its arguments, behind --, for example: -- python a.py"
+            metavar="PROGRAM",
+            help="The program and its arguments, after --: for example -- python a.py",
         ),
     ],
     *,
@@ -132,7 +133,7 @@ def run(
 
 
 def _check_registry(registry: str, launch: launchers.Launch) -> None:
-    """Raise `LaunchError` if *registry* is no address of an etcd, or of no use."""
+    """Raise `LaunchError` if *registry* is not the address of an etcd, or cannot be used."""
     if not registry:
         return
     if launch.nnodes == 1:
@@ -167,7 +168,7 @@ def _meeting(
 
     Raises:
         LaunchError: the nodes cannot find each other, or have no key.
-        FarrefError: FARREF_KEY is no key.
+        FarrefError: FARREF_KEY is not a key.
         BaseError: the key's file has none; see `base.errors`.
     """
     try:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from ..actors.hosting import directory
-from ..console import Console, echo, write, write_json
+from ..console import Console, write, write_json
 from ..trace import EVERYTHING, Only, TraceError, load, show, tell
 from ..trace.export.perfetto import perfetto
 from ..trace.export.tracetest import trace_test
 from .bar import bar
 from .failing import failing
 from .live import watch
+from .options import SaveOption, check_suffix, save_story, writing
 from .refs import complete_name
-from .stage import check_suffix, save_story
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -60,14 +60,7 @@ def trace(
         Path | None,
         typer.Option("--to", "-o", metavar="FILE", help="The file for the export, if not stdout."),
     ] = None,
-    save: Annotated[
-        Path | None,
-        typer.Option(
-            "--save",
-            metavar="FILE",
-            help="Save it too: as .jsonl (the steps), .svg or .html.",
-        ),
-    ] = None,
+    save: SaveOption = None,
     seconds: Annotated[
         float | None,
         typer.Option(
@@ -80,9 +73,9 @@ def trace(
         bool,
         typer.Option("--json", help="Print the steps as lines of JSON objects."),
     ] = False,
-    every: Annotated[bool, typer.Option("--all", help="Print long traces whole.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Print all rows of a long trace.")] = False,
 ) -> None:
-    """Show the messages about references: lanes, arrows between them, the owners' view.
+    """Show the messages about references: a lane for each endpoint, and the owners' view.
 
     A running system need not have been started with tracing. It records only while this watches.
     """
@@ -158,12 +151,8 @@ def _export(story: Story, form: Form, to: Path | None) -> None:
     if to is None:
         write(text)
         return
-    try:
+    with writing(to):
         to.write_text(text, encoding="utf-8")
-    except OSError as error:
-        echo(f"{to} cannot be written: {error.strerror or error}", err=True)
-        raise typer.Exit(1) from error
-    echo(f"saved {to}", err=True)
 
 
 def _print_records(story: Story, only: Only) -> None:

@@ -37,7 +37,7 @@ IDLE, AGAIN, TRIES = 5, 2, 3
 
 
 class LineError(Exception):
-    """The connection has ended, or its other end is no agent of this run."""
+    """The connection has ended, or its other end is not an agent of this run."""
 
 
 class WrongKeyError(LaunchError):
@@ -129,7 +129,7 @@ async def answer(
         async with asyncio.timeout(PROOF):
             opening = await reader.readexactly(len(HELLO) + NONCE)
             if not opening.startswith(HELLO):
-                raise LineError("it is no agent of farref run")
+                raise LineError("it is not an agent of farref run")
             mine = secrets.token_bytes(NONCE)
             nonces = opening[len(HELLO) :] + mine
             writer.write(mine + _mac(key, b"first", nonces))

@@ -63,5 +63,5 @@ def free_port(host: str) -> int:
         return addresses.free_port(host)
     except OSError as error:
         raise LaunchError(
-            f"{host} is no address of this node ({error.strerror}); give its own with --host"
+            f"{host} is not an address of this node ({error.strerror}); give its own with --host"
         ) from error

@@ -76,7 +76,7 @@ BY_HAND = Launch("the command line")
 def find(env: Mapping[str, str]) -> Launch:
     """This node, by the launcher whose variables are in *env*; `ALONE` if there is none.
 
-    Raises `LaunchError` for several tasks on a node, or variables that are no numbers.
+    Raises `LaunchError` for several tasks on a node, or for variables that are not numbers.
     """
     if "TORCHELASTIC_RUN_ID" in env:
         return _torchrun(env)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from ..plurals import some
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -37,11 +39,9 @@ class Choice:
         """Raise `LookupError` if it names an endpoint that *snapshot* does not know."""
         there = sorted({*snapshot.counters, *snapshot.silent})
         if self.worker is not None and self.worker not in there:
-            some = ", ".join(there[:12]) or "none"
-            more = f" and {len(there) - 12:,} more" if len(there) > 12 else ""
             raise LookupError(
                 f"there is no endpoint {self.worker} in system {snapshot.system!r}; "
-                f"there are {some}{more}"
+                f"there are {some(there)}"
             )
 
     def of(self, rows: Iterable[ReferenceInfo], order: Order = "id") -> list[ReferenceInfo]:

@@ -196,7 +196,6 @@ def _fitting(told: Sequence[list[str]], shown: Sequence[int], width: int) -> lis
 
 
 def _steady(told: list[str]) -> list[str]:
-    """The texts that do not change by themselves."""
     return [text for text, column in zip(told, COLUMNS, strict=True) if column.steady]
 
 

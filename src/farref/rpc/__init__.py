@@ -10,7 +10,7 @@
 Names, arguments and behaviour are PyTorch's: ``torchrun``, ``mp.spawn`` or anything else starts the
 processes, and each of them is an endpoint. What differs from the functions in `farref` itself:
 
-* timeouts: 0 is no limit, and -1 the default (also in `RRef.to_here` and other methods);
+* timeouts: 0 means no limit, and -1 the default (also in `RRef.to_here` and other methods);
 * methods of one object may run in several threads at once (``serial=False``);
 * ``rref.remote().method()`` waits for the object once, and raises `AttributeError` itself;
 * functions and classes of ``__main__`` go by their names if all ranks run the same file;

@@ -170,7 +170,6 @@ def _begin(
 
 
 def _is_taken(error: BaseException | None) -> bool:
-    """Whether another system has the name or the port."""
     while error is not None:
         taken = isinstance(error, FileExistsError | SystemAlreadyRuns)
         if taken or getattr(error, "errno", None) == errno.EADDRINUSE:
@@ -195,7 +194,7 @@ def _arrived(rank: int, name: str, size: int, main: str, origin: Origin) -> Futu
 def _wait_for_beginnings(world: Ranks) -> None:
     """Wait until the others know that all are there: rank 0 may leave at once, and end the system.
 
-    One that dies or leaves meanwhile is no error here.
+    It is not an error if one of them dies or leaves meanwhile.
     """
     asked = []
     for rank, name in world.names.items():
@@ -262,7 +261,7 @@ def _arrive(system: System, meeting: Meeting, name: str, end: float) -> Listing:
         left = max(1.0, end - time.monotonic())
         try:
             listing: Listing = rpc.rpc_sync(first, _arrived, args, timeout=left)
-        except WorkerNotFoundError:  # its system runs, and it is no endpoint so far
+        except WorkerNotFoundError:  # its system runs, but it is not an endpoint yet
             if time.monotonic() > end:
                 raise
             time.sleep(LOOK)

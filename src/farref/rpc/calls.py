@@ -37,7 +37,7 @@ def rpc_sync(
         func: runs in a thread of that process; an `async def` runs on its loop.
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
-        timeout: seconds; 0 is no limit, -1 or None the *rpc_timeout* of `init_rpc`.
+        timeout: seconds; 0 means no limit, -1 or None the *rpc_timeout* of `init_rpc`.
 
     Raises:
         RuntimeError: every error of farref's own, for instance `WorkerNotFoundError`.

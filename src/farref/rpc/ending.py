@@ -34,7 +34,7 @@ def shutdown(graceful: bool = True, timeout: float = 0) -> None:
             unanswered. Meanwhile this process serves the others. Otherwise leave at once; if rank
             0 does that, the others' calls fail. Without a ``world_size`` this waits for the calls
             of this process, and rank 0 until the others have left.
-        timeout: seconds to wait; 0 is no limit.
+        timeout: seconds to wait; 0 means no limit.
 
     Raises:
         RuntimeError: before `init_rpc`; or a rank has died (`WorkerDiedError`), or did not call

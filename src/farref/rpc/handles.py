@@ -41,7 +41,7 @@ class RankRRef(handle.RRef[T]):
 
     Raises:
         RuntimeError: before `init_rpc`, or after `shutdown`.
-        TypeError: *type_hint* is no type.
+        TypeError: *type_hint* is not a type.
         NotImplementedError: *devices* are given.
     """
 
@@ -84,7 +84,7 @@ class RankRRef(handle.RRef[T]):
 
         Raises:
             OwnerDiedError: a RuntimeError; the owner is dead.
-            WorkerNotFoundError: a RuntimeError; the owner is no rank. `owner_name` has its name.
+            WorkerNotFoundError: a RuntimeError; the owner is not a rank. `owner_name` has its name.
         """
         return get_worker_info(self.owner_name())
 

@@ -26,7 +26,7 @@ class RemoteModule:
     Raises:
         NotImplementedError: the device is another one than the CPU.
         RuntimeError: there is no such rank.
-        ValueError: the rank is no number.
+        ValueError: the rank is not a number.
     """
 
     def __init__(

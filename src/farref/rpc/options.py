@@ -34,7 +34,7 @@ class RpcBackendOptions:
 
     @property
     def rpc_timeout(self) -> float:
-        """Seconds; 0 is no limit."""
+        """Seconds; 0 means no limit."""
         return self._timeout
 
     @rpc_timeout.setter

@@ -179,7 +179,7 @@ def endpoint_of(to: Any) -> str | WorkerInfo:
 
 
 def get_rpc_timeout() -> float:
-    """The *rpc_timeout* in seconds; 0 is no limit. Raises `SystemDownError` before `init_rpc`."""
+    """The *rpc_timeout* in seconds, 0 for no limit. Raises `SystemDownError` before `init_rpc`."""
     limit = current().system.endpoint.core.settings.timeout
     return 0.0 if limit >= LONGEST else limit
 

@@ -36,7 +36,7 @@ def cut(system: System, one: str, other: str) -> None:
 def heal(system: System, one: str, other: str) -> None:
     """Undo `cut`. Lost messages are sent again within 15 s, the longest backoff.
 
-    It is no error if one of the endpoints has died meanwhile.
+    It is not an error if one of the endpoints has died meanwhile.
     """
     for name, far in ((one, other), (other, one)):
         with suppress(WorkerDiedError):

@@ -1,9 +1,9 @@
 """Choosing a part of a trace: only some references, or only some endpoints.
 
-The names are the displayed ones, ``A/1`` and ``A``. If a trace has two lives of one name, the full
-names ``A@6f3a/1`` and ``A@6f3a`` are needed. Several names of one kind are alternatives; if names
-of both kinds are given, a step must fit one of each. The whole trace is always told, so each thing
-shown of a part (the owner's view, the summary) is the same as in the whole.
+The names are the displayed ones, ``A/1`` and ``A`` (``A#2`` for the second of two lives), or the
+full ones, ``A@6f3a/1`` and ``A@6f3a``. Several names of one kind are alternatives; if names of both
+kinds are given, a step must fit one of each. The whole trace is always told, so what is shown of a
+part (the owner's view, the summary) is the same as in the whole.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..plurals import some
 from ..printable import printable
 from .records import TraceError
 
@@ -112,7 +113,6 @@ def _found(
     for name in asked:
         mine = [each for each in known if name == each or printable(name) == short(each)]
         if not mine:
-            there = ", ".join(short(each) for each in known[:12]) or "none"
-            more = f" and {len(known) - 12:,} more" if len(known) > 12 else ""
-            raise TraceError(f"there is no {what} {name} in this trace; there are {there}{more}")
+            there = some([short(each) for each in known])
+            raise TraceError(f"there is no {what} {name} in this trace; there are {there}")
         yield from mine

@@ -62,8 +62,8 @@ def fields_of(step: steps.Step) -> dict[str, Any]:
 def implied(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """The steps that always follow the step of a row, and so have no rows of their own.
 
-    A fork or a creation is counted when its request takes effect. A function that is no method of
-    an object may start then. This removes from *fields* the parts that describe other steps.
+    A fork or a creation is counted when its request takes effect. A function that is not a
+    method of an object may start then. This removes from *fields* what describes other steps.
     """
     if fields["kind"] != "receive":
         return
@@ -99,7 +99,6 @@ def _named(struct: msgspec.Struct, after: int = 0) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """*value* in JSON's types."""
     match value:
         case WorkerId() | RRefId() | ForkId() | CallId():
             return spell(value)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_origin
 
 import msgspec
 
+from ..actors.recording.steps import INPUTS
 from ..protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from ..protocol.messages import (
     BY_NAME,
     Busy,
     Cargo,
     Descriptor,
-    Grip,
     Part,
     Passing,
     Report,
@@ -41,7 +41,7 @@ Id = TypeVar("Id", RRefId, ForkId, CallId)
 
 
 class TraceInputError(Exception):
-    """A line that describes no input of a machine."""
+    """A line does not describe an input of a machine."""
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -98,8 +98,6 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
                 direct=bool(fields.get("direct", False)),
                 follow=bool(fields.get("follow", True)),
             )[1]
-        case "cancel":
-            return context.cancel(give.call())
         case "tell":
             return context.tell(give.to(), give.cargo())
         case "reply":
@@ -109,28 +107,18 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
         case "resolve":
             serial = bool(fields.get("serial", True))
             return context.resolve(give.rref("rref"), serial=serial)
-        case "stand_for":
-            return context.stand_for(give.rref("rref"), give.rref("target"))
-        case "done":
-            return context.done(give.rref("rref"), give.call())
-        case "pause":
-            return context.pause(give.rref("rref"), give.call())
-        case "resume":
-            return context.resume(give.rref("rref"), give.call())
-        case "suspect":
-            return context.suspect(give.rref("rref"))
         case "waits":
             run, nth = give.call("run"), int(fields["nth"])
             return context.waits(run, give.maybe_call(), nth, str(fields.get("what", "")))
         case "suspect_cycle":
             return context.suspect_cycle(give.rrefs("rrefs"), cuts=bool(fields.get("cuts", True)))
-        case "scanned":
-            asker, look = give.worker("asker"), int(fields["look"])
-            return context.scanned(asker, look, give.value(tuple[Grip, ...], fields.get("grips")))
-        case "weigh_cycle":
-            return context.weigh_cycle(give.rref("rref"))
-        case "give_up_cycle":
-            return context.give_up_cycle(give.rref("rref"))
+        case (
+            "cancel" | "done" | "give_up_cycle" | "pause" | "resume" | "scanned" | "stand_for"
+            | "suspect" | "weigh_cycle"
+        ) as method:  # fmt: skip
+            arguments = [give.field(name, kind) for name, kind in INPUTS[method].items()]
+            effects: list[Effect] = getattr(context, method)(*arguments)
+            return effects
         case "receive":
             return context.receive(give.worker("peer"), message_of(fields, worker))
         case "died":
@@ -157,7 +145,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
-    """The fields of *record* as an input for `perform`; None if the record is no input."""
+    """The fields of *record* as an input for `perform`; None if the record is not an input."""
     match record.kind:
         case "do":
             return record.fields
@@ -178,12 +166,6 @@ def _lost(fields: Fields, give: _Give) -> list[Message]:
     )
 
 
-def worker_of(spelling: str) -> WorkerId:
-    """Parse ``A@6f3a``, a recording's spelling of an endpoint. Raises `ValueError`."""
-    name, _, incarnation = spelling.rpartition("@")
-    return WorkerId(name, int(incarnation, 16))
-
-
 class _Give:
     """The fields of a line, converted to the machines' types."""
 
@@ -191,8 +173,12 @@ class _Give:
         self._fields = fields
         self._worker = worker
 
+    def field(self, name: str, kind: Any) -> Any:
+        """The field *name*; an empty list is left out in a line."""
+        is_list = get_origin(kind) is tuple
+        return self.value(kind, self._fields.get(name) if is_list else self._fields[name])
+
     def value(self, kind: Any, value: Any) -> Any:
-        """*value*, converted to the type *kind*."""
         origin, parts = get_origin(kind), get_args(kind)
         if kind in (RRefId, ForkId, CallId):
             return self._id(kind, value)
@@ -206,7 +192,7 @@ class _Give:
             return self.value(parts[0], value) if value else None
         if origin is tuple:
             if not isinstance(value or [], list):
-                raise TypeError(f"{value!r} is no list")
+                raise TypeError(f"{value!r} is not a list")
             values: list[Any] = value or []
             each = parts[:1] * len(values) if parts[-1] is Ellipsis else parts
             return tuple(self.value(*pair) for pair in zip(each, values, strict=True))
@@ -222,7 +208,6 @@ class _Give:
         return self.worker("to" if self._fields.get("to") else "peer")
 
     def maybe_to(self) -> WorkerId | None:
-        """The same, or None if no endpoint is named."""
         return self.to() if self._fields.get("to") or "peer" in self._fields else None
 
     def worker(self, name: str) -> WorkerId:
@@ -269,11 +254,10 @@ class _Give:
     def _id(self, kind: type[Id], text: Any) -> Id:
         minter, slash, number = str(text).rpartition("/")
         if not slash:
-            raise ValueError(f"{text!r} is no id")
+            raise ValueError(f"{text!r} is not an id")
         return kind(self._worker(minter), int(number))
 
 
 @cache
 def _types(kind: type[Part]) -> tuple[tuple[str, Any], ...]:
-    """The fields of *kind* and their types."""
     return tuple((each.name, each.type) for each in msgspec.structs.fields(kind))

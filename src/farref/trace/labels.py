@@ -236,14 +236,12 @@ class Labels:
         return ", ".join(map(self._ref, ids))
 
     def _list(self, ids: list[str]) -> str:
-        """The ids of forks and loans."""
         if len(ids) > FEW:
             return f"{len(ids)} references"
         return ", ".join(map(self._names.id, ids))
 
 
 def _texts(found: object) -> list[str]:
-    """A field that is a list of ids."""
     return list(map(str, found)) if isinstance(found, list | tuple) else []
 
 

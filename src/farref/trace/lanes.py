@@ -172,7 +172,6 @@ class _Picture:
         """Whether the arrows name owners: the head of the view has no room for them."""
 
     def row(self, row: Row) -> Iterator[Text]:
-        """The lines of the next row."""
         line = self._empty()
         said = self._arrow(line, row) if isinstance(row, Arrow) else self._mark(line, row)
         yield self._join(line, said, row)
@@ -180,7 +179,6 @@ class _Picture:
             yield self._note(note)
 
     def pass_over(self, rows: int) -> None:
-        """Skip *rows* rows."""
         for row in self._story.rows[:rows]:
             for change in row.changes:
                 self._stages[change.fork.id] = change.stage
@@ -315,7 +313,6 @@ class _Picture:
             line.write(self._at[lane] + 2, _fitting(says, room, self._look.more), style)
 
     def _note(self, note: Note) -> Text:
-        """A note on its own line, beside the lane of the endpoint that took the step."""
         line = self._empty()
         if not self._layout.labelled:
             said = clip(note.text, self._layout.width - self._width - 1, self._look.more)

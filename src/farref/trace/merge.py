@@ -10,7 +10,7 @@ rules always choose one, so the same recording always gives the same picture:
    sends that can be received at once, and the other sends. Among equals, the endpoint whose name
    sorts first comes first.
 3. The news of a death waits, if possible, for the last steps of the dead endpoint. (An endpoint
-   that was only declared dead may act for ever: that is no contradiction.)
+   that was only declared dead may go on acting: that does not contradict the news.)
 """
 
 from __future__ import annotations

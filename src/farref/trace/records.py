@@ -5,8 +5,8 @@ A single file may hold several endpoints, as a saved trace does. In a file, the 
 endpoint are in that endpoint's own order; nothing else depends on the order in the file.
 
 A crash of the machine may cut off the last line of a file. Such a line is skipped, and a problem
-says so. Any other line that is no record is an error that names the file and the line: a picture of
-half a story would be worse than none.
+says so. Any other line that is not a record is an error that names the file and the line: a picture
+of half a story would be worse than none.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def load(path: Path, progress: Progress = silent) -> Recording:
     """Read the folder or file *path*.
 
     Raises:
-        TraceError: there is nothing there, or a line (not a torn last one) is no record.
+        TraceError: there is nothing there, or a line (not a torn last one) is not a record.
     """
     if not path.exists():
         raise TraceError(f"there is no trace at {path}")
@@ -250,9 +250,9 @@ def _lines(
         try:
             records += parse(line.decode())
         except UnicodeDecodeError as error:
-            raise TraceError(f"{name} is no trace: line {number} is no text") from error
+            raise TraceError(f"{name} is not a trace: line {number} is not text") from error
         except ValueError as error:
-            raise TraceError(f"{name}, line {number}, is no step of a trace: {error}") from error
+            raise TraceError(f"{name}, line {number}, is not a step of a trace: {error}") from error
     if not torn:
         return records, []
     try:  # whole, but for its newline: a person's editor saved it so

@@ -13,13 +13,14 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from ..actors.recording.tables_json import SnapshotError, context_of
+from ..actors.recording.tracing import spell, worker_of
 from ..printable import printable
 from ..protocol.context import Context
 from ..protocol.effects import Send
 from ..protocol.errors import FarrefError
 from ..protocol.sharing import DISCIPLINES
 from ..tracetest.show import number_of_lines, table_lines
-from .inputs import TraceInputError, input_of, message_of, perform, worker_of
+from .inputs import TraceInputError, input_of, message_of, perform
 
 if TYPE_CHECKING:
     from ..protocol.effects import Effect
@@ -59,7 +60,7 @@ class Player:
         try:
             me = worker_of(at)
             if sharing not in DISCIPLINES:
-                self.broken[at] = f"{sharing!r} is no way of sharing"
+                self.broken[at] = f"{sharing!r} is not a way of sharing"
             elif "tables" not in record.fields:
                 self.contexts[at] = Context(me, sharing)
             elif record.fields["tables"] is None:
@@ -82,9 +83,7 @@ class Player:
 
     def _want(self, at: str, effects: list[Effect]) -> None:
         self._wanted[at].extend(
-            _said(f"{each.to.name}@{each.to.incarnation:x}", each.message)
-            for each in effects
-            if isinstance(each, Send)
+            _said(spell(each.to), each.message) for each in effects if isinstance(each, Send)
         )
 
     def tables(self, at: str) -> list[str]:

@@ -32,7 +32,6 @@ def show(
     story: Story,
     console: Console,
     *,
-    legend: bool = True,
     rows: int | None = None,
     pause: float = 0.0,
 ) -> None:
@@ -53,15 +52,14 @@ def show(
         _print(console, line)
         time.sleep(pause)
     console.print()
-    if legend:
-        arrows, stages = _legend(story, look)
-        if stages and arrows.cell_len + stages.cell_len + 3 <= console.width:
-            arrows, stages = Text.assemble(arrows, "   ", stages), Text()
-        _print(console, arrows)
-        if stages:
-            _print(console, stages)
-        if story.summary.control["AliasRef"]:
-            _print(console, Text(ALIASES, style=QUIET))
+    arrows, stages = _legend(story, look)
+    if stages and arrows.cell_len + stages.cell_len + 3 <= console.width:
+        arrows, stages = Text.assemble(arrows, "   ", stages), Text()
+    _print(console, arrows)
+    if stages:
+        _print(console, stages)
+    if story.summary.control["AliasRef"]:
+        _print(console, Text(ALIASES, style=QUIET))
     for line in summary(story, look, None if rows is None else NAMED):
         _print(console, line, hanging=5)
 
@@ -89,7 +87,6 @@ def _print(console: Console, text: Text, hanging: int = 0) -> None:
 
 
 def _legend(story: Story, look: Glyphs) -> tuple[Text, Text]:
-    """The meaning of the arrows, and of the view's stages."""
     arrows = Text(
         f"{look.solid * 2}{look.right} user functions and values   "
         f"{look.dashed * 2}{look.right} protocol",

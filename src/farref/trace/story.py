@@ -253,7 +253,6 @@ class _Teller:
         self.facts.append(says)
 
     def _add(self, changes: tuple[Change, ...], says: list[Fact]) -> None:
-        """Add to the last row."""
         if not self.rows:
             return
         self.facts[-1] += says
@@ -383,7 +382,6 @@ def _lane_order(endpoint: str) -> tuple[bool, str]:
 
 
 def _letters() -> Iterator[str]:
-    """a, b, ... z, aa, ab, ..."""
     for size in itertools.count(1):
         for letters in itertools.product(ascii_lowercase, repeat=size):
             yield "".join(letters)

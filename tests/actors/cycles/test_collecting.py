@@ -24,7 +24,7 @@ from ..conftest import GRACE
 from ..helpers import PATIENCE
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Callable, Generator, Iterator
 
 pytestmark = pytest.mark.processes
 NAMES = ("B", "C", "D")
@@ -168,11 +168,29 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
         yield made
 
 
+def closed(nodes: list[Any]) -> list[Any]:
+    """*nodes*; each has a reference to the next one now, the last one to the first."""
+    for one, other in itertools.pairwise([*nodes, nodes[0]]):
+        (one.local_value() if one.is_owner() else one.rpc_sync()).link(other)
+    return nodes
+
+
 def ring_of(*owners: str) -> list[Any]:
-    """Objects on *owners*, each with a reference to the next one, the last one to the first."""
-    nodes = [remote(owner, Node) for owner in owners]
-    for place, node in enumerate(nodes):
-        node.rpc_sync().link(nodes[(place + 1) % len(nodes)])
+    """A ring of objects on *owners*."""
+    return closed([remote(owner, Node) for owner in owners])
+
+
+def ring_here(number: int) -> list[Any]:
+    """A ring of objects of this process."""
+    return closed([RRef(Node()) for _ in range(number)])
+
+
+def row_of(number: int) -> list[Any]:
+    """Objects on workers in turn, each with references to its two neighbours."""
+    nodes = [remote(NAMES[place % 3], Node) for place in range(number)]
+    for one, other in itertools.pairwise(nodes):
+        one.rpc_sync().link(other)
+        other.rpc_sync().link(one)
     return nodes
 
 
@@ -188,17 +206,42 @@ def there(system: System, names: set[str]) -> set[str]:
 
 def assert_goes(system: System, names: set[str]) -> None:
     """Searches free all of *names*, though not always the first one: a count may be on its way."""
-    end = time.monotonic() + PATIENCE
-    while there(system, names):
-        assert time.monotonic() < end, there(system, names)
+    search_until(system, lambda: not there(system, names), lambda: there(system, names))
+
+
+def search_until(
+    system: System, condition: Callable[[], object], otherwise: Any = "nothing is found"
+) -> None:
+    """Search again and again, until *condition* holds."""
+
+    def search() -> object:
         system.collect(timeout=PATIENCE)
+        return condition()
+
+    eventually(search, otherwise, PATIENCE)
+
+
+def objects_of(found: tuple[Any, ...]) -> set[str]:
+    return {str(each) for garbage in found for each in garbage.objects}
+
+
+def found_in(system: System, **how: Any) -> tuple[Any, ...]:
+    """What searches find, as soon as one finds anything."""
+    found: tuple[Any, ...] = ()
+
+    def find() -> tuple[Any, ...]:
+        nonlocal found
+        found = system.collect(timeout=PATIENCE, **how)
+        return found
+
+    eventually(find, "nothing is found", PATIENCE)
+    return found
 
 
 def assert_stays(system: System, names: set[str]) -> None:
     """Nothing of *names* is taken for garbage."""
     for _ in range(3):
-        found = {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
-        assert not found & names
+        assert not objects_of(system.collect(timeout=PATIENCE)) & names
         time.sleep(0.05)
     assert there(system, names) == names
 
@@ -232,12 +275,8 @@ def test_the_metrics_tell_of_it(system: System) -> None:
 
 
 def test_a_list_over_workers_with_links_both_ways_goes(system: System) -> None:
-    nodes = [remote(NAMES[number % 3], Node) for number in range(12)]
-    for one, other in itertools.pairwise(nodes):
-        one.rpc_sync().link(other)
-        other.rpc_sync().link(one)
+    nodes = row_of(12)
     names = ids(nodes)
-    del one, other
     nodes[:] = nodes[7:8]
     assert_stays(system, names)
     nodes.clear()
@@ -267,10 +306,14 @@ def test_what_is_reported_goes_although_it_is_in_cycles_of_python(system: System
         names, found = ids(nodes), set[str]()
         nodes.clear()
         del node
-        end = time.monotonic() + PATIENCE
-        while not found & names:
-            assert time.monotonic() < end
-            found |= {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
+
+        def reported() -> bool:
+            found.update(
+                str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects
+            )
+            return not found.isdisjoint(names)
+
+        eventually(reported, patience=PATIENCE)
         assert found >= names
         eventually(lambda: not there(system, names))
     finally:
@@ -322,10 +365,7 @@ def test_a_dry_run_only_tells(system: System) -> None:
     nodes = ring_of("B", "C")
     names = ids(nodes)
     nodes.clear()
-    found: tuple[Any, ...] = ()
-    end = time.monotonic() + PATIENCE
-    while not found and time.monotonic() < end:
-        found = system.collect(dry_run=True, timeout=PATIENCE)
+    found = found_in(system, dry_run=True)
     assert {str(each) for each in found[0].objects} == names
     assert found[0].cut == 0
     assert found[0].ring[0] == found[0].ring[-1]
@@ -392,10 +432,7 @@ def test_what_a_finalizer_saves_is_there_and_leads_to_an_error(system: System) -
     nodes[1].rpc_sync().link(nodes[0])
     names, cut = ids(nodes), str(nodes[0].id)
     nodes.clear()
-    end = time.monotonic() + PATIENCE
-    while not rpc_sync("B", saves):
-        assert time.monotonic() < end
-        system.collect(timeout=PATIENCE)
+    search_until(system, lambda: rpc_sync("B", saves))
     assert there(system, names) == names
     with pytest.raises(RefLostError, match=cut):
         rpc_sync("B", use_saved)
@@ -424,10 +461,7 @@ def assert_owned(numbers: list[int], *systems: System) -> None:
 def test_two_systems_in_one_process_do_not_disturb_each_other() -> None:
     """A ring of one goes. One over both stays until it is opened: no endpoint sees all of it."""
     with System(timeout=20) as first:
-        ring, crossing = [RRef(Node()), RRef(Node())], RRef(Node())
-        for one, other in itertools.permutations(ring):
-            one.local_value().link(other)
-        del one, other
+        ring, crossing = ring_here(2), RRef(Node())
         with System(timeout=20) as second:
             there = RRef(Node())
             crossing.local_value().link(there)

@@ -30,6 +30,7 @@ from .test_collecting import (
     Node,
     assert_goes,
     assert_stays,
+    closed,
     ids,
     release,
     there,
@@ -308,12 +309,10 @@ def test_what_gives_out_the_contents_of_a_part_keeps_a_ring(system: System, how:
 
 @pytest.mark.parametrize("how", BUSY)
 def test_what_running_code_reaches_stays(system: System, how: str) -> None:
-    nodes = [remote("B", Enclosing), remote("C", Enclosing), remote("D", Enclosing)]
-    for one, other in itertools.pairwise([*nodes, nodes[1]]):
-        one.rpc_sync().link(other)
+    nodes = [remote("B", Enclosing), *closed([remote("C", Enclosing), remote("D", Enclosing)])]
+    nodes[0].rpc_sync().link(nodes[1])
     names = ids(nodes[1:])  # a ring, and before it an object on B with a thread that has a handle
     nodes[0].rpc_sync().busy("busy", how)
-    del one, other
     nodes.clear()
     assert_stays(system, names)
     rpc_sync("B", finish, args=("busy",))

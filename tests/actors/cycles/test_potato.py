@@ -7,7 +7,6 @@ search that missed a hand would free it.
 
 from __future__ import annotations
 
-import itertools
 import random
 import threading
 import time
@@ -19,7 +18,7 @@ from farref import RRef, System, remote, rpc_async, rpc_sync
 from farref.actors.cycles import collector, scan
 
 from ..helpers import PATIENCE
-from .test_collecting import Node, there
+from .test_collecting import Node, closed, there
 
 if TYPE_CHECKING:
     from farref.protocol.sharing import Sharing
@@ -87,10 +86,7 @@ def done() -> int:
 
 
 def make_ring(draw: random.Random) -> list[Any]:
-    nodes = [remote(draw.choice(NAMES), Linked) for _ in range(draw.randrange(1, 5))]
-    for one, other in itertools.pairwise([*nodes, nodes[0]]):
-        one.rpc_sync().link(other)
-    return nodes
+    return closed([remote(draw.choice(NAMES), Linked) for _ in range(draw.randrange(1, 5))])
 
 
 def play(sharing: Sharing, seed: int, *, rings: int, hops: int) -> None:

@@ -20,16 +20,21 @@ from farref.testing import until
 
 from ...commands.test_cli import farref as command
 from ...waiting import eventually
-from ..helpers import PATIENCE
+from ..helpers import PATIENCE, come_to_rest
 from .test_collecting import (
     HELD,
     NAMES,
     Node,
     assert_goes,
     assert_stays,
+    closed,
+    found_in,
     ids,
+    objects_of,
     release,
+    ring_here,
     ring_of,
+    row_of,
     there,
 )
 
@@ -63,9 +68,7 @@ def make_many(number: int) -> None:
 )
 def test_a_ring_goes_beside_many_live_objects(system: System, number: int) -> None:
     rpc_sync("B", make_many, args=(number,), timeout=60)
-    nodes = ring_of("B", "C")
-    names = ids(nodes)
-    nodes.clear()
+    names = ids(ring_of("B", "C"))
     searches = system.counters(timeout=60)["B"].searches
     while there(system, names):
         system.collect(timeout=200)
@@ -78,16 +81,8 @@ def test_a_ring_goes_beside_many_live_objects(system: System, number: int) -> No
 
 def test_a_live_list_over_two_workers_takes_a_few_messages(system: System) -> None:
     """One question asks for many objects, and one that lives answers for all that it leads to."""
-    nodes = [remote("BC"[number % 2], Node) for number in range(200)]
-    for one, other in itertools.pairwise(nodes):
-        one.rpc_sync().link(other)
-        other.rpc_sync().link(one)
-    del one, other
-    nodes[:] = nodes[:1]
-    names = {str(nodes[0].id)}
-    while len(there(system, names)) < 1:
-        time.sleep(0.05)
-    time.sleep(0.3)  # until the last drops are settled
+    nodes = row_of(200)[:1]
+    come_to_rest(system)
     before = looks(system)
     assert not system.collect(timeout=PATIENCE)
     assert looks(system) - before < 40
@@ -101,11 +96,7 @@ def test_a_search_waits_for_the_values_here(
 ) -> None:
     """However long it takes to look through them: only other endpoints may be given up."""
     monkeypatch.setattr(collector, "PATIENCE", 0.001)
-    refs = [RRef(Node()) for _ in range(2_000)]
-    for one, other in itertools.pairwise([*refs, refs[0]]):
-        one.local_value().link(other)
-    del one, other
-    refs.clear()
+    ring_here(2_000)
     found = system.collect(timeout=PATIENCE)
     assert [len(each.objects) for each in found] == [2_000]
 
@@ -114,12 +105,7 @@ def test_a_search_waits_for_the_values_here(
 def test_one_line_of_info_for_each_find(
     system: System, mode: bool, said: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    refs = [RRef(Node()) for _ in range(30)]
-    names = [str(each.id) for each in refs]
-    for one, other in itertools.pairwise([*refs, refs[0]]):
-        one.local_value().link(other)
-    del one, other
-    refs.clear()
+    names = [str(each.id) for each in ring_here(30)]
 
     def lines() -> list[str]:
         found = "30 objects that only held each other"  # the last test's find may be said late
@@ -169,12 +155,7 @@ def test_what_is_too_large_for_a_search_counts_as_live(
     module: Any, limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with System(timeout=20) as system:
-        refs = [RRef(Node()) for _ in range(5)]
-        for one, other in itertools.pairwise([*refs, refs[0]]):
-            one.local_value().link(other)
-        names = ids(refs)
-        del one, other
-        refs.clear()
+        names = ids(ring_here(5))
         with monkeypatch.context() as patch:
             patch.setattr(module, limit, 3)
             assert_stays(system, names)
@@ -247,10 +228,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rings_of_one(number: int) -> set[str]:
     """Objects that hold themselves."""
-    refs = [RRef(Node()) for _ in range(number)]
-    for each in refs:
-        each.local_value().link(each)
-    return {str(each.id) for each in refs}
+    return {name for _ in range(number) for name in ids(ring_here(1))}
 
 
 @pytest.mark.usefixtures("hasty")
@@ -280,7 +258,7 @@ def test_findings_that_nobody_asks_for_take_no_more_and_more_memory(
         assert len(system.endpoint.collector._found) == 4
         monkeypatch.setattr(system.endpoint.collector, "_looks_by_itself", False)
         names = rings_of_one(20)
-        found = {str(each) for it in system.collect(timeout=PATIENCE) for each in it.objects}
+        found = objects_of(system.collect(timeout=PATIENCE))
         assert names <= found  # all that it has found itself
         assert len(found) == len(names) + 4
         assert not system.collect(timeout=PATIENCE)
@@ -313,17 +291,8 @@ def test_where_counts_are_not_exact_a_search_reports(
     with System(timeout=20, cycles=mode) as system, caplog.at_level(logging.WARNING):
         for name in NAMES:
             system.worker(name)
-        nodes = [RRef(Node()), *(remote(name, Node) for name in NAMES)]
-        for one, other in itertools.pairwise([*nodes, nodes[0]]):
-            one.rpc_sync().link(other)
-        del one, other
-        names = ids(nodes)
-        nodes.clear()
-        found: tuple[Any, ...] = ()
-        end = time.monotonic() + PATIENCE
-        while not found:
-            assert time.monotonic() < end
-            found = system.collect(timeout=PATIENCE)
+        names = ids(closed([RRef(Node()), *(remote(name, Node) for name in NAMES)]))
+        found = found_in(system)
         assert {str(each) for each in found[0].objects} == names
         assert found[0].cut == 0
         system.collect(timeout=PATIENCE)
@@ -347,9 +316,7 @@ def test_the_trial_does_not_hold_the_lock(system: System, monkeypatch: pytest.Mo
         return exact.is_exact()
 
     monkeypatch.setattr(collector, "is_exact", tried)
-    ref = RRef(Node())
-    ref.local_value().link(ref)
-    del ref
+    ring_here(1)
     assert system.collect(timeout=PATIENCE)
     assert len(locked) > 1
     assert not any(locked)
@@ -359,13 +326,14 @@ def test_the_trial_does_not_hold_the_lock(system: System, monkeypatch: pytest.Mo
 
 
 def test_the_command_lists_and_frees(system: System) -> None:
-    names = ids(nodes := ring_of("B", "C"))
-    nodes.clear()
-    listed = ""
-    end = time.monotonic() + PATIENCE
-    while "found 2: " not in listed:
-        assert time.monotonic() < end, listed
-        listed = command("gc", system.name, "--dry-run").stdout
+    names = ids(ring_of("B", "C"))
+    listed: list[str] = []
+
+    def lists() -> bool:
+        listed.append(command("gc", system.name, "--dry-run").stdout)
+        return "found 2: " in listed[-1]
+
+    eventually(lists, lambda: listed[-1], PATIENCE)
     assert there(system, names) == names
     found = json.loads(command("gc", system.name, "--json").stdout)
     assert [set(each["objects"]) for each in found] == [names]

@@ -5,7 +5,6 @@ The tests count the lines of Python that a thread runs while it has the endpoint
 
 from __future__ import annotations
 
-import itertools
 import sys
 import threading
 from collections import Counter
@@ -21,7 +20,7 @@ from farref.actors.cycles import collector, scan
 from farref.protocol import cycles, survey
 
 from ..helpers import PATIENCE
-from .test_collecting import Node
+from .test_collecting import Node, closed
 from .test_cost import FILES
 
 if TYPE_CHECKING:
@@ -102,8 +101,7 @@ class CountingLock:
 
 
 def one_ring(refs: list[Any]) -> None:
-    for one, other in itertools.pairwise([*refs, refs[0]]):
-        one.local_value().link(other)
+    closed(refs)
 
 
 def many_rings(refs: list[Any]) -> None:

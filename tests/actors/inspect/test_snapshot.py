@@ -180,8 +180,11 @@ def test_an_unconfirmed_fork_and_whom_it_waits_for(forking: System) -> None:
         (fork,) = row(forking.references(), ref, "program").pins
         assert (there.state, there.requested) == ("unconfirmed", fork)
         assert there.owner_state == "resolved"
-        time.sleep(0.3)
-        assert (row(forking.references(), ref, "program").unsettled or 0) >= 0.3
+
+        def waits() -> bool:
+            return (row(forking.references(), ref, "program").unsettled or 0) >= 0.3
+
+        assert until(forking, waits)
         reason = why(forking, name)
         told = [each.text for each in reason.walk()]
         (asked,) = (each for each in reason.walk() if each.kind == "asked")
@@ -537,10 +540,13 @@ def test_a_closure(searched: System) -> None:
     KEPT.clear()
 
 
-def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
-    ref = farref.remote("B", make_box)
-    waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
-
+@pytest.mark.parametrize("how", ["function", "method"])
+def test_a_coroutine_that_waits(how: str, gate: Path, searched: System) -> None:
+    ref, waiter = farref.remote("B", make_box), farref.remote("B", Waiter)
+    if how == "method":
+        waiting = waiter.rpc_async().wait_with(gate, [ref])
+    else:
+        waiting = farref.rpc_async("B", wait_with, args=(gate, [ref]))
     found: list[str] = []
     name = str(ref.id)
 
@@ -552,20 +558,6 @@ def test_a_coroutine_that_waits(gate: Path, searched: System) -> None:
 
     assert until(searched, waits), found
     assert not any("asyncio" in each.where for each in searched.why(name).walk())  # a library's
-    gate.touch()
-    waiting.result()
-
-
-def test_a_method_that_waits(gate: Path, searched: System) -> None:
-    ref, waiter = farref.remote("B", make_box), farref.remote("B", Waiter)
-    waiting = waiter.rpc_async().wait_with(gate, [ref])
-    name = str(ref.id)
-
-    def waits() -> bool:
-        found = [each for each in why(searched, name).walk() if each.text == "variable mine"]
-        return any("in wait_with, waiting in Task-" in each.where for each in found)
-
-    assert until(searched, waits)
     gate.touch()
     waiting.result()
 

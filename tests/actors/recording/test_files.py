@@ -22,6 +22,7 @@ from farref.actors.recording.tracing import Tracer
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo
 from farref.serialization.payload import Payload
+from farref.trace import tell
 from farref.trace.records import Record, load, parse
 
 A, B = WorkerId("A", 1), WorkerId("B", 0x1F00)
@@ -91,6 +92,7 @@ def test_a_line_that_a_crash_of_the_machine_tore_is_skipped_and_said(
     path.write_bytes(path.read_bytes() + b'["free",1.0,["A",1],[["A",1' + zeros)
     (problem,) = load(path).problems
     assert "line 3, is cut off and was skipped" in problem
+    assert tell(load(path)).problems == (problem,)
     assert held(tmp_path) == ["A@1/1"]
 
 
@@ -252,19 +254,3 @@ def test_every_input_has_a_kind_of_row() -> None:
     recorded = {name for name in vars(Recorded) if name[0] != "_"} - {"plain"}
     of_each = {"fork_all", "lend_all", "give_all"}  # they make a row `fork` or `lend` for each
     assert set(steps.INPUTS) == recorded - {"take", "died", "bury"} - of_each | {"fork", "lend"}
-
-
-@pytest.mark.parametrize(
-    ("line", "says"),
-    [
-        ('["join",1.0,["A",1],99,"lend",{}]', "another version wrote it"),
-        ('["leap",1.0,["A",1]]', "'leap'"),
-        ('["free",1.0,["A",1]]', "at least length 4"),
-        ('["free",1.0,["A",1],["A",2]]', "Expected `array`"),
-        ('["send",1.0,["A",1],["B",2],1,["Sing"],null,null]', "'Sing'"),
-        ('["send",1.0,["A",1],["B",2]', "truncated"),
-    ],
-)
-def test_what_is_no_row_is_said(line: str, says: str) -> None:
-    with pytest.raises(ValueError, match=says):
-        parse(line)

@@ -120,6 +120,10 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
+def killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 class Asked:
     def __init__(self, number: int) -> None:
         self.number = number
@@ -241,10 +245,24 @@ def test_a_call_that_nobody_answers(system: System) -> None:
     assert (span.error, span.events) == ("cancelled", ["farref.protocol.errors.FetchTimeoutError"])
 
 
-def test_a_call_with_a_timeout_of_its_own(system: System) -> None:
-    with pytest.raises(FetchTimeoutError):
-        farref.rpc_sync("B", slow, timeout=0.05)
-    assert only(ended(), name=f"{__name__}.slow").error == "timeout"
+FAILING: dict[str, tuple[Any, type[Exception], str]] = {
+    "timeout": (lambda: farref.rpc_sync("B", slow, timeout=0.05), FetchTimeoutError, "slow"),
+    "farref.protocol.errors.SerializationError": (
+        lambda: farref.rpc_sync("B", inner, (threading.Lock(),)), SerializationError, "inner"
+    ),
+    "farref.protocol.errors.WorkerDiedError": (
+        lambda: farref.rpc_sync("B", killed), WorkerDiedError, "killed"
+    ),
+}  # fmt: skip
+"""By the error of the span: a call that gets no answer, what it raises, and its function."""
+
+
+@pytest.mark.parametrize("error", FAILING)
+def test_a_call_that_gets_no_answer_has_an_error(error: str, system: System) -> None:
+    call, raises, function = FAILING[error]
+    with pytest.raises(raises):
+        call()
+    assert only(ended(), name=f"{__name__}.{function}").error == error
 
 
 def test_a_call_whose_future_is_dropped(system: System) -> None:
@@ -281,13 +299,6 @@ def test_a_wait_that_a_signal_interrupts(system: System) -> None:
     assert not ended()
     assert until(system, ended)
     assert only(ended(), name=f"{__name__}.nap").error is None
-
-
-def test_a_request_that_cannot_be_sent(system: System) -> None:
-    with pytest.raises(SerializationError):
-        farref.rpc_sync("B", inner, (threading.Lock(),))
-    span = only(ended(), name=f"{__name__}.inner")
-    assert span.error == "farref.protocol.errors.SerializationError"
 
 
 def test_a_request_of_code_that_pickles_an_argument(system: System) -> None:
@@ -355,13 +366,6 @@ def test_no_span_begins_or_ends_in_a_step(system: System) -> None:
     for found in (steps, farref.rpc_sync("B", seen)):
         assert not any(found)
         assert len(found) > 100
-
-
-def test_a_callee_that_dies(system: System) -> None:
-    with pytest.raises(WorkerDiedError):
-        farref.rpc_sync("B", os.kill, (farref.rpc_sync("B", os.getpid), 9))
-    span = only(ended(), name="posix.kill")
-    assert span.error == "farref.protocol.errors.WorkerDiedError"
 
 
 def test_metrics_are_read_in_each_process(system: System) -> None:

@@ -73,7 +73,6 @@ def _events(story: Story, progress: Progress) -> list[dict[str, Any]]:
 
 
 def _drawn(story: Story) -> set[int]:
-    """The positions of the records that belong to rows of *story*."""
     return {place for first, last in story.spans for place in range(first, last)}
 
 
