@@ -207,7 +207,7 @@ class Pickler(ByValuePickler):
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """An object that is one of its kind, if it is a global of a module by value."""
-        if self._library is not None and SPACES.has(obj, name):
+        if self._library is not None and self._library.has_global(obj):
             definition = self._library.define(obj)
             if definition is not None:
                 return _itself, (definition,)
