@@ -46,7 +46,7 @@ def pass_on(error: BaseException) -> None:
 def _is_handler(frame: FrameType) -> bool:
     """Whether Python has called the function of *frame* with the frame that it interrupted.
 
-    So this also finds handlers that are no functions, and those that have set another one.
+    So this also finds handlers that are not functions, and those that have set another one.
     """
     return frame.f_back is not None and _count_of_caller(frame) > _COUNT_OF_CALLER
 
