@@ -161,14 +161,8 @@ class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
         given = _MADE | members.keys()
         bindings = self.bindings(space, [n for n in {**there, **space.known} if n not in given])
         states = {name: vars(member) for name, member in members.items()}
-        return (
-            _make_class,
-            args,
-            (bindings, states, registered, self.entire),
-            None,
-            None,
-            _set_class,
-        )
+        state = bindings, states, registered, self.entire
+        return _make_class, args, state, None, None, _set_class
 
     def bindings(self, space: Space, names: list[str]) -> Any:
         """The attributes of a class: a list, in the pickle. They may be replaced by definitions."""
@@ -223,7 +217,6 @@ def _set_class(kind: type, state: tuple[list[Binding], dict[str, Any], list[type
 
     def is_due(binding: Binding) -> bool:
         # Others use a class that is here already, and globals: those change at the end only.
-        owner, name, *_ = binding
-        return entire or (is_new if owner is space else name not in owner.names)
+        return entire or (is_new if binding[0] is space else binding[1] not in binding[0].names)
 
     bind(filter(is_due, bindings))

@@ -1,6 +1,6 @@
-"""The errors that code of the user's raises: which are caught, and how they are told.
+"""Errors raised by the user's code: which of them are caught, and how they become text.
 
-`errors` has those that cross the wire.
+`errors` has those that are sent to another process.
 """
 
 from __future__ import annotations

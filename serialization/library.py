@@ -34,7 +34,7 @@ from .failures import CAUGHT, name_of, pass_on, text_of
 from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from ..protocol.ids import WorkerId
     from .spaces import Binding, Space
@@ -202,21 +202,19 @@ class _Definer(ByValuePickler):
             raise
         return self._file.getvalue()
 
-    def _left_from(
-        self, start: int, space: Any = None, names: Sequence[str] = ()
-    ) -> Iterator[Binding]:
-        """The attributes of a class with these *names*, then all globals left since *start*.
+    def _left_from(self, start: int, attributes: Iterable[Binding] = ()) -> Iterator[Binding]:
+        """The *attributes* of a class, then all globals left since *start*.
 
         A function leaves the globals that it uses, since a long chain of helpers would be too deep
-        for pickle.
+        for pickle. Each one comes twice: pickle asks for the next one before it pickles the first,
+        which may leave more.
         """
         outer = self._current
         self._depth += 1
-        for name in names:
-            yield from (self._use(space, name),) * 2
+        for binding in attributes:
+            yield from (binding, binding)
         while self._depth <= DEEPEST and len(self._left) > start:
             self._current = binding, _ = self._left.pop()
-            # Twice: pickle asks for the next one before it pickles the first, which may leave more.
             yield from (binding, binding)
         self._depth -= 1
         self._current = outer
@@ -290,7 +288,7 @@ class _Definer(ByValuePickler):
         made. It finds the globals that are new there.
         """
         self.sizes[space] = len(space.names)
-        return self._left_from(len(self._left), space, names)
+        return self._left_from(len(self._left), [self._use(space, name) for name in names])
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """It is one at the receiver, too, if it is a global."""

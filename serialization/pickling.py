@@ -184,7 +184,7 @@ class Pickler(ByValuePickler):
         """The class, which has a definition, and the name there of the function that is next."""
 
     def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
-        """Its number, with its kind in front if it is no reference; None for all other objects."""
+        """The number of a reference; a kind and a number for the other four kinds; else None."""
         if (type(obj) is list or type(obj) is tuple) and len(obj) >= columns.MANY:
             return self._many(obj)
         if not isinstance(obj, self._special):
@@ -226,7 +226,7 @@ class Pickler(ByValuePickler):
         return super().reducer_override(obj)
 
     def choose(self, views: list[memoryview]) -> None:
-        """Afterwards: put the parts of storages that are sent into *views*."""
+        """When all is pickled: put the parts of storages that are sent into *views*."""
         if self._tensors is not None:
             self._tensors.choose(views)
 

@@ -75,8 +75,8 @@ LEAVING = 0.1
 FEW_BUFFERS = 8
 """The same for the places of buffers in shared memory: so many, or fewer."""
 TIDY_SECONDS = 1.0
-"""A list that functions were sent with, and that the program has dropped, lives at most so much
-longer."""
+"""Seconds between two calls of `Packer.tidy`. For so long a list that the program has dropped may
+live on, if a function that was sent used it."""
 
 
 class Pack(msgspec.Struct, frozen=True):
@@ -381,9 +381,9 @@ class Packer(Internal):
             self._core.chores.submit(gone.clear)
 
     def _forget(self, dead: tuple[WorkerId, ...]) -> None:
-        """The modules of dead senders go; their values' finalizers are user code.
+        """Let go of the modules and slots of dead endpoints. In the mailbox thread.
 
-        So do their slots.
+        Finalizers of values in these modules are user code, so chores do it.
         """
         for worker in dead:
             self._introduced.pop(worker, None)
