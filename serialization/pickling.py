@@ -350,7 +350,7 @@ class _Unpickler(pickle.Unpickler):
         if buffer is None:
             return self._bytes[number]
         if not isinstance(buffer, bytes | bytearray | memoryview):
-            raise pickle.UnpicklingError(f"a {type(buffer).__name__} is no buffer")
+            raise pickle.UnpicklingError(f"a {type(buffer).__name__} is not a buffer")
         return self._bytes.setdefault(number, buffer if type(buffer) is kind else kind(buffer))
 
 
