@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.discards import Hold
-    from .box import Box
+    from .cell import Cell
 
 log = logger(__name__)
 
@@ -133,12 +133,12 @@ class Objects(Internal):
                 core.sites.note(rref, site, self._values)
         return rref
 
-    def resolve(self, rref: RRefId, box: Box, *, serial: bool = True) -> None:
-        """The value of a creation, or its `Failure`, has come; it is in *box*."""
+    def resolve(self, rref: RRefId, cell: Cell, *, serial: bool = True) -> None:
+        """The value of a creation, or its `Failure`, has come; it is in *cell*."""
         awaited: list[Callable[[], None]] = []
 
         def move() -> list[Effect]:
-            value = box.take()
+            value = cell.take()
             fate = self._fate_of(value) if type(value) is Failure else None
             self._values[rref] = Stored(value, fate=fate)
             awaited.extend(self._awaited.pop(rref, ()))
@@ -164,11 +164,11 @@ class Objects(Internal):
             self._values[rref] = after
         del before
 
-    def stand_for(self, rref: RRefId, box: Box) -> None:
-        """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
+    def stand_for(self, rref: RRefId, cell: Cell) -> None:
+        """The result of a creation is a reference, in *cell*: *rref* is an alias of its object."""
 
         def move() -> list[Effect]:
-            target: Any = box.take()
+            target: Any = cell.take()
             return self._core.context.stand_for(rref, target.id)
 
         self._core.step(move)

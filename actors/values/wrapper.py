@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from .box import Box, CoroutineBox
+from .cell import Cell, CoroutineCell
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -28,11 +28,11 @@ class OnResult(Wrapper, frozen=True):
         """The changed result of the function, or a coroutine that will return it."""
         result = self.function(*args, **kwargs)
         if type(result) is types.CoroutineType:
-            return self._awaited(CoroutineBox(result))
+            return self._awaited(CoroutineCell(result))
         return self.changed(result)
 
-    async def _awaited(self, box: Box) -> Any:
-        return self.changed(await box.take())
+    async def _awaited(self, cell: Cell) -> Any:
+        return self.changed(await cell.take())
 
     def changed(self, result: Any) -> Any:
         """What the call returns in place of *result*."""
