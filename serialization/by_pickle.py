@@ -31,8 +31,8 @@ SHORT = 4096
 IN_BAND = (1 << 17) - 1
 """The most bytes of buffers that go into the pickle itself. Copying them once more costs less than
 a buffer of their own: a tenth of a fetch."""
-ANY_SIZE, SOON = range(sys.maxsize), range(max(IN_BAND + 1, shared.IN_SLOT.stop))
-"""The sizes of arrays: any, and those that are pickled soon."""
+SOON = range(max(IN_BAND + 1, shared.IN_SLOT.stop))
+"""The sizes of arrays that are pickled soon."""
 MOST_NAMES = 10_000
 """The most functions and classes that are remembered."""
 
@@ -51,18 +51,23 @@ anyway."""
 def dumps_call(
     function: Any, args: tuple[Any, ...], holes: list[Any] | None = None
 ) -> bytes | None:
-    """A function, or the name of a method, with its arguments; None unless plain at the first look.
+    """A call, pickled, if one look at each of its parts shows that it is plain; else None.
 
-    It is if the function is remembered as one that is pickled by its name, and every argument is a
-    number or a text. `dumps_plain` looks again. With *holes*, the arguments are those of `holed`.
+    *function* is a function that is remembered as pickled by its name, the name of a method, or
+    None if the function travels apart from its arguments. Each argument is a number or a text;
+    with *holes*, *args* come from `holed`. For None as a result, `dumps_plain` looks closer.
     """
     if args and holes is None and not _all_atoms(map(type, args)):
         return None
-    if type(function) is not str and (
-        type(function) not in NAMED
-        or not BY_NAME.get(function)
-        or _BY_VALUE
-        or function.__module__ == "__main__"
+    if (
+        type(function) is not str
+        and function is not None
+        and (
+            type(function) not in NAMED
+            or not BY_NAME.get(function)
+            or _BY_VALUE
+            or function.__module__ == "__main__"
+        )
     ):
         return None
     try:
@@ -73,16 +78,6 @@ def dumps_call(
         return None
 
 
-def dumps_arguments(args: tuple[Any, ...], holes: list[Any] | None = None) -> bytes | None:
-    """The arguments of a function that travels apart, pickled; None unless all are simple.
-
-    Simple ones are numbers and texts. *holes*: see `dumps_call`.
-    """
-    if holes is not None:
-        return pickle.dumps((None, args, {}), 5, buffer_callback=holes.append)
-    return pickle.dumps((None, args, {}), 5) if _all_atoms(map(type, args)) else None
-
-
 def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     """*value*, pickled, and the buffers beside that; None unless it is plain."""
     kind: Any = type(value)
@@ -91,7 +86,10 @@ def dumps_plain(value: object) -> tuple[bytes, list[memoryview]] | None:
     room = min(IN_BAND, shared.THRESHOLD - 1)
     array = _alone(value)
     if array is not None:
-        return _dumps_alone(array, beside=array.nbytes > room)
+        if array.nbytes <= room:
+            return _arrays().dumps(array), []
+        data, view = _arrays().dumps_apart(array)
+        return data, [pickle.PickleBuffer(view).raw()]
     parts, arrays = [value], False
     for _ in range(MOST_PARTS):
         if not parts:
@@ -196,21 +194,12 @@ def _arrays() -> ModuleType:
     return arrays
 
 
-def _alone(value: Any, sizes: range = ANY_SIZE) -> Any:
+def _alone(value: Any, sizes: range = range(sys.maxsize)) -> Any:
     """*value*, if it is an array of numbers without gaps, of one of these *sizes*; else None."""
     numpy = sys.modules.get("numpy")
     if type(value) is not getattr(numpy, "ndarray", None) or value.nbytes not in sizes:
         return None
     return value if value.flags.c_contiguous and _is_numeric(value.dtype) else None
-
-
-def _dumps_alone(array: Any, *, beside: bool) -> tuple[bytes, list[memoryview]]:
-    """*array*, which has no gaps, pickled, with its buffer in the pickle, or *beside* it."""
-    if not beside:
-        return _arrays().dumps(array), []
-    buffers: list[pickle.PickleBuffer] = []
-    data = pickle.dumps(_arrays().Alone(array), 5, buffer_callback=buffers.append)
-    return data, [each.raw() for each in buffers]
 
 
 def _is_of_numbers(part: Any, kind: type) -> bool:

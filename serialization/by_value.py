@@ -32,7 +32,7 @@ from cloudpickle import cloudpickle as cp
 from .spaces import SPACES, bind, dispatches
 
 if TYPE_CHECKING:
-    from .spaces import Row, Space
+    from .spaces import Binding, Space
 
 CachedFunction: Any = type(functools.cache(len))
 _DESCRIPTORS = frozenset({GetSetDescriptorType, MemberDescriptorType})
@@ -120,7 +120,7 @@ class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
 
     dispatch_table = REDUCERS
     entire = True
-    """Whether it pickles each class with all its bindings: no others come at the end."""
+    """Whether a class is pickled with all its bindings, since no list of them follows."""
 
     def reducer_override(self, obj: Any) -> Any:
         """Pickle's hook. What all processes have in ``__main__`` goes by its name."""
@@ -159,13 +159,14 @@ class ByValuePickler(cp.Pickler):  # type: ignore[misc]  # cloudpickle has no ty
         args = type(kind), kind.__name__, bases, start, cp._get_or_create_tracker_id(kind)
         space = SPACES.of_class(kind)
         given = _MADE | members.keys()
-        rows = self.rows(space, [n for n in {**there, **space.known} if n not in given])
+        bindings = self.bindings(space, [n for n in {**there, **space.known} if n not in given])
         states = {name: vars(member) for name, member in members.items()}
-        return _make_class, args, (rows, states, registered, self.entire), None, None, _set_class
+        state = bindings, states, registered, self.entire
+        return _make_class, args, state, None, None, _set_class
 
-    def rows(self, space: Space, names: list[str]) -> Any:
+    def bindings(self, space: Space, names: list[str]) -> Any:
         """The attributes of a class: a list, in the pickle. They may be replaced by definitions."""
-        return [(space, name, n - 1, value) for _, name, n, value in map(space.row, names)]
+        return [(space, name, n - 1, value) for _, name, n, value in map(space.binding, names)]
 
     def reduce_single(self, obj: Any, name: str) -> Any:  # noqa: ARG002 - see `library`
         """How an object is pickled that may be one of its kind: a bare one, or with a *name*."""
@@ -204,9 +205,9 @@ def _make_class(meta: Any, name: str, bases: Any, start: dict[str, Any], class_i
     return known  # type: ignore[no-any-return]  # cloudpickle has no types
 
 
-def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], bool]) -> None:
+def _set_class(kind: type, state: tuple[list[Binding], dict[str, Any], list[type], bool]) -> None:
     """Give *kind*, which was unpickled, its attributes. A pickle calls it."""
-    rows, members, registered, entire = state
+    bindings, members, registered, entire = state
     space = SPACES.of_class(kind, home=False)
     is_new = not space.home and not space.known
     for name, values in members.items() if is_new else ():
@@ -214,8 +215,8 @@ def _set_class(kind: type, state: tuple[list[Row], dict[str, Any], list[type], b
     for each in registered if not space.home else ():
         kind.register(each)  # type: ignore[attr-defined]  # an ABC
 
-    def is_due(row: Row) -> bool:
+    def is_due(binding: Binding) -> bool:
         # Others use a class that is here already, and globals: those change at the end only.
-        return entire or (is_new if row[0] is space else row[1] not in row[0].names)
+        return entire or (is_new if binding[0] is space else binding[1] not in binding[0].names)
 
-    bind(filter(is_due, rows))
+    bind(filter(is_due, bindings))

@@ -5,15 +5,20 @@ The sender makes definitions in its `library`, and a receiver makes functions of
 
 from __future__ import annotations
 
+import io
+import pickle
+from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from ..protocol.ids import WorkerId  # also a decoder reads it, in an annotation
-from . import spaces
+from .spaces import MARK, Missing, bind
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
+
+    from .spaces import Space
 
 
 class Exported(msgspec.Struct, frozen=True, array_like=True):
@@ -49,11 +54,46 @@ class Definition:
         return self._load()[0]
 
     def called(self) -> Any:
-        """The same for one call."""
-        made, reads = self._load()
-        return made if reads is None else spaces.called(made, *reads)
+        """The same for one call, with the globals that it reads as they were when it was sent."""
+        function, reads = self._load()
+        if reads is None:
+            return function
+        module, bindings = reads
+        names = {**module.base, MARK: module, "__builtins__": __builtins__}
+        for name, number, value in bindings:
+            now = module.names.get(name, Missing) if module.has({name: number}) else value
+            if now is not Missing:
+                names[name] = now
+        code, defaults, closure = function.__code__, function.__defaults__, function.__closure__
+        made = FunctionType(code, names, None, defaults, closure)
+        made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, function.__dict__
+        made.__qualname__ = function.__qualname__
+        return made
 
     def _load(self) -> tuple[Any, Any]:
         if self._loaded is None:
-            self._loaded = spaces.load(self.data)
+            self._loaded = load(self.data)
         return self._loaded
+
+
+def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
+    """Unpickle a definition: the thing itself, and what `Definition.called` needs.
+
+    That is the module of a function, and the bindings that it reads; None for other things.
+    Unpickling runs the user's code, so no lock is held.
+    """
+    unpickler = DefinitionUnpickler(io.BytesIO(data))
+    (made, reads, _), bindings = unpickler.load(), unpickler.load()
+    bind(bindings)
+    if reads is not None:
+        module, names = reads
+        reads = module, [rest for space, *rest in bindings if space is module and rest[0] in names]
+    return made, reads
+
+
+class DefinitionUnpickler(pickle.Unpickler):
+    """Unpickles a definition."""
+
+    def persistent_load(self, binding: Any) -> Any:
+        """A global, which is one object however often it comes."""
+        return binding[0].once(*binding[1:])

@@ -10,7 +10,7 @@ cause is the remote traceback, and a note names the worker, the function and the
 caller gets a `RemoteError` with the same information instead
 
 * if its class cannot be imported, or its attributes cannot be pickled;
-* if it is no `Exception`: a remote ``SystemExit`` should inform the caller, not end it;
+* if it is not an `Exception`: a remote ``SystemExit`` should inform the caller, not end it;
 * if it is larger than a message may be, or a reference in it cannot be passed on any more.
 """
 

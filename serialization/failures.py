@@ -1,6 +1,6 @@
-"""The errors that code of the user's raises: which are caught, and how they are told.
+"""Errors raised by the user's code: which of them are caught, and how they become text.
 
-`errors` has those that cross the wire.
+`errors` has those that are sent to another process.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def pass_on(error: BaseException) -> None:
 def _is_handler(frame: FrameType) -> bool:
     """Whether Python has called the function of *frame* with the frame that it interrupted.
 
-    So this also finds handlers that are no functions, and those that have set another one.
+    So this also finds handlers that are not functions, and those that have set another one.
     """
     return frame.f_back is not None and _count_of_caller(frame) > _COUNT_OF_CALLER
 

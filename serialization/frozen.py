@@ -4,10 +4,12 @@ A frozen value is kept in the form in which it is sent: its bytes, its buffers (
 is large, see `shared`), and the handles of the references in it. Each use of the value, at its
 owner or elsewhere, builds it anew from these, on the same read-only buffers. So a fetch copies
 nothing large, and no process can change the value of another. The owner has no other copy either.
-A single buffer is mostly a segment from `ALONE` bytes on: so the answer to a wait can name it. It
-is none below `shared.THRESHOLD` if segments take many of this process's descriptors, or if that
-limit is so high that nothing is to be shared; and none of any size if no segment can be made, or if
-that would take one of the last quarter of the descriptors. A smaller one is sent with that answer.
+
+The only buffer of a value is put into a segment from `ALONE` bytes on, so that the answer to a wait
+can name it. A smaller one is sent with that answer. Two limits apply. If segments have many of this
+process's descriptors already, or if `shared.THRESHOLD` is so high that nothing is to be shared,
+only buffers of `shared.THRESHOLD` bytes get a segment. And no buffer gets one if none can be made,
+or if it would take one of the last quarter of the descriptors.
 
 A handle keeps the fetched value in the same form. The value cannot become stale, so to fetch it
 again by that handle takes no message.
@@ -98,28 +100,17 @@ class _Freezer(Pickler):
     """Makes more arrays go out of band: those with gaps, which it closes, and those of times."""
 
     def reducer_override(self, obj: Any) -> Any:
-        if _is_of_times(obj):
+        numpy = sys.modules.get("numpy")  # where nobody has imported it there are no arrays
+        if numpy is None or type(obj) is not numpy.ndarray:
+            return super().reducer_override(obj)
+        if obj.dtype.kind in "mM":  # Python's buffers have no times, but numbers
             from .arrays import as_kind  # noqa: PLC0415 - NumPy is there
 
             plain = obj if obj.flags.forc else obj.copy()
             return as_kind, (plain.view("i8"), obj.dtype)
-        if _has_gaps(obj):
-            return sys.modules["numpy"].ascontiguousarray(obj).__reduce_ex__(5)
-        return super().reducer_override(obj)
-
-
-def _is_of_times(obj: Any) -> bool:
-    """Whether it is an array of times: Python's buffers have no such kind, but numbers."""
-    return _is_array(obj) and obj.dtype.kind in "mM"
-
-
-def _has_gaps(obj: Any) -> bool:
-    return _is_array(obj) and not (obj.dtype.hasobject or obj.flags.forc)
-
-
-def _is_array(obj: Any) -> bool:
-    numpy = sys.modules.get("numpy")  # where nobody has imported it there are no arrays
-    return numpy is not None and type(obj) is numpy.ndarray
+        if obj.dtype.hasobject or obj.flags.forc:
+            return NotImplemented
+        return numpy.ascontiguousarray(obj).__reduce_ex__(5)
 
 
 def _placed(views: list[memoryview]) -> tuple[Buffer, ...]:

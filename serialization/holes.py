@@ -8,13 +8,10 @@ order. So no function is called for any part of the arguments, at either end.
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from .by_pickle import ATOMS
 from .pickling import Reference
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 HOLE: Final = pickle.PickleBuffer(bytearray(1))  # one that may be written: or else it needs more
 _is_reference = Reference.__subclasscheck__
@@ -45,8 +42,3 @@ def holed(args: tuple[Any, ...], most: int) -> tuple[tuple[Any, ...], list[Refer
         else:
             return None
     return (tuple(made), found) if 0 < len(found) <= most else None
-
-
-def filled(data: bytes, references: Sequence[Reference]) -> Any:
-    """The value in *data*, with *references* in its holes. Raises pickle's errors."""
-    return pickle.loads(data, buffers=references)  # noqa: S301 - of an endpoint of the system

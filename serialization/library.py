@@ -34,10 +34,10 @@ from .failures import CAUGHT, name_of, pass_on, text_of
 from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
     from ..protocol.ids import WorkerId
-    from .spaces import Row, Space
+    from .spaces import Binding, Space
 
 LARGEST = 8 << 20
 """The most bytes of a definition."""
@@ -50,21 +50,27 @@ _INSIDE = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 
 
 class _Known:
-    """A definition, None if there can be none, and what went into it, which it does not keep."""
+    """A definition, or None for a thing that cannot have one, and what it was made of.
+
+    It keeps nothing of the program alive.
+    """
 
     def __init__(self, thing: Any, definition: Definition | None, definer: _Definer) -> None:
         self.thing, self.definition = weakly(thing), definition
         self._functions = definer.functions
         self._spaces: list[tuple[weakref.ref[Space], dict[str, int], int]] = []
-        for space, rows in definer.used.items():
-            bindings = {name: number for _, name, number, _ in rows.values()}
-            self._spaces.append((weakref.ref(space), bindings, definer.sizes.get(space, 0)))
+        for space, used in definer.used.items():
+            numbers = {name: number for _, name, number, _ in used.values()}
+            self._spaces.append((weakref.ref(space), numbers, definer.sizes.get(space, 0)))
 
     def is_right(self) -> bool:
-        """Whether all that went into it is as it was. Asked at each call: loops, few functions."""
-        for ref, bindings, size in self._spaces:
+        """Whether all that went into it is as it was.
+
+        This is asked at each call, so it has loops where functions would be shorter.
+        """
+        for ref, numbers, size in self._spaces:
             space = ref()
-            if space is None or not space.has(bindings, size):
+            if space is None or not space.has(numbers, size):
                 return False
         for each in self._functions:
             function = each.ref()
@@ -124,6 +130,11 @@ class Library:
                 self._known.popitem(last=False)
         return definition
 
+    def has_global(self, thing: object) -> bool:
+        """Whether *thing* is a global of a module by value, and has an identity."""
+        module, name = SPACES.shared(self._me).get(id(thing), (None, ""))
+        return module is not None and module.names.get(name) is thing
+
     def tidy(self) -> list[Any]:
         """Let go of objects that the program does not use any more; they are returned.
 
@@ -157,19 +168,19 @@ class _Definer(ByValuePickler):
         self._file = io.BytesIO()
         super().__init__(self._file, protocol=5)
         self._me, self._special = me, special
-        self.used: dict[Space, dict[str, Row]] = {}
+        self.used: dict[Space, dict[str, Binding]] = {}
         """The bindings that went into it."""
         self.functions: list[Any] = []
-        """The functions in it that are no globals, as `seen`."""
+        """The functions in it that are not globals, as `seen`."""
         self.sizes: dict[Space, int] = {}
         """How many attributes each class in it has."""
         self._shared = SPACES.shared(me)
         self._inside: object = None
         """The global whose place has been pickled: it is next."""
-        self._left: list[tuple[Row, str]] = []
+        self._left: list[tuple[Binding, str]] = []
         """The globals that are not pickled yet, each with the function that uses it."""
         self._depth = 0
-        self._row: tuple[Row, str] | None = None
+        self._current: tuple[Binding, str] | None = None
         """The global that is pickled now, and the function that uses it."""
         self.is_possible = True
         """Whether there was no reference and no address in it so far."""
@@ -181,35 +192,35 @@ class _Definer(ByValuePickler):
         """
         try:
             self.dump((thing, self._reads(thing), self._left_from(0)))
-            self.dump([row for used in self.used.values() for row in used.values()])
+            self.dump([each for used in self.used.values() for each in used.values()])
         except CAUGHT as error:
             pass_on(error)
-            if self._row is not None:
-                (_, name, _, value), user = self._row
+            if self._current is not None:
+                (_, name, _, value), user = self._current
                 raise _unpicklable(f"{user}() uses the global `{name}`", value, error) from error
             self._blame_variables(error)
             raise
         return self._file.getvalue()
 
-    def _left_from(self, start: int, space: Any = None, names: Sequence[str] = ()) -> Iterator[Row]:
-        """The attributes of a class with these *names*, then all globals left since *start*.
+    def _left_from(self, start: int, attributes: Iterable[Binding] = ()) -> Iterator[Binding]:
+        """The *attributes* of a class, then all globals left since *start*.
 
         A function leaves the globals that it uses, since a long chain of helpers would be too deep
-        for pickle.
+        for pickle. Each one comes twice: pickle asks for the next one before it pickles the first,
+        which may leave more.
         """
-        outer = self._row
+        outer = self._current
         self._depth += 1
-        for name in names:
-            yield from (self._use(space, name),) * 2
+        for binding in attributes:
+            yield from (binding, binding)
         while self._depth <= DEEPEST and len(self._left) > start:
-            self._row = row, _ = self._left.pop()
-            # Twice: pickle asks for the next one before it pickles the first, which may leave more.
-            yield from (row, row)
+            self._current = binding, _ = self._left.pop()
+            yield from (binding, binding)
         self._depth -= 1
-        self._row = outer
+        self._current = outer
 
     def _reads(self, thing: Any) -> tuple[Space, list[str]] | None:
-        """The module of *thing*, and the globals that it names, if it is for `spaces.called`.
+        """The module of *thing*, and the globals that it names, if it is for `Definition.called`.
 
         That is a function that leaves none behind. It and its module bind none of the globals.
         """
@@ -222,11 +233,11 @@ class _Definer(ByValuePickler):
         possible = bound.isdisjoint(names) and _LIVE.isdisjoint(names) and inside <= _INSIDE
         return (module, names) if possible else None
 
-    def _use(self, space: Any, name: str, user: str = "") -> Row:
+    def _use(self, space: Any, name: str, user: str = "") -> Binding:
         """The binding of *name* is needed, too; *user*: the function that uses it, if a global."""
         used = self.used.setdefault(space, {})
         if name not in used:
-            used[name] = space.row(name)
+            used[name] = space.binding(name)
             if user:
                 self._left.append((used[name], user))
         return used[name]
@@ -270,14 +281,14 @@ class _Definer(ByValuePickler):
         args = function.__code__, module, function.__closure__, submodules
         return _make_function, args, (attributes, slots)
 
-    def rows(self, space: Space, names: list[str]) -> Any:
+    def bindings(self, space: Space, names: list[str]) -> Any:
         """The attributes of a class, and the globals that they need.
 
         Code of the class may run before the rest is unpickled, for instance when a subclass is
         made. It finds the globals that are new there.
         """
         self.sizes[space] = len(space.names)
-        return self._left_from(len(self._left), space, names)
+        return self._left_from(len(self._left), [self._use(space, name) for name in names])
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """It is one at the receiver, too, if it is a global."""

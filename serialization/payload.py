@@ -1,9 +1,9 @@
 """The user's data in a message: pickled once, by the sender, and then inert.
 
-The framework may pickle an envelope again, later, or never. So everything that must happen
-exactly once (forking references) happens before. The result contains no objects with hooks: only
-bytes, out-of-band buffers (or their places in shared memory), and a side list of addresses, which
-the framework translates in its own way.
+Thespian may pickle a message again, later, or never. So everything that must happen exactly once
+(forking references) happens before. The result contains no objects with hooks: only bytes,
+out-of-band buffers (or their places in shared memory), and a side list of addresses, which Thespian
+translates in its own way.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from .shared import Row
+    from .shared import Fields
 
 Buffer = bytes | bytearray | Segment
 
@@ -63,7 +63,7 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
         # A frozen value's segments may be in several messages of one packet. Pickle would make one
         # object of each, and the reader of the first message would close it. And no message may
         # fail for want of the module of a segment's class.
-        apart = tuple([each.row() if isinstance(each, Segment) else each for each in buffers])
+        apart = tuple([each.fields() if isinstance(each, Segment) else each for each in buffers])
         return _again, (data, apart, *others)
 
     @property
@@ -93,9 +93,8 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
         For a *near* reader, only the buffers with no place that could be named. Raises the errors
         of `Segment.content`.
         """
-        if not any(_goes(each, near=near) for each in self.buffers):
-            return self
-        return replace(self, buffers=grounded_buffers(self.buffers, near=near))
+        buffers = grounded_buffers(self.buffers, near=near)
+        return self if buffers is self.buffers else replace(self, buffers=buffers)
 
 
 @cache
@@ -106,42 +105,40 @@ def slots() -> ModuleType:
     return module
 
 
-def said(row: Row) -> Segment:
-    """The segment, or the buffer in a slot, that a message names by this row.
+def said(fields: Fields) -> Segment:
+    """The segment, or the buffer in a slot, that a message names by *fields*.
 
     The message must not fail. If `slots` cannot be loaded, the use of the buffer raises
     `SerializationError`.
     """
-    if type(row[-1]) is int and row[-1] <= 0:
-        return Segment.said(row)
+    if type(fields[-1]) is int and fields[-1] <= 0:
+        return Segment.said(fields)
     try:
-        buffer: Segment = slots().InSlot(row)
+        buffer: Segment = slots().InSlot(fields)
     except (OSError, ImportError, MemoryError) as error:  # such as for want of descriptors
-        buffer = Segment.said(row)
+        buffer = Segment.said(fields)
         buffer.refuse(error)
     return buffer
 
 
 def _again(data: bytes, buffers: tuple[Any, ...], *others: Any) -> Payload:
-    """The payload of a pickle, which names each segment by its row."""
+    """The payload of a pickle, which names each segment by its fields."""
     made = tuple([said(each) if type(each) is tuple else each for each in buffers])
     return Payload(data, made, *others)
 
 
 def grounded_buffers(buffers: tuple[Buffer, ...], *, near: bool = False) -> tuple[Buffer, ...]:
-    """The buffers of `Payload.grounded`. Raises the errors of `Segment.content`."""
-    if any(isinstance(each, Segment) and each.parts and _goes(each, near=near) for each in buffers):
-        made = opened(buffers, Segment.content)
-        return tuple(copied(each) if type(each) is memoryview else each for each in made)
-    return tuple(
-        each.content() if isinstance(each, Segment) and _goes(each, near=near) else each
-        for each in buffers
-    )
+    """The buffers of `Payload.grounded`, *buffers* themselves if they need no change.
 
-
-def _goes(buffer: Buffer, *, near: bool) -> bool:
-    """Whether its content goes in the message, because its reader could not open the segment."""
-    return isinstance(buffer, Segment) and (buffer.early or not near)
+    Raises the errors of `Segment.content`.
+    """
+    segments = [each for each in buffers if isinstance(each, Segment)]
+    moving = [each for each in segments if each.early or not near]  # the reader cannot open these
+    if not moving:
+        return buffers
+    # A segment of several buffers goes whole, so that each of them finds its place.
+    made = opened(buffers, lambda it: it.content() if it.parts or it in moving else it)
+    return tuple(copied(each) if type(each) is memoryview else each for each in made)
 
 
 _fields = attrgetter(*Payload.__struct_fields__)

@@ -44,7 +44,7 @@ from . import by_pickle, shared
 from .by_pickle import NAMED, is_by_name
 from .by_value import ByValuePickler, CachedFunction, is_shared_main
 from .definitions import Definition
-from .failures import CAUGHT, pass_on, text_of
+from .failures import CAUGHT, name_of, pass_on, text_of
 from .payload import Payload
 from .shared import Segment
 from .spaces import SPACES, function_in
@@ -184,7 +184,7 @@ class Pickler(ByValuePickler):
         """The class, which has a definition, and the name there of the function that is next."""
 
     def persistent_id(self, obj: object) -> int | tuple[object, ...] | None:
-        """Its number, with its kind in front if it is no reference; None for all other objects."""
+        """The number of a reference; a kind and a number for the other four kinds; else None."""
         if (type(obj) is list or type(obj) is tuple) and len(obj) >= columns.MANY:
             return self._many(obj)
         if not isinstance(obj, self._special):
@@ -207,7 +207,7 @@ class Pickler(ByValuePickler):
 
     def reduce_single(self, obj: Any, name: str) -> Any:
         """An object that is one of its kind, if it is a global of a module by value."""
-        if self._library is not None and SPACES.has(obj, name):
+        if self._library is not None and self._library.has_global(obj):
             definition = self._library.define(obj)
             if definition is not None:
                 return _itself, (definition,)
@@ -226,7 +226,7 @@ class Pickler(ByValuePickler):
         return super().reducer_override(obj)
 
     def choose(self, views: list[memoryview]) -> None:
-        """Afterwards: put the parts of storages that are sent into *views*."""
+        """When all is pickled: put the parts of storages that are sent into *views*."""
         if self._tensors is not None:
             self._tensors.choose(views)
 
@@ -350,7 +350,7 @@ class _Unpickler(pickle.Unpickler):
         if buffer is None:
             return self._bytes[number]
         if not isinstance(buffer, bytes | bytearray | memoryview):
-            raise pickle.UnpicklingError(f"a {type(buffer).__name__} is no buffer")
+            raise pickle.UnpicklingError(f"a {type(buffer).__name__} is not a buffer")
         return self._bytes.setdefault(number, buffer if type(buffer) is kind else kind(buffer))
 
 
@@ -396,15 +396,11 @@ def pickle_value(
     """
     views: list[memoryview] = []
 
-    def out_of_band(buffer: pickle.PickleBuffer) -> bool:
-        try:
-            views.append(buffer.raw())
-        except BufferError:  # not contiguous: let it go in band
-            return True
-        return False
+    def beside(buffer: pickle.PickleBuffer) -> None:
+        views.append(buffer.raw())
 
     file = io.BytesIO()
-    pickler = kind(file, inert, library, functions, protocol=5, buffer_callback=out_of_band)
+    pickler = kind(file, inert, library, functions, protocol=5, buffer_callback=beside)
     try:
         pickler.dump(value)
         pickler.choose(views)
@@ -413,7 +409,7 @@ def pickle_value(
     except CAUGHT as error:
         pass_on(error)
         raise SerializationError(
-            f"cannot pickle {_shorten(value)} for a message: {_why(error)}"
+            f"cannot pickle {name_of(type(value))} for a message: {_why(error)}"
         ) from error
     references = pickler.references
     if len(references) > MAX_REFERENCES:
@@ -477,7 +473,7 @@ def _why(error: BaseException) -> str:
             "a future stays where it was made: wait for it and pass its value, or return a "
             "farref.Future"
         )
-    return f"{_shorten(error)}: {text}; {way_out}"
+    return f"{name_of(type(error))}: {text}; {way_out}"
 
 
 def placed(views: list[memoryview], near: Callable[[], bool]) -> tuple[Buffer, ...]:
@@ -546,12 +542,7 @@ def cannot_unpickle(what: str, error: BaseException) -> SerializationError:
     why = TOO_LITTLE
     if not isinstance(error, MemoryError):
         why = (
-            f"{_shorten(error)}: {text_of(error)}; the modules that it names must be importable "
-            "in the receiving process"
+            f"{name_of(type(error))}: {text_of(error)}; the modules that it names must be "
+            "importable in the receiving process"
         )
     return SerializationError(f"cannot unpickle {what} here: {why}")
-
-
-def _shorten(value: object) -> str:
-    text = f"{type(value).__module__}.{type(value).__qualname__}"
-    return text.removeprefix("builtins.")

@@ -104,10 +104,10 @@ IN_SLOT = range(1 << 15, (1 << 18) + 1)
 copy fewer bytes costs less than to name a slot; from some 500 KB on, mapping costs less. None
 crosses in a slot if `THRESHOLD` is larger than these sizes."""
 
-Row = tuple[int, int, str, int, bool, int]
+Fields = tuple[int, int, str, int, bool, int]
 """A segment's process, descriptor, name, size, and whether its reader may write to a copy. The last
 one is the number of a buffer in a slot (`slots`), or 0; or -n for n buffers in one segment."""
-_ROW = int, int, str, int, bool, int
+_TYPES = int, int, str, int, bool, int
 LINE = 64
 """Each buffer of several in one segment begins at a multiple of this number."""
 _part = Struct("<QQ")
@@ -143,7 +143,8 @@ _passing: set[int] = set()
 class Segment:
     """A buffer in shared memory: of this process, or one that a message names.
 
-    Its pickle only names it. Its bytes never change, once it is `of` a buffer or has been `taken`.
+    Its bytes never change, once it is `of` a buffer or has been `taken`. A message has only its
+    `fields`.
     """
 
     __slots__ = (
@@ -261,30 +262,19 @@ class Segment:
         finally:
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
 
-    def row(self) -> Row:
-        """Its fields in a message, as plain data; `said` is the inverse."""
+    def fields(self) -> Fields:
+        """What a message says of it, as plain data; `said` is the inverse."""
         own = self._descriptor >= 0
         process, descriptor = (os.getpid(), self._descriptor) if own else self._source
         return process, descriptor, self.name, self.size, self.writable, -self.parts
 
     @classmethod
-    def said(cls, row: Row) -> Segment:
+    def said(cls, fields: Fields) -> Segment:
         """The segment that a message names."""
-        process, descriptor, name, size, writable, number = row
+        process, descriptor, name, size, writable, number = fields
         return cls((process, descriptor), name, size, writable=writable, parts=-number)
 
-    def __reduce__(self) -> Any:
-        return self.said, (self.row(),)
-
     # ---- at the receiver
-
-    @property
-    def foreign(self) -> bool:
-        """Whether it came in a message.
-
-        If this process passes it on, the next receiver may be on another host, unable to open it.
-        """
-        return self._source != (os.getpid(), self._descriptor)
 
     @property
     def early(self) -> bool:
@@ -307,7 +297,7 @@ class Segment:
         process, number = self._source
         fields = process, number, self.name, self.size, self.writable, self.parts
         if (
-            tuple(map(type, fields)) != _ROW
+            tuple(map(type, fields)) != _TYPES
             or min(process, number, self.size, self.parts) < 0
             or self.parts * _part.size > self.size
         ):
@@ -360,7 +350,8 @@ class Segment:
         if content is not None:
             return content
         self._check()
-        foreign, is_mapped = self.foreign, True
+        foreign = self._source != (os.getpid(), self._descriptor)  # it came in a message
+        is_mapped = True
         if not foreign:  # a mapping of our own segment cannot be named in a message
             _written.pop(self._descriptor, None)
         try:
@@ -508,7 +499,7 @@ def _close_last(descriptor: int, name: str, size: int, place: int, _: object) ->
 
 def opened(
     buffers: Sequence[bytes | bytearray | Segment],
-    content: Callable[[Segment], memoryview | bytes | bytearray],
+    content: Callable[[Segment], Any],
 ) -> list[Any]:
     """All buffers of a message, in order, of which *content* gives a segment's bytes.
 

@@ -31,7 +31,7 @@ from .shared import IN_SLOT, Segment, early
 
 if TYPE_CHECKING:
     from .mapping import Memory
-    from .shared import Row
+    from .shared import Fields
 
 MOST = IN_SLOT[-1]
 """The bytes of the largest value."""
@@ -55,7 +55,7 @@ class Slot:
     def __init__(self, segment: Segment, memory: Memory, home: Own) -> None:
         self.segment = segment
         self.name = segment.name
-        self.place = segment.row()[:2]
+        self.place = segment.fields()[:2]
         self.memory = memory
         self.home = home
 
@@ -80,20 +80,20 @@ class InSlot(Segment):
 
     __slots__ = ("number", "slot")
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, fields: Fields) -> None:
         self.slot: Slot | None = None
         """Ours; None if a message names it."""
         self._content = self._trouble = None
-        process, descriptor, self.name, self.size, self.writable, self.number = row
+        process, descriptor, self.name, self.size, self.writable, self.number = fields
         self._source = process, descriptor
         self._descriptor, self.parts = -1, 0
 
-    def row(self) -> Row:
+    def fields(self) -> Fields:
         return *self._source, self.name, self.size, self.writable, self.number
 
     @classmethod
-    def said(cls, row: Row) -> InSlot:
-        return cls(row)
+    def said(cls, fields: Fields) -> InSlot:
+        return cls(fields)
 
     def take(self) -> None:
         """Copy it out of the slot. Raises `ProtocolError` for malformed fields."""

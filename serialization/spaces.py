@@ -28,9 +28,7 @@ from __future__ import annotations
 
 import dis
 import functools
-import io
 import os
-import pickle
 import sys
 import threading
 import time
@@ -48,8 +46,8 @@ if TYPE_CHECKING:
 
     Key = tuple[str, int, int]
     """A module: the name and incarnation of an endpoint of its process, and a number."""
-    Row = tuple["Space", str, int, Any]
-    """A binding: the name in its module or class, its number, and the value."""
+    Binding = tuple["Space", str, int, Any]
+    """A name in its module or class, the number of this binding of it, and the value."""
 
 
 class Missing:
@@ -212,7 +210,7 @@ class Space:
                 self.known[name] = SPACES.tick(), seen(self.names.get(name, Missing))
             return self.known.get(name, _NEVER)[0]
 
-    def row(self, name: str) -> Row:
+    def binding(self, name: str) -> Binding:
         """The present binding of *name*, which is about to be sent."""
         number = self.number(name)  # first: another thread may bind it anew
         return self, name, number, self.names.get(name, Missing)
@@ -327,17 +325,6 @@ class Spaces:
             if not isinstance(value, _WITHOUT_IDENTITY) and not name.startswith("__")
         }
 
-    def has(self, thing: object, name: str) -> bool:
-        """Whether *thing* is a global of a module by value, of this *name* unless it is empty."""
-        with self.lock:
-            spaces = [
-                vars(sys.modules["__main__"]),
-                *(each.names for each in self.modules.values()),
-            ]
-        if name:
-            return any(names.get(name) is thing for names in spaces)
-        return any(value is thing for names in spaces for value in list(names.values()))
-
     def forget(self, origins: Iterable[WorkerId]) -> list[Space]:
         """Let go of the modules of dead senders; the caller drops them, without any lock."""
         dead = {(each.name, each.incarnation) for each in origins}
@@ -372,52 +359,17 @@ def _space_of(owner: Any, base: dict[str, Any] | None) -> Space:
     return SPACES.of_class(owner, home=False) if base is None else SPACES.at(owner, base)
 
 
-class DefinitionUnpickler(pickle.Unpickler):
-    """Unpickles one definition."""
-
-    def persistent_load(self, row: Any) -> Any:
-        """A global, which is one object however often it comes."""
-        return row[0].once(*row[1:])
-
-
-def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
-    """Unpickle a definition: the thing itself, and the globals for `called`.
-
-    Unpickling runs the user's code, so it is done without the lock.
-    """
-    unpickler = DefinitionUnpickler(io.BytesIO(data))
-    (made, reads, _), rows = unpickler.load(), unpickler.load()
-    bind(rows)
-    if reads is not None:
-        module, names = reads
-        reads = module, [row for space, *row in rows if space is module and row[0] in names]
-    return made, reads
-
-
-def bind(rows: Iterable[Row]) -> None:
+def bind(bindings: Iterable[Binding]) -> None:
     """Bind all that is new, in one step.
 
     Code that runs meanwhile takes no lock, so new globals come first, then those that may use them,
     then classes, and names that are no more.
     """
 
-    def place(row: Row) -> tuple[bool, bool, bool]:
-        space, name, _, value = row
+    def order(binding: Binding) -> tuple[bool, bool, bool]:
+        space, name, _, value = binding
         return value is Missing, space.key is None, name in space.names
 
     with SPACES.lock:
-        for space, *binding in sorted(rows, key=place):
-            space.bind(*binding)
-
-
-def called(function: Any, module: Space, reads: list[tuple[str, int, Any]]) -> Any:
-    """*function* for one call, with the globals that it *reads* as they were when it was sent."""
-    names, there = {**module.base, MARK: module, "__builtins__": __builtins__}, module.names
-    for name, number, value in reads:
-        now = there.get(name, Missing) if module.has({name: number}) else value
-        if now is not Missing:
-            names[name] = now
-    made = FunctionType(function.__code__, names, None, function.__defaults__, function.__closure__)
-    made.__kwdefaults__, made.__dict__ = function.__kwdefaults__, function.__dict__
-    made.__qualname__ = function.__qualname__
-    return made
+        for space, *rest in sorted(bindings, key=order):
+            space.bind(*rest)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from thespian.system.utilis import checkActorCapabilities
 
 from ...protocol.wellformed import prepare
+from ...serialization.definitions import load
 from ...serialization.failures import text_of
-from ...serialization.spaces import load
 from ..base.lacks import hint
 from ..hosting import bases
 from ..hosting.children import EXITED, Children

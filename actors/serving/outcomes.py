@@ -24,7 +24,7 @@ from ...protocol.messages import Create
 from ..core.core import Internal
 from ..core.current import running_in
 from ..core.duties import in_mailbox_thread, under_lock
-from ..values.box import Box
+from ..values.cell import Cell
 from ..values.making import Made
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ..core.current import CurrentRun
     from .turns import Turns
 
-    Finish = Callable[[Request, Box], object]
+    Finish = Callable[[Request, Cell], object]
     Fail = Callable[[BaseException, Request], Failure]
 
 
@@ -97,9 +97,9 @@ class Outcomes(Internal):
         """The forgotten ones, which `end_forgotten` has not ended yet."""
         core.on_deaths.append(self._died)
 
-    def follow(self, request: Request, on: RRefId | None, run: CurrentRun, box: Box) -> None:
-        """Answer *request*, which has the turn on *on*, when the future in *box* is done."""
-        content, kind = box.take(), None
+    def follow(self, request: Request, on: RRefId | None, run: CurrentRun, cell: Cell) -> None:
+        """Answer *request*, which has the turn on *on*, when the future in *cell* is done."""
+        content, kind = cell.take(), None
         if type(content) is Made:
             content, kind = content.value, replace(content, value=None)
         future: concurrent.futures.Future[Any] = content
@@ -116,17 +116,17 @@ class Outcomes(Internal):
 
     def came(self, pending: Pending, future: concurrent.futures.Future[Any]) -> None:
         """*future* is done, and so the answer is there."""
-        kind, content = pending.kind, Box(future)
+        kind, content = pending.kind, Cell(future)
 
-        def take() -> Box:
-            box = Box(None)
+        def take() -> Cell:
+            cell = Cell(None)
             try:
                 with running_in(self._core, (), pending.run):
                     value = content.take().result()
-                box.content = value if kind is None else replace(kind, value=value)
+                cell.content = value if kind is None else replace(kind, value=value)
             except BaseException as error:
-                box.content = self._fail(error, pending.request)
-            return box
+                cell.content = self._fail(error, pending.request)
+            return cell
 
         self._end(pending, take)
 
@@ -145,7 +145,7 @@ class Outcomes(Internal):
             outcome = self._open.get(call)
         pending = outcome.take() if outcome is not None else None
         if pending is not None:
-            self._end(pending, partial(Box, None))
+            self._end(pending, partial(Cell, None))
 
     def forgotten(self, pending: Pending) -> None:
         """Nobody can set the future any more. A finalizer calls it: it takes no lock."""
@@ -164,8 +164,8 @@ class Outcomes(Internal):
             )
             self._end(pending, partial(self._failed, error, pending.request))
 
-    def _failed(self, error: FarrefError, request: Request) -> Box:
-        return Box(self._fail(error, request))
+    def _failed(self, error: FarrefError, request: Request) -> Cell:
+        return Cell(self._fail(error, request))
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
         """The callers *workers* want no answers any more; an object may have other users."""
@@ -175,9 +175,9 @@ class Outcomes(Internal):
             if call.caller in workers:
                 pending = outcome.take()
                 if pending is not None:
-                    self._end(pending, partial(Box, None))
+                    self._end(pending, partial(Cell, None))
 
-    def _end(self, pending: Pending, take: Callable[[], Box]) -> None:
+    def _end(self, pending: Pending, take: Callable[[], Cell]) -> None:
         """Answer with the content that *take* gives, as soon as the request has a turn."""
         with self._core.lock:
             self._open.pop(pending.request.call, None)

@@ -7,8 +7,8 @@ thread. Each request gets exactly one reply, and with that its own hold on its r
 
 A reference lent for a call costs nothing if the callee does not keep it. So when the reply is made,
 no object of the library may hold the references that the call brought or made. The arguments, the
-function, the frames of an error and the result are let go of before (the result is in a `Box`; the
-code that takes it empties the box).
+function, the frames of an error and the result are let go of before (the result is in a `Cell`; the
+code that takes it empties the cell).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ..calls import calls
 from ..core.current import CurrentRun, Frame, enter, leave, running_in
 from ..core.intake import NOTED
 from ..handles.rref import RRef
-from ..values.box import Box, CoroutineBox
+from ..values.cell import Cell, CoroutineCell
 from ..values.making import Made
 from ..values.packing import LEAVING, Pack, opened
 from ..values.several import PART, check_run
@@ -221,15 +221,15 @@ class Server:
                 f"the call of {sender} would wait for itself: the object runs one call at a time, "
                 "and it runs an earlier call of this same chain; pass the value as an argument"
             )
-        box = Box(self.failure(error, request))
-        self._core.chores.submit(partial(self.finish, request, box, refused=True))
+        cell = Cell(self.failure(error, request))
+        self._core.chores.submit(partial(self.finish, request, cell, refused=True))
 
     # ---- in a thread of the pool
 
     def _run(self, request: Request, kind: Hashable) -> None:
         started, core, copied = time.perf_counter(), self._core, False
         if isinstance(request, Fetch):
-            copied = self.finish(request, Box(self._wanted(request)))
+            copied = self.finish(request, Cell(self._wanted(request)))
         else:
             chain = request.chain if isinstance(request, Call) else chain_of(request)
             if self._objects.beside:
@@ -277,33 +277,33 @@ class Server:
         except BaseException as error:
             result = self.failure(error, request)
         kind = type(result)  # `isinstance` would ask the user's `__class__`, which may raise
-        box = CoroutineBox(result) if kind is types.CoroutineType else Box(result)
+        cell = CoroutineCell(result) if kind is types.CoroutineType else Cell(result)
         function = args = kwargs = result = None
         if self.turns.begun:
             self.turns.wake()
         if kind is Resolving:
-            self._resolve(request, chain, box.take())
+            self._resolve(request, chain, cell.take())
         elif kind is types.CoroutineType:
-            self._await(request, box, chain)
+            self._await(request, cell, chain)
         elif kind is Made or issubclass(kind, AnyFuture):
-            self._returned(request, chain, box)
+            self._returned(request, chain, cell)
         else:
-            self.finish(request, box)
+            self.finish(request, cell)
         if request.cargo.descriptors:
             core.discards.settle_elsewhere()
 
-    def _returned(self, request: Started, chain: tuple[Busy, ...], box: Box) -> None:
-        """The function has ended with what is in *box*: answer, at once or when a future is set."""
-        result = box.content
+    def _returned(self, request: Started, chain: tuple[Busy, ...], cell: Cell) -> None:
+        """The function has ended with what is in *cell*: answer now, or when a future is set."""
+        result = cell.content
         if type(result) is Made:
             result = result.value
         later = issubclass(type(result), AnyFuture)
         del result
         if later:
             run = self._as_run(request, chain, 0)
-            self._outcomes.follow(request, self._turn_of(request), run, box)
+            self._outcomes.follow(request, self._turn_of(request), run, cell)
         else:
-            self.finish(request, box)
+            self.finish(request, cell)
 
     def _turn_of(self, request: Request) -> RRefId | None:
         """The object on which *request*, which has begun, takes turns; None if there is none."""
@@ -405,7 +405,7 @@ class Server:
                 return value if self._registry.near(caller) else None
         return None
 
-    def _await(self, request: Started, box: Box, chain: tuple[Busy, ...]) -> None:
+    def _await(self, request: Started, cell: Cell, chain: tuple[Busy, ...]) -> None:
         """Run an `async def` function to its end, on the endpoint's loop.
 
         While it awaits it keeps no object from other requests, so its own is in no chain.
@@ -423,19 +423,19 @@ class Server:
                 me = self._as_run(request, chain, id(asyncio.current_task()))
                 with running_in(self._core, holds, me):
                     if on is None:
-                        box.content = await box.take()
+                        cell.content = await cell.take()
                     else:
-                        box.content = await self.turns.run(box, on, request.call)
+                        cell.content = await self.turns.run(cell, on, request.call)
             except BaseException as error:
                 # No reply is possible. Maybe the collector runs this, even in a forked child.
                 # It must not format a traceback anywhere.
                 if self._core.closed or forks.pid != self._core.pid:
                     return
-                box.content = self.failure(error, request)
+                cell.content = self.failure(error, request)
             finally:
                 self.turns.begun -= 1
             # Pickling a large result would hold up the loop, so a thread does it.
-            self._core.pool.submit(self._returned, request, chain, box)
+            self._core.pool.submit(self._returned, request, chain, cell)
 
         self.spawn(run)
 
@@ -452,7 +452,7 @@ class Server:
             return
         self.spawn(work)
 
-    def finish(self, request: Request, box: Box, *, refused: bool = False) -> bool:
+    def finish(self, request: Request, cell: Cell, *, refused: bool = False) -> bool:
         """Reply, or store the result; then free the request's object for the next request.
 
         A request that was *refused* has never occupied its object. Returns whether most of the time
@@ -460,14 +460,14 @@ class Server:
         """
         core, call = self._core, request.call
         if isinstance(request, Create):
-            self._store(request, box)
+            self._store(request, cell)
             target = target_of(request)
             if target is not None and not refused:
                 core.step(lambda: self._done(target, call))
             return False
         if type(request) is Call:
             self.unstarted.discard(call)  # it may never have started
-        result, box.content = box.content, None
+        result, cell.content = cell.content, None
         try:
             if type(result) is Failure:
                 pack = self._packer.pack_failure(result)
@@ -503,35 +503,35 @@ class Server:
                 self._packer.leaving.release()
         return copied
 
-    def _store(self, request: Create, box: Box) -> None:
+    def _store(self, request: Create, cell: Cell) -> None:
         """Keep the result; a reference makes the object an alias."""
-        serial, hooks = self._make(request, box), self._core.hooks
+        serial, hooks = self._make(request, cell), self._core.hooks
         if hooks is not None:
             hooks.ended(request)
-        made = box.content
+        made = cell.content
         alias = issubclass(type(made), RRef) and made._front is self._core.front
         del made
         if alias:
             try:
-                self._objects.stand_for(request.rref, box)
+                self._objects.stand_for(request.rref, cell)
                 return
             except RefLostError as error:
-                box.content = self.failure(error, request)
-        self._objects.resolve(request.rref, box, serial=serial)
+                cell.content = self.failure(error, request)
+        self._objects.resolve(request.rref, cell, serial=serial)
 
     def has_room(self, caller: WorkerId) -> bool:
         """Whether a large result may leave at once."""
         channel = self._delivery.channels.get(caller)
         return channel is None or channel.bytes_of("results") < calls.MAX_BACKLOG_BYTES
 
-    def _make(self, request: Request, box: Box) -> bool:
-        """Turn the value in *box* into the kind of object that the request asks for.
+    def _make(self, request: Request, cell: Cell) -> bool:
+        """Turn the value in *cell* into the kind of object that the request asks for.
 
         Return whether the object is serial, so that its requests take turns.
         """
-        if type(box.content) is not Made:
+        if type(cell.content) is not Made:
             return True
-        made = box.take()
+        made = cell.take()
         value, frozen, serial = made.value, made.frozen, made.serial
         del made
         if frozen and not issubclass(type(value), RRef):  # a reference's object stays as it is
@@ -539,7 +539,7 @@ class Server:
                 value = self._packer.frozen(value)
             except BaseException as error:
                 value = self.failure(error, request)
-        box.content = value
+        cell.content = value
         return bool(serial)
 
     def _done(self, target: RRefId, call: CallId) -> list[Any]:

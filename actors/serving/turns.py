@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...protocol.effects import Resume
 from ..core.core import Internal
-from ..values.box import Box, CoroutineBox
+from ..values.cell import Cell, CoroutineCell
 
 if TYPE_CHECKING:
     import asyncio
@@ -82,15 +82,15 @@ class Turns(Internal):
     def _resume(self, effect: Resume, later: Later) -> None:
         later.append(self._waiting.pop(effect.call))  # type: ignore[arg-type]  # its result is dropped
 
-    async def run(self, box: Box, rref: RRefId, call: CallId) -> Any:
-        """The result of the coroutine in *box*, a method that *call*, which has the turn, runs.
+    async def run(self, cell: Cell, rref: RRefId, call: CallId) -> Any:
+        """The result of the coroutine in *cell*, a method that *call*, which has the turn, runs.
 
         *call* has the turn in the end, too.
         """
         turn = SharedTurn(self, rref, call)
         _turn.set(turn)  # for the rest of this task
         try:
-            return await StepByStep(box, turn, begun=True)
+            return await StepByStep(cell, turn, begun=True)
         finally:
             turn.end()
 
@@ -189,18 +189,18 @@ class SharedTurn:
 
 
 class StepByStep:
-    """Awaits the coroutine in *box* in steps, each in its *turn*.
+    """Awaits the coroutine in *cell* in steps, each in its *turn*.
 
     *begun*: the first step has the turn already.
     """
 
-    def __init__(self, box: Box, turn: SharedTurn, *, begun: bool) -> None:
-        self._box = box
+    def __init__(self, cell: Cell, turn: SharedTurn, *, begun: bool) -> None:
+        self._cell = cell
         self._turn = turn
         self._begun = begun
 
     def __await__(self) -> Generator[Any, Any, Any]:
-        coroutine, turn, has_turn = self._box.take(), self._turn, self._begun
+        coroutine, turn, has_turn = self._cell.take(), self._turn, self._begun
         error: BaseException | None = None
         try:
             if not has_turn:
@@ -233,8 +233,8 @@ def in_turns(coroutine: Any, context: Context | None) -> Any:
     turn = _turn.get() if context is None else context.get(_turn)
     if turn is None or type(coroutine) is not types.CoroutineType:
         return coroutine
-    name, box = coroutine.__qualname__, CoroutineBox(coroutine)
-    stepped: Any = _in_steps(box, turn)
+    name, cell = coroutine.__qualname__, CoroutineCell(coroutine)
+    stepped: Any = _in_steps(cell, turn)
     stepped.__qualname__ = name
     return stepped
 
@@ -244,8 +244,8 @@ def no_turn() -> None:
     _turn.set(None)
 
 
-async def _in_steps(box: Box, turn: SharedTurn) -> Any:
-    return await StepByStep(box, turn, begun=False)
+async def _in_steps(cell: Cell, turn: SharedTurn) -> Any:
+    return await StepByStep(cell, turn, begun=False)
 
 
 def method_of(awaited: Any) -> Any:

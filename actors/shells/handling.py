@@ -20,7 +20,7 @@ from ...serialization.failures import details_of, text_of
 from ..base import forks
 from ..core.current import running_in
 from ..core.notices import notice
-from ..values.box import Box, CoroutineBox
+from ..values.cell import Cell, CoroutineCell
 from ..wire.messages import ReplyAddress
 
 if TYPE_CHECKING:
@@ -109,13 +109,13 @@ class Handlers:
         except BaseException as error:  # `sys.exit()` in a handler must not end the loop
             self._report(message, sender, error)
         if type(result) is types.CoroutineType:  # `isinstance` asks the user's `__class__`
-            return self._finish(CoroutineBox(result), message, sender, descriptors)
+            return self._finish(CoroutineCell(result), message, sender, descriptors)
         del message
         endpoint.core.release(descriptors)
         return None
 
     async def _finish(
-        self, handler: Box, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
+        self, handler: Cell, message: Any, sender: ActorAddress, descriptors: tuple[Descriptor, ...]
     ) -> None:
         endpoint = self.endpoint
         try:

@@ -7,34 +7,24 @@ up inside a value. `RRef` has the same keywords for values that exist already.
 
 from __future__ import annotations
 
-import types
 from typing import Any
 
 import msgspec
 
-from .box import Box, CoroutineBox
-from .wrapper import Wrapper
+from .wrapper import OnResult
 
 
-class Making(Wrapper, frozen=True):
-    """A function, or the name of a method, and the kind of object to make of its result."""
+class Making(OnResult, frozen=True):
+    """A function, or the name of a method, and the kind of object to make of its result.
+
+    The result comes as `Made`.
+    """
 
     frozen: bool = False
     serial: bool = True
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result as `Made`; or its coroutine, which will give that."""
-        result = self.function(*args, **kwargs)
-        if type(result) is types.CoroutineType:
-            return self._awaited(CoroutineBox(result))
-        return self.made(result)
-
-    def made(self, value: Any) -> Made:
-        """*value*, to be made an object of this kind."""
-        return Made(value, self.frozen, self.serial)
-
-    async def _awaited(self, box: Box) -> Made:
-        return self.made(await box.take())
+    def changed(self, result: Any) -> Made:
+        return Made(result, self.frozen, self.serial)
 
 
 def made_as(function: Any, *, frozen: bool, serial: bool) -> Any:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ..core.brief import Later
     from ..core.core import Core
     from ..core.discards import Hold
-    from .box import Box
+    from .cell import Cell
 
 log = logger(__name__)
 
@@ -56,7 +56,7 @@ _LOSSES: dict[Loss, type[ReferenceLostError]] = {
 
 
 class Fate(msgspec.Struct):
-    """The fate of one failure, which all the results of one call have for a value."""
+    """What has become of a failure. All results of one call may have it as their value."""
 
     objects: int = 0
     """Objects that have it."""
@@ -80,7 +80,7 @@ class Stored(msgspec.Struct):
         return self.value.thaw() if type(self.value) is Frozen else self.value
 
     def looked_at(self) -> None:
-        """If it is a failure, it is sent to somebody, or raised here."""
+        """Note that a failure has been sent to somebody, or raised here."""
         if self.fate is not None:
             self.fate.fetched = True
 
@@ -103,7 +103,7 @@ class Objects(Internal):
         self.beside: set[RRefId] = set()
         """The objects that are not serial: their methods run beside each other."""
         self._going: list[tuple[Stored, Sequence[Hold]]] = []
-        """Values that nobody holds any more, and that no thread has yet; and their handles."""
+        """Values that nobody holds any more, with their handles, until a thread takes them."""
         self.inside: dict[RRefId, list[Hold]] = {}
         """The handles in values, as far as a search for cycles has met them."""
         self._left: list[Hold] = []
@@ -134,12 +134,12 @@ class Objects(Internal):
                 core.sites.note(rref, site, self._values)
         return rref
 
-    def resolve(self, rref: RRefId, box: Box, *, serial: bool = True) -> None:
-        """The value of a creation, or its `Failure`, has come; it is in *box*."""
+    def resolve(self, rref: RRefId, cell: Cell, *, serial: bool = True) -> None:
+        """The value of a creation, or its `Failure`, has come; it is in *cell*."""
         awaited: list[Callable[[], None]] = []
 
         def move() -> list[Effect]:
-            value = box.take()
+            value = cell.take()
             fate = self._fate_of(value) if type(value) is Failure else None
             self._values[rref] = Stored(value, fate=fate)
             awaited.extend(self._awaited.pop(rref, ()))
@@ -166,11 +166,11 @@ class Objects(Internal):
             self._values[rref] = after
         del before
 
-    def stand_for(self, rref: RRefId, box: Box) -> None:
-        """The result of a creation is a reference, in *box*: *rref* is an alias of its object."""
+    def stand_for(self, rref: RRefId, cell: Cell) -> None:
+        """The result of a creation is a reference, in *cell*: *rref* is an alias of its object."""
 
         def move() -> list[Effect]:
-            target: Any = box.take()
+            target: Any = cell.take()
             return self._core.context.stand_for(rref, target.id)
 
         self._core.step(move)
@@ -181,7 +181,7 @@ class Objects(Internal):
         rref, why = effect.rref, effect.why
         error = _LOSSES[why](f"{rref} has no value: {why.value}; create the object again")
         stored = Failure.of(error, self._core.me.name, "its creation", str(rref))
-        self._values[rref] = Stored(stored)  # it is no error of the user's code
+        self._values[rref] = Stored(stored)  # without a fate: the user's code did not raise it
         later.extend(self._awaited.pop(rref, ()))
         self._core.carry_out(self._core.context.resolve(rref), later)
 
@@ -205,7 +205,7 @@ class Objects(Internal):
     def _end_fate(self, rref: RRefId, stored: Stored, later: Later) -> None:
         """The failure in *stored* is not the value of *rref* any more."""
         failure, fate = stored.value, stored.fate
-        if type(failure) is not Failure or fate is None:  # nobody raised it
+        if type(failure) is not Failure or fate is None:  # the user's code did not raise it
             return
         fate.objects -= 1
         if fate.objects == 0:
@@ -228,7 +228,7 @@ class Objects(Internal):
         if self._collected is None:
             self._collected = Failure.of(_COLLECTED, self._core.me.name, "its collection")
         failure = msgspec.structs.replace(self._collected, about=str(rref))
-        self._values[rref] = Stored(failure)  # nobody has raised it
+        self._values[rref] = Stored(failure)  # without a fate, as in `_lose`
         handles = self.inside.pop(rref, ())
         if stored.on_delete is not None:
             self._run_on_delete(rref, stored, stored.on_delete, handles)
@@ -388,7 +388,7 @@ class Objects(Internal):
         tell()
 
     def wait_no_more(self, rref: RRefId, tell: Callable[[], None]) -> None:
-        """Nobody waits for the call of *tell* any more."""
+        """Do not call *tell*, which `when_there` got, any more."""
         with self._core.lock:
             left = self._awaited.get(rref, {})
             left.pop(tell, None)

@@ -1,4 +1,4 @@
-"""Between the user's values and the protocol's cargo: pickling with an endpoint's hooks."""
+"""The user's values as the contents of messages, and back: pickling with an endpoint's hooks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ...serialization import by_pickle, pickling, shared
 from ...serialization.by_pickle import (
     ATOMS,
     SHORT,
-    dumps_arguments,
     dumps_call,
     dumps_plain,
     dumps_soon,
@@ -30,7 +29,7 @@ from ...serialization.by_pickle import (
 from ...serialization.errors import Failure
 from ...serialization.failures import CAUGHT, pass_on
 from ...serialization.frozen import Frozen
-from ...serialization.holes import filled, holed
+from ...serialization.holes import holed
 from ...serialization.library import Library
 from ...serialization.payload import Payload, grounded_buffers, slots
 from ...serialization.pickling import (
@@ -69,16 +68,16 @@ if TYPE_CHECKING:
 _is_reference = Reference.__subclasscheck__
 _id_of = attrgetter("_id")
 FEW_REFERENCES = 16
-"""So few references are no matter for the size of a message."""
+"""Fewer references than this never make a message too large, so its size is not checked."""
 MOST_LENT = MANY - 1
 """The most references among simple arguments: more travel in columns."""
 LEAVING = 0.1
 """Seconds to wait for the thread that posts a large answer; it may run a user's finalizer."""
 FEW_BUFFERS = 8
-"""So few places of buffers are no matter for it, either."""
+"""The same for the places of buffers in shared memory: so many, or fewer."""
 TIDY_SECONDS = 1.0
-"""A list that functions were sent with, and that the program has dropped, lives at most so much
-longer."""
+"""Seconds between two calls of `Packer.tidy`. For so long a list that the program has dropped may
+live on, if a function that was sent used it."""
 
 
 class Pack(msgspec.Struct, frozen=True):
@@ -118,7 +117,7 @@ class Packer(Internal):
         """For each peer: the owners of references that a call has introduced to it."""
         core.on_deaths.append(self._forget)
 
-    def pack(self, value: object, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
+    def pack(self, value: Any, to: WorkerId, tag: object = None, *, call: bool = False) -> Pack:
         """Pickle *value* for *to*; a `Frozen` value is taken as it is.
 
         With *call*, *value* is a function and its arguments.
@@ -137,8 +136,7 @@ class Packer(Internal):
             if simple is not None and not simple[1] and len(simple[0]) < NOTED:  # nearly always
                 return Pack(False, Cargo(payload=Payload(simple[0], tag=tag, plain=True)))
         else:
-            of_call: Any = value
-            function, args, kwargs = of_call
+            function, args, kwargs = value
             simplest = None if kwargs else dumps_call(function, args)
             lends = simplest is None and any(map(_is_reference, map(type, args)))
             if simplest is not None:
@@ -154,9 +152,12 @@ class Packer(Internal):
         functions: tuple[Definition, ...] = ()
         apart = 0
         if simple is None and call:
-            value, functions = self._apart(value)
-            if functions and not lends:
-                simple, apart = dumps_plain(value), len(functions[0].data)
+            function, args, kwargs = value
+            definition = self.definition_of(function)
+            if definition is not None:  # without its function, a call costs as little as by name
+                value, functions = (None, args, kwargs), (definition,)
+                if not lends:
+                    simple, apart = dumps_plain(value), len(definition.data)
         if simple is not None:
             data, views = simple
             buffers: tuple[Buffer, ...] = ()
@@ -170,7 +171,6 @@ class Packer(Internal):
                 self._check_size(cargo)
             return Pack(bool(views) or len(data) >= NOTED, cargo)
         near = partial(self._registrar_client.near, to)
-        frozen = type(value) is Frozen
         if type(value) is Frozen:
             pickled = value.pickled
             if value.shared and not near():
@@ -184,7 +184,7 @@ class Packer(Internal):
                 functions=functions,
             )
         large = bool(pickled.buffers) or len(pickled.data) >= NOTED
-        return Pack(large, None, partial(self._share, pickled, tag, frozen))
+        return Pack(large, None, partial(self._share, pickled, tag, type(value) is Frozen))
 
     def _holed(
         self, function: Any, args: tuple[Any, ...], to: WorkerId, tag: object
@@ -202,7 +202,8 @@ class Packer(Internal):
         functions: tuple[Definition, ...] = ()
         data = dumps_call(function, args, holes)
         if data is None:
-            data, definition = dumps_arguments(args, holes), self.definition_of(function)
+            definition = self.definition_of(function)
+            data = dumps_call(None, args, holes)
             if data is None or definition is None:
                 return None
             functions = (definition,)
@@ -240,7 +241,7 @@ class Packer(Internal):
         return _in_slot(data, buffer) if self._core.peers.near(to) else None
 
     def _as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
-        """A frozen value for *to*; None if that needs more than to send its bytes and a few places.
+        """A frozen value for *to*; None if more than its bytes and a few places has to be sent.
 
         Asks nobody, and raises nothing.
         """
@@ -284,17 +285,6 @@ class Packer(Internal):
                 self._registrar_client.near(to)
         finally:
             self._asked.discard(to)
-
-    def _apart(self, call: Any) -> tuple[object, tuple[Definition, ...]]:
-        """*call* without its function, and the definition of that, if it has one.
-
-        A function apart costs as little as one that is pickled by its name.
-        """
-        function, args, kwargs = call
-        definition = self.definition_of(function)
-        if definition is not None:
-            return (None, args, kwargs), (definition,)
-        return call, ()
 
     def frozen(self, value: object) -> Frozen:
         """*value* as it is now. Raises the errors of `Frozen.of`."""
@@ -361,7 +351,7 @@ class Packer(Internal):
         if isinstance(payload, Payload):
             if payload.plain and not (payload.buffers or again):
                 hooks = _Hooks(self._core, _share_nothing)
-                payload = _filled(payload, hooks.join(cargo.descriptors))
+                payload = opened(payload, hooks.join(cargo.descriptors))
             elif cargo.descriptors or payload.buffers or payload.inert or payload.functions:
                 hooks = _Hooks(self._core, _share_nothing)
                 payload = loads(payload, cargo.descriptors, hooks, again=again)
@@ -391,9 +381,9 @@ class Packer(Internal):
             self._core.chores.submit(gone.clear)
 
     def _forget(self, dead: tuple[WorkerId, ...]) -> None:
-        """The modules of dead senders go; their values' finalizers are user code.
+        """Let go of the modules and slots of dead endpoints. In the mailbox thread.
 
-        So do their slots.
+        Finalizers of values in these modules are user code, so chores do it.
         """
         for worker in dead:
             self._introduced.pop(worker, None)
@@ -444,25 +434,19 @@ def _in_slot(data: bytes, buffer: bytes | memoryview | None, tag: object = None)
     return None if made is None else Payload(data, (made,), tag=tag, plain=True)
 
 
-def _filled(payload: Payload, references: tuple[Reference, ...]) -> Any:
-    try:
-        return filled(payload.data, references)
-    except CAUGHT as error:
-        raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
+def opened(payload: Payload, references: Sequence[Reference] = ()) -> Any:
+    """The value in *payload*, which has no persistent ids.
 
-
-def opened(payload: Payload) -> Any:
-    """The value in *payload*, which has no references or addresses.
-
-    Raises `SerializationError`, `SenderDiedError`.
+    *references* fill its holes (`holes`); a payload with holes has no buffers. Raises
+    `SerializationError`, `SenderDiedError`.
     """
-    buffers = pickling.opened(payload.buffers) if payload.buffers else ()
+    buffers = pickling.opened(payload.buffers) if payload.buffers else references
     try:
         value = pickle.loads(payload.data, buffers=buffers)  # noqa: S301 - of an endpoint of the system
     except CAUGHT as error:
         pass_on(error)
         raise cannot_unpickle(f"a message of {payload.size} bytes", error) from error
-    if buffers:
+    if payload.buffers:
         shared.used(payload.buffers)
     return value
 

@@ -22,8 +22,7 @@ from typing import Any
 import msgspec
 
 from ...protocol.ids import RRefId
-from .box import Box, CoroutineBox
-from .wrapper import Wrapper
+from .wrapper import OnResult
 
 PART = "__part__"
 """The operation that takes one part of a run."""
@@ -31,22 +30,15 @@ TEXTS = str | bytes | bytearray
 """Sequences that count as one value."""
 
 
-class Several(Wrapper, frozen=True):
-    """A function, or the name of a method, that gives *number* results."""
+class Several(OnResult, frozen=True):
+    """A function, or the name of a method, that gives *number* results.
+
+    The values of a generator are made here, once.
+    """
 
     number: int
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The function's result; of a generator the values, which are made here, once."""
-        result = self.function(*args, **kwargs)
-        if type(result) is types.CoroutineType:
-            return self._awaited(CoroutineBox(result))
-        return self._whole(result)
-
-    async def _awaited(self, box: Box) -> Any:
-        return self._whole(await box.take())
-
-    def _whole(self, result: Any) -> Any:
+    def changed(self, result: Any) -> Any:
         if type(result) is not types.GeneratorType:
             return result
         return tuple(islice(result, self.number + 1))  # one more shows that there are too many
@@ -76,7 +68,7 @@ def part_of(run: Any, part: ResultPart) -> Any:
 
 
 def check_run(run: Any, part: ResultPart) -> None:
-    """Raise `TypeError` if *run* is no sequence, `ValueError` if it has another length."""
+    """Raise `TypeError` if *run* is not a sequence, `ValueError` if it has another length."""
     name, number = part.name, part.number
     if not isinstance(run, Sequence) or isinstance(run, TEXTS):
         raise TypeError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import msgspec
+
+from .cell import Cell, CoroutineCell
 
 
 class Wrapper(msgspec.Struct, frozen=True):
@@ -16,6 +19,24 @@ class Wrapper(msgspec.Struct, frozen=True):
     def __name__(self) -> str:
         """The function's name, for labels and errors."""
         return str(getattr(self.function, "__name__", self.function))
+
+
+class OnResult(Wrapper, frozen=True):
+    """An option that concerns the result: `changed` is applied to it."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The changed result of the function, or a coroutine that will return it."""
+        result = self.function(*args, **kwargs)
+        if type(result) is types.CoroutineType:
+            return self._awaited(CoroutineCell(result))
+        return self.changed(result)
+
+    async def _awaited(self, cell: Cell) -> Any:
+        return self.changed(await cell.take())
+
+    def changed(self, result: Any) -> Any:
+        """What the call returns in place of *result*."""
+        raise NotImplementedError
 
 
 class ByValue(Wrapper, frozen=True):

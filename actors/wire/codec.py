@@ -68,7 +68,7 @@ Data = bytes | bytearray | memoryview
 Namer = Literal[0, 1] | WorkerId
 """Who has named a thing: the sender (0), the receiver (1), or a third endpoint."""
 _Buffer = bytes | tuple[Number, Number, str, Number, bool, int]
-"""A buffer itself, or the `Segment.row` of it."""
+"""A buffer itself, or the `Segment.fields` of it."""
 _Peer = tuple[WorkerId, tuple[str, str, str, int] | int]
 """An endpoint with the fields of its `Address`, or the number of an address beside the bytes.
 
@@ -374,7 +374,7 @@ def _said(buffers: Iterable[Buffer]) -> tuple[Any, Any]:
     for each in buffers:
         if type(each) is bytearray:
             writable.append(len(made))
-        made.append(each.row() if isinstance(each, Segment) else each)
+        made.append(each.fields() if isinstance(each, Segment) else each)
     return made, writable
 
 

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -29,6 +29,9 @@ from ..marks import SHARED_MEMORY
 from ..waiting import eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 pytestmark = [
     SHARED_MEMORY,
@@ -115,30 +118,23 @@ def test_what_came_read_only_stays_so() -> None:
 # ---- when it is not
 
 
-def test_it_is_not_while_the_message_lives() -> None:
-    payload = packed(filled(1))
-    assert file_of(packed(filled(2))) != file_of(payload)
-    assert (opened(arrived(payload)) == 1).all()
+READERS: dict[str, Callable[[Payload], Any]] = {
+    "the message lives": lambda payload: payload,
+    "a reader has it open": arrived,
+    "a reader has it mapped": lambda payload: opened(arrived(payload)),
+}
 
 
-def test_it_is_not_while_a_reader_has_it_open() -> None:
+@pytest.mark.parametrize("why", READERS)
+def test_it_is_not_while_somebody_needs_it(why: str) -> None:
     payload = packed(filled(1))
-    there, file = arrived(payload), file_of(payload)
+    file, held = file_of(payload), [READERS[why](payload) for _ in range(2)]
     del payload
-    assert sent(2) != file
-    assert (opened(there) == 1).all()
-    del there
-    assert file in map(file_of, [packed(filled(3)), packed(filled(4))])
-
-
-def test_it_is_not_while_anybody_has_it_mapped() -> None:
-    payload = packed(filled(1))
-    file, arrays = file_of(payload), [opened(arrived(payload)) for _ in range(2)]
-    del payload
-    while arrays:
+    while held:
         assert sent(2) != file
-        assert all((array == 1).all() for array in arrays)
-        arrays.pop()
+        one = held.pop()
+        assert ((opened(arrived(one)) if isinstance(one, Payload) else one) == 1).all()
+        del one
     assert file in map(file_of, [packed(filled(3)), packed(filled(4))])
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import mmap
 import os
 import pickle
@@ -67,6 +66,11 @@ class Exporter:
     __hash__ = None  # type: ignore[assignment]  # unhashable, as Python says it
 
 
+def read_only(array: Any) -> Any:
+    array.flags.writeable = False
+    return array
+
+
 VALUES: dict[str, Callable[[], Any]] = {
     "C order": lambda: np.arange(SIZE, dtype=np.uint8).reshape(1024, -1),
     "Fortran order": lambda: np.asfortranarray(np.arange(SIZE, dtype=np.uint16).reshape(1024, -1)),
@@ -83,6 +87,8 @@ VALUES: dict[str, Callable[[], Any]] = {
     "bytes": lambda: os.urandom(SIZE),
     "bytearray": lambda: bytearray(os.urandom(SIZE)),
     "small": lambda: [b"abc", bytearray(b"def"), np.ones(3)],
+    "read-only": lambda: read_only(np.arange(SIZE)),
+    "small and read-only": lambda: [read_only(np.arange(10))],
     "a buffer of any type": lambda: Exporter(bytearray(os.urandom(SIZE))),
     "one that may not be written to": lambda: Exporter(os.urandom(SIZE)),
 }
@@ -100,7 +106,10 @@ def same(one: Any, other: Any) -> bool:
 def test_a_value_comes_as_it_was(name: str) -> None:
     value = VALUES[name]()
     for payload in (packed(value), packed(value, lambda: False)):
-        assert same(value, opened(arrived(payload)))
+        came = opened(arrived(payload))
+        assert same(value, came)
+        if "read-only" in name:
+            assert not (came[0] if type(came) is list else came).flags.writeable
     assert same(value, opened(packed(value)))  # sent to itself
 
 
@@ -214,57 +223,15 @@ def test_the_only_buffer_of_a_frozen_value_is_shared_early(
     assert type(Frozen.of(array, TinyAddress).pickled.buffers[0]) is bytes
 
 
-def test_small_segments_leave_descriptors_for_others() -> None:
-    script = """
-import resource
-import numpy
-from farref.serialization.frozen import Frozen
-from farref.serialization.shared import THRESHOLD
-
-limit = 100
-resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
-small, large = numpy.ones(40_000, "u1"), numpy.ones(THRESHOLD, "u1")
-all_of = [Frozen.of(small, type(None)) for _ in range(limit)]
-shared = [each.shared for each in all_of]
-assert shared == [40_000] * (limit // 4) + [0] * (limit * 3 // 4), shared
-assert Frozen.of(large, type(None)).shared == THRESHOLD
-del all_of[:10]
-assert Frozen.of(small, type(None)).shared == 40_000
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-
-
-def test_large_segments_leave_descriptors_for_others() -> None:
-    """Then a value is copied. The soft limit is raised before."""
-    script = """
-import os
-import resource
-import numpy
-from farref.serialization.frozen import Frozen
-from farref.serialization.shared import THRESHOLD
-
-soft, hard = 100, 200
-resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
-value = numpy.ones(THRESHOLD, "u1")
-all_of = [Frozen.of(value, type(None)) for _ in range(hard)]
-shared = [each.shared > 0 for each in all_of]
-assert soft < shared.count(True) < hard * 3 // 4, shared
-assert sorted(shared, reverse=True) == shared
-for each in all_of[0], all_of[-1]:
-    assert each.thaw().sum() == THRESHOLD
-    assert not each.thaw().flags.writeable
-held = [os.dup(0) for _ in range(hard // 4)]
-del all_of[:10]
-assert Frozen.of(value, type(None)).shared == THRESHOLD
-"""
-    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
-
-
 def test_sizes_are_told_apart() -> None:
     payload = packed(np.zeros(SIZE, np.uint8))
     assert payload.framed == len(payload.data) < 1000
     assert payload.size == payload.framed + SIZE
     assert len(pickle.dumps(payload)) < 1000
+    far = packed(np.zeros(SIZE, np.uint8), lambda: False)
+    assert [len(each) for each in far.buffers] == [SIZE]
+    assert far.size == far.framed == len(far.data) + SIZE
+    assert pickle.loads(pickle.dumps(far)) == far
 
 
 def test_one_object_stays_one() -> None:
@@ -275,9 +242,17 @@ def test_one_object_stays_one() -> None:
     assert len(packed([data, data]).buffers) == 1
 
 
-def test_bytes_that_never_change_are_not_copied_into_a_frame() -> None:
-    data = os.urandom(SIZE)
+def test_what_goes_into_a_frame() -> None:
+    """Bytes that never change are not copied."""
+    data, array = os.urandom(SIZE), np.arange(10)
     assert packed(data, lambda: False).buffers[0] is data
+    assert [type(each) for each in packed([array, read_only(array)]).buffers] == [bytes]
+    assert [type(each) for each in packed([np.arange(10)]).buffers] == [bytearray]
+
+
+def test_a_buffer_with_gaps_cannot_be_pickled() -> None:
+    with pytest.raises(SerializationError, match=r"cannot pickle.*non-contiguous buffer"):
+        packed(Exporter(memoryview(bytearray(SIZE))[::2]))
 
 
 # ---- no reader sees another's change
@@ -451,7 +426,7 @@ def sent_twice(view: memoryview) -> None:
 def came(view: memoryview, use: Callable[[Segment], object] = Segment.buffer) -> None:
     segment = Segment.of(view, writable=True)
     assert segment is not None
-    there = Segment.said(segment.row())
+    there = Segment.said(segment.fields())
     there.take()
     use(there)
 
@@ -508,7 +483,7 @@ SENDER = """
     import numpy as np
     from farref.serialization.shared import Segment
     segment = Segment.of(memoryview(np.full({size}, 7, np.uint8)), writable=True)
-    os.write(1, pickle.dumps(segment))
+    os.write(1, pickle.dumps(segment.fields()))
     sys.stdin.read()
 """
 
@@ -524,8 +499,7 @@ def sender() -> Iterator[subprocess.Popen[bytes]]:
 
 def told(sender: subprocess.Popen[bytes]) -> Segment:
     assert sender.stdout is not None
-    segment: Segment = pickle.loads(os.read(sender.stdout.fileno(), 4096))
-    return segment
+    return Segment.said(pickle.loads(os.read(sender.stdout.fileno(), 4096)))
 
 
 def kill(sender: subprocess.Popen[bytes]) -> None:
@@ -661,6 +635,43 @@ def test_what_cannot_be_mapped_is_read() -> None:
         held.clear()
         assert "memfd:farref" not in open("/proc/self/maps").read()
         assert array.flags.writeable and array[-1] == SIZE - 1
+        print("ok")
+    """
+    assert limited(code) == "ok\n"
+
+
+def test_small_segments_leave_descriptors_for_others() -> None:
+    code = """
+        limit = 100
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, limit))
+        small, large = np.ones(40_000, "u1"), np.ones(shared.THRESHOLD, "u1")
+        all_of = [Frozen.of(small, TinyAddress) for _ in range(limit)]
+        sizes = [each.shared for each in all_of]
+        assert sizes == [40_000] * (limit // 4) + [0] * (limit * 3 // 4), sizes
+        assert Frozen.of(large, TinyAddress).shared == shared.THRESHOLD
+        del all_of[:10]
+        assert Frozen.of(small, TinyAddress).shared == 40_000
+        print("ok")
+    """
+    assert limited(code) == "ok\n"
+
+
+def test_large_segments_leave_descriptors_for_others() -> None:
+    """Further values are copied. Before that, the soft limit is raised."""
+    code = """
+        soft, hard = 100, 200
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        value = np.ones(shared.THRESHOLD, "u1")
+        all_of = [Frozen.of(value, TinyAddress) for _ in range(hard)]
+        are = [each.shared > 0 for each in all_of]
+        assert soft < are.count(True) < hard * 3 // 4, are
+        assert sorted(are, reverse=True) == are
+        for each in all_of[0], all_of[-1]:
+            assert each.thaw().sum() == shared.THRESHOLD
+            assert not each.thaw().flags.writeable
+        held = [os.dup(0) for _ in range(hard // 4)]
+        del all_of[:10]
+        assert Frozen.of(value, TinyAddress).shared == shared.THRESHOLD
         print("ok")
     """
     assert limited(code) == "ok\n"
@@ -804,9 +815,3 @@ def test_threads() -> None:
     for thread in threads:
         thread.join()
     assert not wrong
-
-
-def test_the_seals_are_those_that_the_kernel_knows() -> None:
-    segment = Segment.of(memoryview(bytes(10)), writable=False)
-    assert segment is not None
-    assert fcntl.fcntl(segment._descriptor, fcntl.F_GET_SEALS) == shared.SEALS

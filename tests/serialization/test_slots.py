@@ -258,10 +258,10 @@ def test_the_sender_died(met: bool) -> None:
         kept = [placed(b"a" * LEAST)]
         payload = kept[0]
         del kept
-        rows = [buffer_of(payload).row()]
+        rows = [buffer_of(payload).fields()]
         del payload
         kept = [placed(b"b" * LEAST)]
-        rows.append(buffer_of(kept[0]).row())
+        rows.append(buffer_of(kept[0]).fields())
         os.write(writing, pickle.dumps(rows))
         signal.pause()
         os._exit(1)
@@ -470,7 +470,7 @@ def test_sender_and_receiver_line_by_line() -> None:
     for here, there, again in itertools.product(range(0, 20, 2), range(1, 24), range(0, 20, 4)):
         old = put(b"x" * LEAST)
         assert old is not None
-        there_of_old = InSlot.said(old.row())
+        there_of_old = InSlot.said(old.fields())
         slot = old.slot
         del old
         reader = Stepwise(there_of_old.take)

@@ -5,7 +5,7 @@ this file, and reads the cases that were wrong.
 """
 
 # mypy: ignore-errors
-# ruff: noqa: B023, F841, FURB171, PERF401, PIE796, PLW0603, RUF012, RUF015, T201 - it is a notebook
+# ruff: noqa: B023, F821, FURB171, PERF401, PIE796, PLW0603, RUF012, RUF015, T201 - it is a notebook
 from __future__ import annotations
 
 import abc
@@ -151,24 +151,38 @@ def a_call_of_a_lambda_sees_the_globals_of_its_time(on):
     yield [future.result() for future in futures], [n for n in range(5) for _ in range(2)]
 
 
-gone = 1
-
-
 def is_there():
-    return "gone" in globals(), gone
+    try:
+        return "passing" in globals(), passing
+    except NameError:
+        return "passing" in globals()
 
 
 @case
-def a_global_that_goes(on):
-    global gone
-    yield rpc_sync(on, is_there), (True, 1)
-    del gone
-    try:
-        rpc_sync(on, is_there)
-    except NameError as error:
-        yield "gone" in str(error), True
-    gone = 2
-    yield rpc_sync(on, is_there), (True, 2)
+def a_global_that_comes_and_goes(on):
+    global passing
+    yield rpc_sync(on, is_there), False
+    for passing in (1, 2):
+        yield rpc_sync(on, is_there), (True, passing)
+        del passing
+        yield rpc_sync(on, is_there), False
+
+
+def begin():
+    global begun
+    begun = 1
+    globals()["going"] = 2
+
+
+def has_begun():
+    return begun, going
+
+
+@case
+def a_global_that_only_a_function_binds(on):
+    rpc_sync(on, begin)
+    yield rpc_sync(on, has_begun), (1, 2)
+    yield rpc_sync(on, call_on, ("C", has_begun)), (1, 2)
 
 
 def redefined():
@@ -183,16 +197,16 @@ def calls_redefined():
 def a_function_that_is_defined_again(on):
     global redefined
     old = redefined
-    yield rpc_sync(on, calls_redefined), "old"
+    yield [rpc_sync(on, each) for each in (redefined, calls_redefined)], ["old"] * 2
     rpc_sync(on, keep, (calls_redefined,))
 
     def redefined():
         return "new"
 
-    yield rpc_sync(on, calls_redefined), "new"
+    yield [rpc_sync(on, each) for each in (redefined, calls_redefined)], ["new"] * 2
     yield rpc_sync(on, kept_says), "new"
-    redefined.__code__ = old.__code__
-    yield rpc_sync(on, calls_redefined), "old"
+    redefined.__code__ = old.__code__  # as IPython's autoreload does
+    yield [rpc_sync(on, each) for each in (redefined, calls_redefined)], ["old"] * 2
 
 
 stop = False

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref import RRef, SerializationError, remote, rpc_async, rpc_sync, wait
+from farref import RRef, SerializationError, remote, rpc_sync, wait
 
 from ..helpers import until
 
@@ -93,43 +93,12 @@ def test_a_global_bound_anew_arrives_and_the_others_stay(system: System) -> None
     assert [call(it.put, 1, 1), call(it.count)] == [1, 11]
 
 
-def test_each_call_sees_the_globals_of_its_time(system: System) -> None:
-    it = main("def double():\n    return 2 * n\n")
-    futures = []
-    for it.n in range(20):
-        futures.append(rpc_async("B", it.double))
-    assert [future.result() for future in futures] == list(range(0, 40, 2))
-
-
-def test_a_global_that_comes_and_goes(system: System) -> None:
-    it = main("def f():\n    return n\n")
-    with pytest.raises(NameError):
-        call(it.f)
-    it.n = 1
-    assert call(it.f) == 1
-    it.run("del n")
-    with pytest.raises(NameError):
-        call(it.f)
-
-
 def test_none_in_place_of_an_object_that_is_gone(system: System) -> None:
     it = main("def f():\n    return thing is None, f.extra is None\n", thing=Thing())
     it.f.extra = Thing()
     assert call(it.f) == (False, False)
     it.thing = it.f.extra = None
     assert call(it.f) == (True, True)
-
-
-def test_a_redefined_function_and_a_redefined_helper_are_new(system: System) -> None:
-    it = main("def helper():\n    return 1\ndef f():\n    return helper()\n")
-    assert call(it.f) == 1
-    it.run("def helper():\n    return 2\n")
-    assert call(it.f) == 2
-    it.run("def f():\n    return 3\n")
-    assert call(it.f) == 3
-    code = main("def f():\n    return 4\n").f.__code__
-    it.f.__code__ = code  # as IPython's autoreload does
-    assert call(it.f) == 4
 
 
 def test_recursion_and_helpers_that_use_each_other(system: System) -> None:
@@ -243,15 +212,6 @@ def test_classes(apart: System) -> None:
     assert refs[0].rpc_sync().get() == "new"
 
 
-def test_a_class_that_comes_back_is_the_programs_own(apart: System) -> None:
-    it = main(CLASS)
-    get = it.Base.get
-    back = remote("B", it.Child, (1,)).to_here()
-    assert type(back) is it.Child
-    assert it.Base.get is get
-    assert it.Base.known == {}
-
-
 def test_methods_instances_partials_and_decorators(system: System) -> None:
     it = main(CLASS + CACHE)
     thing = it.Base(5)
@@ -310,12 +270,6 @@ def adder(n):
     assert RRef(it.adder(1)).rpc_sync()(4) == 5
     ref = remote("B", it.adder, (5,))
     assert call(it.apply, ref.to_here(), 1) == 6
-
-
-def test_a_function_that_is_passed_on_stays_in_its_module(system: System) -> None:
-    it = main(CACHE + "import farref\ndef on(k):\n    return farref.rpc_sync('C', put, (k, 1))\n")
-    assert [call(it.on, 1), call(it.on, 2)] == [1, 2]
-    assert call(it.put, 3, 3, to="C") == 3, "it is the same module, whoever sends a function of it"
 
 
 def test_a_function_with_a_reference_goes_each_time_and_is_counted(system: System) -> None:

@@ -29,7 +29,7 @@ from farref import (
 from farref.actors.core import current
 from farref.actors.hosting import directory
 from farref.actors.shells import mailbox
-from farref.actors.values.box import CoroutineBox
+from farref.actors.values.cell import CoroutineCell
 from farref.protocol.effects import Stop
 from farref.protocol.ids import CallId
 from farref.protocol.messages import Call, Cargo
@@ -382,7 +382,7 @@ def test_an_async_function_that_comes_after_the_loop_has_ended_is_dropped(alone:
 
     request = Call(call=CallId(alone.endpoint.core.me, 1), cargo=Cargo(), chain=())
     coroutine = late()
-    b.endpoint.server._await(request, CoroutineBox(coroutine), ())
+    b.endpoint.server._await(request, CoroutineCell(coroutine), ())
     assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
     assert not ended
 
@@ -472,7 +472,7 @@ def test_a_forked_child_may_collect_a_handler_of_its_parents_that_waits(alone: S
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
-        suspended = handlers._finish(CoroutineBox(handler()), 1, alone.endpoint.core.address, ())
+        suspended = handlers._finish(CoroutineCell(handler()), 1, alone.endpoint.core.address, ())
         suspended.send(None)
         pid = os.fork()
         if pid == 0:

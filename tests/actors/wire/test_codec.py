@@ -153,7 +153,9 @@ def plain(thing: Any) -> Any:
     payload = getattr(getattr(thing, "cargo", None), "payload", None)
     if type(payload) is not Payload:
         return thing
-    buffers = tuple(each.row() if isinstance(each, Segment) else each for each in payload.buffers)
+    buffers = tuple(
+        each.fields() if isinstance(each, Segment) else each for each in payload.buffers
+    )
     inert = (buffers, *map(type, buffers), *payload.inert)
     cargo = Cargo(
         payload=replace(payload, buffers=(), inert=inert), descriptors=thing.cargo.descriptors
@@ -401,7 +403,7 @@ def test_buffers_are_writable_or_not() -> None:
     (message,) = carried(told(Payload(b"", (b"fixed", segment, bytearray(b"mine")))))
     fixed, there, mine = message.cargo.payload.buffers
     assert type(there) is Segment
-    assert there.row() == segment.row()
+    assert there.fields() == segment.fields()
     assert (type(fixed), type(mine)) == (bytes, bytearray)
 
 
