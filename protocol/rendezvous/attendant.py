@@ -25,9 +25,8 @@ from ..errors import (
     RendezvousStateError,
     RendezvousTimeoutError,
 )
-from .commands import Beat, Close, Join, Leave
 from .observer import Observer
-from .state import Membership, State
+from .state import Beat, Close, Join, Leave, Membership, State
 
 if TYPE_CHECKING:
     from ..ids import WorkerId

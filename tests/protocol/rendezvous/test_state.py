@@ -337,7 +337,7 @@ def test_a_state_comes_back(state: State) -> None:
 
 def test_a_thousand_nodes_are_a_few_dozen_bytes_each() -> None:
     state = joined(RoundLimits(1000, 1000), *(node(f"node{n}", 2**62 + n) for n in range(1000)))
-    assert len(encode(state)) < 1000 * 100
+    assert len(encode(state)) < 1000 * 110
 
 
 PRESENT = joined(TWO, A, B)
@@ -345,8 +345,8 @@ CORRUPT = {
     "not bytes of ours": b"\x80\x04N.",
     "empty": b"",
     "no list": b"{}",
-    "another version": encode(State(TWO)).replace(b"rendezvous 1", b"rendezvous 2"),
-    "a field too few": b'["farref rendezvous 1",2,2,0,false,false,0,[],[],[]]',
+    "another version": encode(State(TWO)).replace(b"rendezvous 2", b"rendezvous 3"),
+    "a field too few": b'["farref rendezvous 2",2,2,0,false,false,0,[],[],[]]',
     "nested too deep": b"[" * 100_000,
     "a number with many digits": encode(State(TWO)).replace(b"2,2", b"2," + b"9" * 10_000),
     "a number that is too large": encode(State(TWO)).replace(b"2,2", b"2," + b"9" * 30),
@@ -354,8 +354,8 @@ CORRUPT = {
     "a flag that is none": encode(State(TWO)).replace(b"false", b"0", 1),
     "a number that is a flag": encode(State(TWO)).replace(b",0,false", b",false,false", 1),
     "a list that is none": encode(State(TWO)).replace(b"[]", b'""', 1),
-    "a node without its incarnation": encode(PRESENT).replace(b'"a",1,', b'"a",'),
-    "a name that is none": encode(PRESENT).replace(b'"a",1,', b"7,1,"),
+    "a node without its incarnation": encode(PRESENT).replace(b'["a",1]', b'["a"]'),
+    "a name that is none": encode(PRESENT).replace(b'["a",1]', b"[7,1]"),
     "an order that is none": encode(PRESENT).replace(b"null", b'"x"', 1),
     "an order without end": encode(PRESENT).replace(b"null", b"9" * 100, 1),
     "an address that is none": encode(PRESENT).replace(b'"at a"', b"null"),
