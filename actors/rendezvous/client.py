@@ -11,12 +11,15 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import os
 import threading
 import time
-from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from ...protocol.errors import (
     CreationError,
@@ -28,17 +31,20 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
+from ..base import forks
 from ..wire.settings import LONGEST
 from .service import NotLeadingError, ask, leads
 from .starting import NAME, start_service
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from ...protocol.ids import WorkerId
+    from ...protocol.store import Op
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TAKEOVER = 5.0
@@ -51,6 +57,19 @@ PATIENCE = 2.0
 """Seconds that a candidate has to say whether it leads."""
 
 
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The *method* of an awaitable, as a method that blocks. See `Client.block`."""
+
+    def block(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self._block(method(self.awaitable, *args, **kwargs))
+        return result
+
+    functools.update_wrapper(block, method)
+    return block
+
+
 class Client:
     """An endpoint's requests to the service."""
 
@@ -58,16 +77,15 @@ class Client:
         self.front = front
         self.core = core = front.core
         self.loop = asyncio.new_event_loop()
-        self._inbox: deque[tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]] = (
-            deque()
-        )
-        """Coroutines to begin on the loop."""
+        self._submitting = threading.RLock()
+        """Guards `_ended`. A finalizer may submit in the midst of a submission."""
         self._ended = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        """No coroutine begins any more."""
+        self._tasks: set[asyncio.Task[Any]] = set()
         """The running tasks: the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
         self._open: OrderedDict[int, None] = OrderedDict()
-        """Operations on stores without an answer yet, the first one first."""
+        """Changes of stores without an answer yet, the first one first."""
         self._leader: WorkerInfo | None = None
         self._finding = asyncio.Lock()
         self._beating: dict[tuple[str, WorkerId], float] = {}
@@ -83,14 +101,14 @@ class Client:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
-            self._ended = True
+        finally:
+            with self._submitting:
+                self._ended = True
             left = asyncio.all_tasks(self.loop)  # their waiters get an error (G6)
             for task in left:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        finally:
             self.loop.close()
-            self._refuse()
             _clients.pop(self.front, None)
             self._over.set()
 
@@ -107,7 +125,10 @@ class Client:
     # ---- the two faces
 
     def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
-        """Wait for *doing* in the user's thread."""
+        """Wait for *doing*, for *what*, in the user's thread.
+
+        Raises `WouldBlockError` in a handler: there *instead* is to be written.
+        """
         try:
             self.core.check_open()
             self.core.check_may_block(what, instead)
@@ -151,59 +172,45 @@ class Client:
         the references in them, until they are collected: G5.)
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._inbox.append((doing, future))
-        with contextlib.suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self._begin)
-        if self._ended:  # `_begin` starts the coroutines that came in time; refuse the rest
-            self._refuse()
+        if forks.pid == self.core.pid:  # a forked child has no such thread
+            with self._submitting:
+                if not self._ended:
+                    self.loop.call_soon_threadsafe(self._begin, doing, future)
+                    return future
+        self._refuse(doing, future)
         return future
 
-    def _refuse(self) -> None:
-        with contextlib.suppress(IndexError):  # the inbox is empty
-            while True:
-                doing, future = self._inbox.popleft()
-                doing.close()
-                self._say_ended(future)
-
-    def _say_ended(self, future: concurrent.futures.Future[Any]) -> None:
+    def _refuse(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        doing.close()
         with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
-            ended = f"{self.core.me} has ended; start a new system"
-            future.set_exception(SystemDownError(ended))
+            future.set_exception(self._system_down())
 
-    def _begin(self) -> None:
-        if self._ended or not self._inbox:
-            self._refuse()
+    def _system_down(self) -> SystemDownError:
+        return SystemDownError(f"{self.core.me} has ended; start a new system")
+
+    def _begin(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+        if self._ended:
+            self._refuse(doing, future)
             return
-        doing, future = self._inbox.popleft()
-
-        async def run() -> None:
-            try:
-                result = await doing
-            except asyncio.CancelledError:
-                self._say_ended(future)
-            except BaseException as error:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
-                    future.set_exception(error.with_traceback(None))
-            else:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):
-                    future.set_result(result)
-
-        def done(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            if task.cancelled():  # before its first step
-                doing.close()
-                self._say_ended(future)
-
-        task = self.loop.create_task(run())
+        task = self.loop.create_task(doing)
         self._tasks.add(task)
-        task.add_done_callback(done)
+        task.add_done_callback(functools.partial(self._done, future))
+        future.add_done_callback(functools.partial(self._cancelled, task))
 
-        def cancelled(future: concurrent.futures.Future[Any]) -> None:
-            if future.cancelled():
-                with contextlib.suppress(RuntimeError):  # the loop has ended
-                    self.loop.call_soon_threadsafe(task.cancel)
+    def _done(self, future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
+        self._tasks.discard(task)
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+            if task.cancelled():
+                future.set_exception(self._system_down())
+            elif error := task.exception():
+                future.set_exception(error.with_traceback(None))
+            else:
+                future.set_result(task.result())
 
-        future.add_done_callback(cancelled)
+    def _cancelled(self, task: asyncio.Task[T], future: concurrent.futures.Future[T]) -> None:
+        if future.cancelled():
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self.loop.call_soon_threadsafe(task.cancel)
 
     # ---- on the loop
 
@@ -225,13 +232,13 @@ class Client:
             except SystemDownError as error:
                 raise RendezvousConnectionError(str(error)) from None
 
-    async def change(self, make: Any, *args: Any, seconds: float) -> Any:
-        """Change a store. It takes effect once. ``make(number, settled)`` makes the `Op`."""
+    async def change(self, what: str, *where: Any, op: Op, seconds: float) -> Any:
+        """Have the service change a store by its request *what*. *op* takes effect once."""
         number = next(self._numbers)
         self._open[number] = None
         try:
-            op = make(number, next(iter(self._open)))
-            return await self.ask("change", *args, op, seconds=seconds)
+            op = replace(op, number=number, settled=next(iter(self._open)))
+            return await self.ask(what, *where, op, seconds=seconds)
         finally:
             del self._open[number]
 
@@ -273,12 +280,13 @@ class Client:
 
     async def _candidates(self) -> list[WorkerInfo]:
         """The services that run. If there was never one, the first is started here."""
-        registrar_client = self.front.registrar_client
         try:
-            infos = await asyncio.to_thread(registrar_client.workers)
+            infos = await asyncio.to_thread(self.front.registrar_client.workers)
             found = [info for info in infos if info.name.startswith(NAME)]
             if not found:
                 found = [await asyncio.to_thread(self._start)]
+        except NameTakenError:
+            return []  # another endpoint starts it at this moment
         except WorkerDiedError:
             raise RendezvousConnectionError(
                 "the rendezvous service died, and any standby too, so the lists of members are "
@@ -292,15 +300,7 @@ class Client:
         registrar_client = self.front.registrar_client
         with contextlib.suppress(WorkerNotFoundError):
             return registrar_client.find(NAME)
-        try:
-            return start_service(registrar_client, NAME)
-        except NameTakenError:  # another endpoint starts it at this moment
-            end = time.monotonic() + TAKEOVER
-            while time.monotonic() < end:
-                with contextlib.suppress(WorkerNotFoundError):
-                    return registrar_client.find(NAME)
-                time.sleep(LOOK)
-            raise
+        return start_service(registrar_client, NAME)
 
     async def begin(self, standby: bool) -> None:
         """Find the service, or start it, with or without a standby."""

@@ -19,7 +19,7 @@ from ...protocol.rendezvous import Join, RoundLimits, Timeouts
 from ..core.current import frame
 from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST, check_timeout
-from .client import client_of
+from .client import blocking, client_of
 from .handler import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
 from .hosted import Home
 from .store import AwaitableStore, Store
@@ -284,40 +284,24 @@ class ActorRendezvous(RendezvousHandler):
         return self.awaitable.group
 
     def get_backend(self) -> str:
-        """The backend's name, `farref`."""
         return BACKEND
 
     def get_run_id(self) -> str:
-        """The run's name."""
         return self._run
 
     def next_rendezvous(self) -> Group:
         """Take part in the next round, and wait until it is formed."""
         return self._block(self.awaitable.next_rendezvous())
 
+    is_closed = blocking(AwaitableRendezvous.is_closed)
+    num_nodes_waiting = blocking(AwaitableRendezvous.num_nodes_waiting)
+    set_closed = blocking(AwaitableRendezvous.set_closed)
+    leave = blocking(AwaitableRendezvous.leave)
+    shutdown = blocking(AwaitableRendezvous.shutdown)
+
     def __await__(self) -> Generator[Any, None, Group]:
         """Take part in the next round, in a handler: ``group = await meeting``."""
         return self.awaitable.next_rendezvous().__await__()
-
-    def is_closed(self) -> bool:
-        """Whether the run was closed, so that no further round will be formed."""
-        return self._block(self.awaitable.is_closed())
-
-    def num_nodes_waiting(self) -> int:
-        """The number of late nodes that wait for the next round. If above 0, meet them."""
-        return self._block(self.awaitable.num_nodes_waiting())
-
-    def set_closed(self) -> None:
-        """Close the run for all."""
-        self._block(self.awaitable.set_closed())
-
-    def leave(self) -> None:
-        """Leave the run, without closing it for the others."""
-        self._block(self.awaitable.leave())
-
-    def shutdown(self) -> bool:
-        """Close the run and leave it; returns whether it succeeded. Safe to call again."""
-        return self._block(self.awaitable.shutdown())
 
     def __enter__(self) -> Self:
         return self

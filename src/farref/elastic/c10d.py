@@ -1,6 +1,6 @@
-"""The state of a run in torch's own `TCPStore`. Needs the extra `torch`.
+"""The state of a run in a store with `compare_set`, such as torch's `TCPStore`.
 
-A `TCPStore` compares values, not versions. A node that stored a value and a node that found the
+Such a store compares values, not versions. A node that stored a value and a node that found the
 same value get the same answer. So each value ends with a unique mark.
 """
 
@@ -8,34 +8,30 @@ from __future__ import annotations
 
 import base64
 import secrets
-from typing import Any
+from abc import abstractmethod
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
 from .api import RendezvousBackend, Token, checked_run_id
+from .network import within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NEVER = "farref: nothing is stored"
 """No state. A store without a value returns the expected one, so this asks without waiting."""
 
 
-class C10dRendezvousBackend(RendezvousBackend):
+class StoreRendezvousBackend(RendezvousBackend):
     """Keeps the state under ``farref/rendezvous/<run id>``.
-
-    Args:
-        store: a `torch.distributed.TCPStore`, or another that has `compare_set`.
-        run_id: which run.
 
     Raises:
         ValueError: the run id is empty.
     """
 
-    def __init__(self, store: Any, run_id: str) -> None:
-        self._store = store
+    def __init__(self, run_id: str) -> None:
         self._key = f"farref/rendezvous/{checked_run_id(run_id)}"
-
-    @property
-    def name(self) -> str:
-        """``c10d``."""
-        return "c10d"
 
     def get_state(self) -> tuple[bytes, Token] | None:
         found = self._compare_set(_NEVER, _NEVER)  # creates nothing
@@ -52,6 +48,31 @@ class C10dRendezvousBackend(RendezvousBackend):
         current = self.get_state()  # a missing key, too, returns the expected value
         return None if current is None else (*current, False)
 
+    @abstractmethod
+    def _compare_set(self, expected: str, value: str) -> bytes:
+        """The store's `compare_set` of the key. Raises `RendezvousConnectionError`."""
+
+
+class C10dRendezvousBackend(StoreRendezvousBackend):
+    """Keeps the state under ``farref/rendezvous/<run id>`` in a store of torch's.
+
+    Args:
+        store: a `torch.distributed.TCPStore`, or another that has `compare_set`.
+        run_id: which run.
+
+    Raises:
+        ValueError: the run id is empty.
+    """
+
+    def __init__(self, store: Any, run_id: str) -> None:
+        super().__init__(run_id)
+        self._store = store
+
+    @property
+    def name(self) -> str:
+        """``c10d``."""
+        return "c10d"
+
     def _compare_set(self, expected: str, value: str) -> bytes:
         try:
             return bytes(self._store.compare_set(self._key, expected, value))
@@ -59,6 +80,25 @@ class C10dRendezvousBackend(RendezvousBackend):
             raise RendezvousConnectionError(
                 f"the c10d store cannot be reached: {str(error).splitlines()[0]}"
             ) from error
+
+
+def tcp_store(
+    host: str,
+    port: int,
+    what: str,
+    seconds: float,
+    *,
+    serve: bool,
+    unless: Callable[[], bool] = lambda: False,
+) -> Any:
+    """A `TCPStore`, which listens with *serve*, else connects; see `network.within`."""
+    from torch.distributed import TCPStore  # noqa: PLC0415 - torch loads farref while it loads
+
+    def connect() -> Any:  # when it serves, torch also connects to itself
+        timeout = timedelta(seconds=seconds)
+        return TCPStore(host, port, is_master=serve, wait_for_workers=False, timeout=timeout)
+
+    return within(seconds + 1, what, connect, unless)
 
 
 def _state(value: bytes) -> bytes:
