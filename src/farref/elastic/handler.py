@@ -96,11 +96,9 @@ class DynamicRendezvousHandler(RendezvousHandler):
         return self._attendance.node
 
     def get_backend(self) -> str:
-        """The name of the backend."""
         return self._backend.name
 
     def get_run_id(self) -> str:
-        """The id of the run."""
         return self._run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
