@@ -31,7 +31,6 @@ from ...protocol.errors import (
     WorkerDiedError,
     WorkerNotFoundError,
 )
-from ..base import forks
 from ..wire.settings import LONGEST
 from .service import NotLeadingError, ask, leads
 from .starting import NAME, start_service
@@ -77,8 +76,6 @@ class Client:
         self.front = front
         self.core = core = front.core
         self.loop = asyncio.new_event_loop()
-        self._submitting = threading.RLock()
-        """Guards `_ended`. A finalizer may submit in the midst of a submission."""
         self._ended = False
         """No coroutine begins any more."""
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -102,8 +99,7 @@ class Client:
         try:
             self.loop.run_forever()
         finally:
-            with self._submitting:
-                self._ended = True
+            self._ended = True
             left = asyncio.all_tasks(self.loop)  # their waiters get an error (G6)
             for task in left:
                 task.cancel()
@@ -172,27 +168,31 @@ class Client:
         the references in them, until they are collected: G5.)
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        if forks.pid == self.core.pid:  # a forked child has no such thread
-            with self._submitting:
-                if not self._ended:
-                    self.loop.call_soon_threadsafe(self._begin, doing, future)
-                    return future
-        self._refuse(doing, future)
+        waiting = [doing]  # the thread that takes it out begins it, or refuses it
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self.loop.call_soon_threadsafe(self._begin, waiting, future)
+        if self._ended:  # a finalizer may call this, so no lock guards it
+            self._refuse(waiting, future)
         return future
 
-    def _refuse(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
-        doing.close()
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
-            future.set_exception(self._system_down())
+    def _refuse(
+        self, waiting: list[Coroutine[Any, Any, T]], future: concurrent.futures.Future[T]
+    ) -> None:
+        with contextlib.suppress(IndexError):  # it has begun
+            waiting.pop().close()
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+                future.set_exception(self._system_down())
 
     def _system_down(self) -> SystemDownError:
         return SystemDownError(f"{self.core.me} has ended; start a new system")
 
-    def _begin(self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]) -> None:
+    def _begin(
+        self, waiting: list[Coroutine[Any, Any, T]], future: concurrent.futures.Future[T]
+    ) -> None:
         if self._ended:
-            self._refuse(doing, future)
+            self._refuse(waiting, future)
             return
-        task = self.loop.create_task(doing)
+        task = self.loop.create_task(waiting.pop())
         self._tasks.add(task)
         task.add_done_callback(functools.partial(self._done, future))
         future.add_done_callback(functools.partial(self._cancelled, task))
@@ -214,15 +214,17 @@ class Client:
 
     # ---- on the loop
 
-    async def ask(self, what: str, *args: Any, seconds: float) -> Any:
+    async def ask(self, what: str, *args: Any, seconds: float, standby: bool = True) -> Any:
         """Have the service do *what*, also when another process has taken over.
+
+        If there was never a service, it is started, with or without a *standby*.
 
         Raises:
             RendezvousConnectionError: the service cannot be found, or does not answer in time.
         """
+        leader = await self._find(standby)
         end = time.monotonic() + seconds
         while True:
-            leader = await self._find()
             try:
                 left = max(0.1, end - time.monotonic())
                 return await self._call(leader, left, ask, what, *args)
@@ -231,6 +233,7 @@ class Client:
                     self._leader = None
             except SystemDownError as error:
                 raise RendezvousConnectionError(str(error)) from None
+            leader = await self._find(standby)
 
     async def change(self, what: str, *where: Any, op: Op, seconds: float) -> Any:
         """Have the service change a store by its request *what*. *op* takes effect once."""
@@ -259,7 +262,7 @@ class Client:
             future.cancel()
             del future  # it holds the error, whose traceback holds this frame
 
-    async def _find(self, standby: bool = True) -> WorkerInfo:
+    async def _find(self, standby: bool) -> WorkerInfo:
         """The service that leads."""
         end = time.monotonic() + TAKEOVER
         async with self._finding:  # one task finds it for all
@@ -301,10 +304,6 @@ class Client:
         with contextlib.suppress(WorkerNotFoundError):
             return registrar_client.find(NAME)
         return start_service(registrar_client, NAME)
-
-    async def begin(self, standby: bool) -> None:
-        """Find the service, or start it, with or without a standby."""
-        await self._find(standby)
 
     # ---- keep-alives
 

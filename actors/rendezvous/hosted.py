@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,18 +15,9 @@ from ...protocol.rendezvous import Join, Leave, RendezvousRun, State
 from ...protocol.store import Op, Table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from ...protocol.ids import WorkerId
     from ...protocol.rendezvous import Command, Timeouts
     from ..wire.messages import WorkerInfo
-
-
-class Home(msgspec.Struct, frozen=True):
-    """A node's endpoint, and whether it sends keep-alives."""
-
-    info: WorkerInfo
-    beats: bool
 
 
 class Formed(msgspec.Struct, frozen=True):
@@ -50,19 +42,20 @@ class Hosted:
         name: str,
         state: State,
         timeouts: Timeouts,
-        homes: dict[WorkerId, Home] | None = None,
+        homes: dict[WorkerId, WorkerInfo] | None = None,
         table: Table | None = None,
     ) -> None:
         self.name = name
         self.homes = homes or {}
+        """The endpoint of each node."""
         self.table = table or Table()
         """The store of the round. Each round begins with a new one."""
         self.begin_anew(timeouts, state)
         self._list: tuple[int, dict[WorkerId, int], str, tuple[WorkerInfo, ...]] | None = None
         """The last round that was formed: its number, its ranks, and the rest of `Formed`."""
         self._changed = asyncio.Event()
-        self._wanted: dict[str, list[asyncio.Future[None]]] = {}
-        """The waits for each key."""
+        self._wanted = weakref.WeakValueDictionary[str, asyncio.Event]()
+        """The keys that are waited for. The waits alone hold the events."""
 
     def begin_anew(self, timeouts: Timeouts, state: State | None = None) -> None:
         """Restart the clock: the standby takes over, or the first node of an empty run comes."""
@@ -86,17 +79,18 @@ class Hosted:
         self.run.do(command, time.monotonic())
         return self._after(before)
 
-    def tick(self) -> list[Command]:
-        """Do everything that is due. Returns what a standby has to repeat."""
+    def tick(self, *, beats: bool) -> list[Command]:
+        """Do everything that is due. Returns what a standby has to repeat.
+
+        *beats*: whether nodes send keep-alives. Otherwise none counts as silent.
+        """
         before = self.state
-        for node in before.seats():
-            home = self.homes.get(node)
-            if home is not None and not home.beats:
-                self.run.heard(node, time.monotonic())
+        for node in () if beats else before.seats():
+            self.run.heard(node, time.monotonic())
         self.run.tick(time.monotonic())
         return self._after(before)
 
-    def repeat(self, command: Command, home: Home | None) -> None:
+    def repeat(self, command: Command, home: WorkerInfo | None) -> None:
         """At a standby: repeat *command*, which the leader has done. A `Join` comes with a home."""
         before = self.state
         if isinstance(command, Join) and home is not None:
@@ -108,7 +102,8 @@ class Hosted:
         """Change the store. Returns the answer."""
         answer = self.table.do(op)
         for key in op.keys:
-            _end(self._wanted.pop(key, ()))
+            if (event := self._wanted.pop(key, None)) is not None:
+                event.set()
         return answer
 
     def _after(self, before: State) -> list[Command]:
@@ -130,9 +125,9 @@ class Hosted:
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        wanted, self._wanted = self._wanted, {}
-        for waiters in wanted.values():
-            _end(waiters)
+        for event in list(self._wanted.values()):
+            event.set()
+        self._wanted.clear()
 
     # ---- waits
 
@@ -142,17 +137,9 @@ class Hosted:
 
     async def comes(self, keys: tuple[str, ...]) -> None:
         """Wait until one of the missing *keys* may be there."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         missing = next(key for key in keys if key not in self.table.values)
-        self._wanted.setdefault(missing, []).append(waiter)
-        try:
-            await waiter
-        finally:
-            waiters = self._wanted.get(missing, [])
-            if waiter in waiters:
-                waiters.remove(waiter)
-            if not waiters:
-                self._wanted.pop(missing, None)
+        event = self._wanted.setdefault(missing, asyncio.Event())
+        await event.wait()
 
     # ---- questions
 
@@ -163,7 +150,7 @@ class Hosted:
             return None
         if self._list is None or self._list[0] != state.round:
             members = [member.node for member in state.members]
-            infos = [self.homes[node].info for node in members]
+            infos = [self.homes[node] for node in members]
             homes = {info: place for place, info in enumerate(dict.fromkeys(infos))}
             rows = [(node.name, homes[info]) for node, info in zip(members, infos, strict=True)]
             ranks = {node: rank for rank, node in enumerate(members)}
@@ -186,20 +173,14 @@ class Hosted:
 
     def endpoints(self) -> set[WorkerId]:
         """The endpoints that this run depends on: the nodes' homes, and callers of the store."""
-        return {home.info.id for home in self.homes.values()} | set(self.table.callers())
+        return {home.id for home in self.homes.values()} | set(self.table.callers())
 
     def of_endpoint(self, worker: WorkerId) -> Leave | None:
         """The command that follows from the death of *worker*, if any."""
         self.table.forget(worker)
         homes = ((node, self.homes.get(node)) for node in self.state.seats())
-        nodes = tuple(node for node, home in homes if home is not None and home.info.id == worker)
+        nodes = tuple(node for node, home in homes if home is not None and home.id == worker)
         return Leave(nodes) if nodes else None
-
-
-def _end(waiters: Iterable[asyncio.Future[None]]) -> None:
-    for waiter in waiters:
-        if not waiter.done():
-            waiter.set_result(None)
 
 
 def _count(state: State) -> int:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from ...protocol.rendezvous import Command, Timeouts
     from ...protocol.store import Op
     from ..handles.front import Front
-    from .hosted import Formed, Home
+    from ..wire.messages import WorkerInfo
+    from .hosted import Formed
     from .standby import Entry
 
 log = logger(__name__)
@@ -58,11 +59,11 @@ class Service(Replica):
 
     # ---- requests of clients
 
-    async def join(self, run: str, timeouts: Timeouts, join: Join, home: Home) -> Formed:
+    async def join(self, run: str, timeouts: Timeouts, join: Join, home: WorkerInfo) -> Formed:
         """Take part in the next round. Returns when it is formed."""
         hosted = self._hosted(run, timeouts, join)
         known = hosted.homes.setdefault(join.node, home)
-        if known != home:
+        if known.id != home.id:
             raise RendezvousStateError(f"another endpoint takes part in run {run!r} as {join.node}")
         try:
             self.do(hosted, join)
@@ -103,7 +104,7 @@ class Service(Replica):
         await self.committed()
 
     async def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
-        """Take the keep-alives of *nodes*."""
+        """Note that these *nodes* are alive."""
         for run, node in nodes:
             if run in self.runs:
                 self.runs[run].run.heard(node, time.monotonic())
@@ -155,7 +156,10 @@ class Service(Replica):
 
     async def cell(self, op: Op) -> object:
         """Change the states of the runs that clients run themselves, once."""
-        answer = self.record(Service.change_cell, op)
+        before = self.cells.values.get(op.keys[0])
+        answer = self.change_cell(op)
+        if self.cells.values.get(op.keys[0]) is not before:
+            self.note(Service.change_cell, op)
         await self.committed()
         return answer
 
@@ -168,7 +172,7 @@ class Service(Replica):
         else:
             self.runs[run] = Hosted(run, State(limits), timeouts)
 
-    def repeat_command(self, run: str, command: Command, home: Home | None) -> None:
+    def repeat_command(self, run: str, command: Command, home: WorkerInfo | None) -> None:
         """At a standby: repeat *command*."""
         self.runs[run].repeat(command, home)
 
@@ -216,14 +220,15 @@ class Service(Replica):
             self._timer = self._loop.call_later(max(pause, 0.01), self._tick)
 
     def _tick(self) -> None:
+        beats = self.core.port.runs_by_itself  # else actors run only while the program calls in
         for hosted in self.runs.values():
-            self._note_all(hosted, hosted.tick())
+            self._note_all(hosted, hosted.tick(beats=beats))
         self._arm()
 
     # ---- deaths, and the standby
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
-        """Take deaths. In the mailbox thread."""
+        """These endpoints died. Called in the mailbox thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._endpoints_died, workers)
 
@@ -269,7 +274,7 @@ def _service() -> Service:
     front: Front = frame().core.front
     if front not in _services:
         if not front.core.me.name.startswith(NAME):
-            raise ProtocolError(f"{front.core.me} is no rendezvous service")
+            raise ProtocolError(f"{front.core.me} is not a rendezvous service")
         for ended in [each for each in _services if each.core.closed]:
             del _services[ended]
         _services[front] = Service(front)

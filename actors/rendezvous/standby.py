@@ -2,8 +2,8 @@
 
 The leader sends every entry of its log, and answers only after the standby has it. So no answer is
 ever lost: members keep their ranks, and no second group can form. A standby that dies is replaced,
-and answers wait until the new one has all data. If no other process can be had, the service goes on
-alone.
+and answers wait until the new one has all data. If no other process can be started, the service
+goes on alone.
 
 The standby takes over when it sees itself that the leader's *process* is gone. Silence alone proves
 nothing: a leader that was stopped or cut off may come back, and then finds that none has replaced
@@ -162,7 +162,7 @@ class Replica(ABC):
     # ---- at both
 
     def died(self, worker: WorkerId) -> None:
-        """Take the news that *worker* is dead, or counts as dead."""
+        """*worker* is dead, or counts as dead."""
         self._news.set()  # it may be the standby
         if self._leader is not None and self._leader[0] == worker and not self.leads:
             self._waiting = asyncio.get_running_loop().create_task(self._wait_for_the_end())

@@ -125,7 +125,7 @@ class Attendant:
             return Decision(self.leave(state), self._late(joined))
         return Decision(self._beaten(joined, now), membership)
 
-    def settled(self, outcome: Membership | RendezvousError) -> None:
+    def resolved(self, outcome: Membership | RendezvousError) -> None:
         """A decision with this outcome is stored."""
         self._deadline = None
         if isinstance(outcome, Membership):

@@ -59,7 +59,7 @@ def decode(data: bytes) -> State:
     """The state that `encode` turned into *data*.
 
     Raises:
-        RendezvousStateError: *data* is no valid state, and no part of it can be used.
+        RendezvousStateError: *data* is not a valid state. No part of it is used.
     """
     try:
         row = msgspec.convert(json.loads(bytes(data).decode("ascii")), _Row)

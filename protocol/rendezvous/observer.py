@@ -115,10 +115,9 @@ class RendezvousRun:
             if self.state.call != before.call:
                 self.tick(now)  # the last call is measured from its opening
 
-    def heard(self, node: WorkerId, now: float) -> bool:
-        """*node* is alive. False if it is not there (any more): perhaps it was given up."""
+    def heard(self, node: WorkerId, now: float) -> None:
+        """*node* is alive. This has no effect if it is not there any more."""
         self._observer.heard(node, now)
-        return self.state.seat(node) is not None
 
     def tick(self, now: float) -> None:
         """Do everything that is due."""

@@ -231,7 +231,7 @@ class State(msgspec.Struct, frozen=True):
             state = replace(state, waiting={**self.waiting, node: seat})
         else:
             state = replace(state, spares={**self.spares, node: seat})
-        return state._settled(self)
+        return state._advanced(self)
 
     def _join_again(self, join: Join) -> State:
         node = join.node
@@ -242,7 +242,7 @@ class State(msgspec.Struct, frozen=True):
             self,
             participants=_without(self.participants, (node,)),
             waiting={**self.waiting, node: seat},
-        )._settled(self)
+        )._advanced(self)
 
     def _refuse(self, node: WorkerId) -> None:
         if node in self.spares:
@@ -263,7 +263,7 @@ class State(msgspec.Struct, frozen=True):
         )
         if state.closed and state.empty:
             return State(self.limits, self.round + 1, call=self.call)
-        return self if state == self else state._settled(self)
+        return self if state == self else state._advanced(self)
 
     def _beat(self, node: WorkerId) -> State:
         seat = self.seat(node)
@@ -278,7 +278,7 @@ class State(msgspec.Struct, frozen=True):
 
     # ---- changes without a command
 
-    def _settled(self, before: State) -> State:
+    def _advanced(self, before: State) -> State:
         """This state after all changes that follow without a command."""
         if self.closed:
             return self

@@ -19,13 +19,6 @@ Token = Any
 """A backend returns it with a state, to recognise later whether that state is still stored."""
 
 
-def checked_run_id(run_id: str) -> str:
-    """*run_id*; raises `ValueError` if it is not one."""
-    if not run_id:
-        raise ValueError("run_id must be a non-empty text")
-    return run_id
-
-
 class RendezvousBackend(ABC):
     """Keeps the state of one run, shared by compare-and-set.
 

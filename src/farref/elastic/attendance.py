@@ -269,7 +269,7 @@ class Attendance:
                 self._seen, self._heard, self._failing = seen, time.monotonic(), None
                 self._wake.notify_all()
         if joining and outcome is not None:
-            self._settle(outcome)
+            self._resolve(outcome)
 
     def _unreached(self, error: RendezvousConnectionError) -> RendezvousConnectionError | None:
         """The outcome of a failed look: None for some time, as the backend may recover."""
@@ -292,9 +292,9 @@ class Attendance:
         with self._wake:
             self._failing = (time.monotonic() - self._timeouts.silence, kind, said)
 
-    def _settle(self, outcome: Membership | BaseException) -> None:
+    def _resolve(self, outcome: Membership | BaseException) -> None:
         if isinstance(outcome, Membership | RendezvousError):
-            self._attendant.settled(outcome)
+            self._attendant.resolved(outcome)
         joining, self._joining = self._joining, None
         if isinstance(outcome, Membership):
             self.membership = outcome

@@ -12,8 +12,9 @@ from abc import abstractmethod
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
-from .api import RendezvousBackend, Token, checked_run_id
+from .api import RendezvousBackend, Token
 from .network import within
 
 if TYPE_CHECKING:
@@ -41,12 +42,15 @@ class StoreRendezvousBackend(RendezvousBackend):
         self, state: bytes, token: Token | None = None
     ) -> tuple[bytes, Token, bool] | None:
         expected = "" if token is None else _text(token)
-        if expected or token is None:
-            value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
-            if self._compare_set(expected, value) == value.encode():
-                return state, value.encode(), True
-        current = self.get_state()  # a missing key, too, returns the expected value
-        return None if current is None else (*current, False)
+        if not expected and token is not None:
+            found = self.get_state()
+            return None if found is None else (*found, False)
+        value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
+        now = self._compare_set(expected, value)
+        if now == value.encode():
+            return state, now, True
+        # For a key that is not there, the answer is the expected value.
+        return None if now == expected.encode() else (_state(now), now, False)
 
     @abstractmethod
     def _compare_set(self, expected: str, value: str) -> bytes:
