@@ -259,11 +259,8 @@ class Attendance:
         joining = self._attendant.joining
         try:
             seen = self._stored(look)
-        except RendezvousConnectionError as error:
-            outcome = self._unreached(error)
         except Exception as error:
-            outcome = error
-            self._spoilt(error)
+            outcome = self._failed(error)
         else:
             with self._wake:
                 self._seen, self._heard, self._failing = seen, time.monotonic(), None
@@ -271,26 +268,26 @@ class Attendance:
         if joining and outcome is not None:
             self._resolve(outcome)
 
-    def _unreached(self, error: RendezvousConnectionError) -> RendezvousConnectionError | None:
-        """The outcome of a failed look: None for some time, as the backend may recover."""
-        now = time.monotonic()
-        with self._wake:
-            since = now if self._failing is None else self._failing[0]
-            self._failing = (since, type(error), str(error))
-        if since == now:
-            log.warning("the rendezvous of %s failed, and is tried again: %s", self.node, error)
-        patience = min(self._timeouts.silence, self._timeouts.join)
-        return error if now - since >= patience else None
+    def _failed(self, error: Exception) -> Exception | None:
+        """The outcome of a failed look: None for some time if the backend may recover.
 
-    def _spoilt(self, error: Exception) -> None:
-        """The stored state is corrupt: from now on `view` raises this at once."""
-        if self._failing is None:
-            log.warning("the rendezvous of %s failed: %s", self.node, error)
-        kind, said = type(error), str(error)
+        `view` raises the error after the time that a node may be silent, or else at once.
+        """
+        now, kind, said = time.monotonic(), type(error), str(error)
         if not issubclass(kind, RendezvousError):
             kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
+        may_recover = isinstance(error, RendezvousConnectionError)
         with self._wake:
-            self._failing = (time.monotonic() - self._timeouts.silence, kind, said)
+            before = self._failing
+            since = now - self._timeouts.silence
+            if may_recover:
+                since = now if before is None else before[0]
+            self._failing = since, kind, said
+        if before is None:
+            more = ", and is tried again" if may_recover else ""
+            log.warning("the rendezvous of %s failed%s: %s", self.node, more, said)
+        patience = min(self._timeouts.silence, self._timeouts.join)
+        return error if now - since >= patience else None
 
     def _resolve(self, outcome: Membership | BaseException) -> None:
         if isinstance(outcome, Membership | RendezvousError):
