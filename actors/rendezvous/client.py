@@ -11,12 +11,15 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
+import functools
 import itertools
 import os
 import threading
 import time
-from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+from msgspec.structs import replace
 
 from ...protocol.errors import (
     CreationError,
@@ -33,12 +36,14 @@ from .service import NotLeadingError, ask, leads
 from .starting import NAME, start_service
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine
+    from collections.abc import Callable, Coroutine
 
     from ...protocol.ids import WorkerId
+    from ...protocol.store import Op
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 TAKEOVER = 5.0
@@ -51,6 +56,19 @@ PATIENCE = 2.0
 """Seconds that a candidate has to say whether it leads."""
 
 
+def blocking(
+    method: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The *method* of an awaitable, as a method that blocks. See `Client.block`."""
+
+    def block(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        result: T = self._block(method(self.awaitable, *args, **kwargs))
+        return result
+
+    functools.update_wrapper(block, method)
+    return block
+
+
 class Client:
     """An endpoint's requests to the service."""
 
@@ -58,16 +76,13 @@ class Client:
         self.front = front
         self.core = core = front.core
         self.loop = asyncio.new_event_loop()
-        self._inbox: deque[tuple[Coroutine[Any, Any, Any], concurrent.futures.Future[Any]]] = (
-            deque()
-        )
-        """Coroutines to begin on the loop."""
         self._ended = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        """No coroutine begins any more."""
+        self._tasks: set[asyncio.Task[Any]] = set()
         """The running tasks: the loop itself holds tasks only weakly."""
         self._numbers = itertools.count(1)
         self._open: OrderedDict[int, None] = OrderedDict()
-        """Operations on stores without an answer yet, the first one first."""
+        """Changes of stores without an answer yet, the first one first."""
         self._leader: WorkerInfo | None = None
         self._finding = asyncio.Lock()
         self._beating: dict[tuple[str, WorkerId], float] = {}
@@ -83,14 +98,13 @@ class Client:
         asyncio.set_event_loop(self.loop)
         try:
             self.loop.run_forever()
+        finally:
             self._ended = True
             left = asyncio.all_tasks(self.loop)  # their waiters get an error (G6)
             for task in left:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
-        finally:
             self.loop.close()
-            self._refuse()
             _clients.pop(self.front, None)
             self._over.set()
 
@@ -107,7 +121,10 @@ class Client:
     # ---- the two faces
 
     def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
-        """Wait for *doing* in the user's thread."""
+        """Wait for *doing*, for *what*, in the user's thread.
+
+        Raises `WouldBlockError` in a handler: there *instead* is to be written.
+        """
         try:
             self.core.check_open()
             self.core.check_may_block(what, instead)
@@ -151,71 +168,63 @@ class Client:
         the references in them, until they are collected: G5.)
         """
         future: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._inbox.append((doing, future))
+        waiting = [doing]  # the thread that takes it out begins it, or refuses it
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            self.loop.call_soon_threadsafe(self._begin)
-        if self._ended:  # `_begin` starts the coroutines that came in time; refuse the rest
-            self._refuse()
+            self.loop.call_soon_threadsafe(self._begin, waiting, future)
+        if self._ended:  # a finalizer may call this, so no lock guards it
+            self._refuse(waiting, future)
         return future
 
-    def _refuse(self) -> None:
-        with contextlib.suppress(IndexError):  # the inbox is empty
-            while True:
-                doing, future = self._inbox.popleft()
-                doing.close()
-                self._say_ended(future)
+    def _refuse(
+        self, waiting: list[Coroutine[Any, Any, T]], future: concurrent.futures.Future[T]
+    ) -> None:
+        with contextlib.suppress(IndexError):  # it has begun
+            waiting.pop().close()
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+                future.set_exception(self._system_down())
 
-    def _say_ended(self, future: concurrent.futures.Future[Any]) -> None:
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
-            ended = f"{self.core.me} has ended; start a new system"
-            future.set_exception(SystemDownError(ended))
+    def _system_down(self) -> SystemDownError:
+        return SystemDownError(f"{self.core.me} has ended; start a new system")
 
-    def _begin(self) -> None:
-        if self._ended or not self._inbox:
-            self._refuse()
+    def _begin(
+        self, waiting: list[Coroutine[Any, Any, T]], future: concurrent.futures.Future[T]
+    ) -> None:
+        if self._ended:
+            self._refuse(waiting, future)
             return
-        doing, future = self._inbox.popleft()
-
-        async def run() -> None:
-            try:
-                result = await doing
-            except asyncio.CancelledError:
-                self._say_ended(future)
-            except BaseException as error:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
-                    future.set_exception(error.with_traceback(None))
-            else:
-                with contextlib.suppress(concurrent.futures.InvalidStateError):
-                    future.set_result(result)
-
-        def done(task: asyncio.Task[None]) -> None:
-            self._tasks.discard(task)
-            if task.cancelled():  # before its first step
-                doing.close()
-                self._say_ended(future)
-
-        task = self.loop.create_task(run())
+        task = self.loop.create_task(waiting.pop())
         self._tasks.add(task)
-        task.add_done_callback(done)
+        task.add_done_callback(functools.partial(self._done, future))
+        future.add_done_callback(functools.partial(self._cancelled, task))
 
-        def cancelled(future: concurrent.futures.Future[Any]) -> None:
-            if future.cancelled():
-                with contextlib.suppress(RuntimeError):  # the loop has ended
-                    self.loop.call_soon_threadsafe(task.cancel)
+    def _done(self, future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
+        self._tasks.discard(task)
+        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+            if task.cancelled():
+                future.set_exception(self._system_down())
+            elif error := task.exception():
+                future.set_exception(error.with_traceback(None))
+            else:
+                future.set_result(task.result())
 
-        future.add_done_callback(cancelled)
+    def _cancelled(self, task: asyncio.Task[T], future: concurrent.futures.Future[T]) -> None:
+        if future.cancelled():
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self.loop.call_soon_threadsafe(task.cancel)
 
     # ---- on the loop
 
-    async def ask(self, what: str, *args: Any, seconds: float) -> Any:
+    async def ask(self, what: str, *args: Any, seconds: float, standby: bool = True) -> Any:
         """Have the service do *what*, also when another process has taken over.
+
+        If there was never a service, it is started, with or without a *standby*.
 
         Raises:
             RendezvousConnectionError: the service cannot be found, or does not answer in time.
         """
+        leader = await self._find(standby)
         end = time.monotonic() + seconds
         while True:
-            leader = await self._find()
             try:
                 left = max(0.1, end - time.monotonic())
                 return await self._call(leader, left, ask, what, *args)
@@ -224,14 +233,15 @@ class Client:
                     self._leader = None
             except SystemDownError as error:
                 raise RendezvousConnectionError(str(error)) from None
+            leader = await self._find(standby)
 
-    async def change(self, make: Any, *args: Any, seconds: float) -> Any:
-        """Change a store. It takes effect once. ``make(number, settled)`` makes the `Op`."""
+    async def change(self, what: str, *where: Any, op: Op, seconds: float) -> Any:
+        """Have the service change a store by its request *what*. *op* takes effect once."""
         number = next(self._numbers)
         self._open[number] = None
         try:
-            op = make(number, next(iter(self._open)))
-            return await self.ask("change", *args, op, seconds=seconds)
+            op = replace(op, number=number, settled=next(iter(self._open)))
+            return await self.ask(what, *where, op, seconds=seconds)
         finally:
             del self._open[number]
 
@@ -252,7 +262,7 @@ class Client:
             future.cancel()
             del future  # it holds the error, whose traceback holds this frame
 
-    async def _find(self, standby: bool = True) -> WorkerInfo:
+    async def _find(self, standby: bool) -> WorkerInfo:
         """The service that leads."""
         end = time.monotonic() + TAKEOVER
         async with self._finding:  # one task finds it for all
@@ -273,12 +283,13 @@ class Client:
 
     async def _candidates(self) -> list[WorkerInfo]:
         """The services that run. If there was never one, the first is started here."""
-        registrar_client = self.front.registrar_client
         try:
-            infos = await asyncio.to_thread(registrar_client.workers)
+            infos = await asyncio.to_thread(self.front.registrar_client.workers)
             found = [info for info in infos if info.name.startswith(NAME)]
             if not found:
                 found = [await asyncio.to_thread(self._start)]
+        except NameTakenError:
+            return []  # another endpoint starts it at this moment
         except WorkerDiedError:
             raise RendezvousConnectionError(
                 "the rendezvous service died, and any standby too, so the lists of members are "
@@ -292,19 +303,7 @@ class Client:
         registrar_client = self.front.registrar_client
         with contextlib.suppress(WorkerNotFoundError):
             return registrar_client.find(NAME)
-        try:
-            return start_service(registrar_client, NAME)
-        except NameTakenError:  # another endpoint starts it at this moment
-            end = time.monotonic() + TAKEOVER
-            while time.monotonic() < end:
-                with contextlib.suppress(WorkerNotFoundError):
-                    return registrar_client.find(NAME)
-                time.sleep(LOOK)
-            raise
-
-    async def begin(self, standby: bool) -> None:
-        """Find the service, or start it, with or without a standby."""
-        await self._find(standby)
+        return start_service(registrar_client, NAME)
 
     # ---- keep-alives
 

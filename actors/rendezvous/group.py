@@ -19,9 +19,13 @@ from ...protocol.rendezvous import Join, RoundLimits, Timeouts
 from ..core.current import frame
 from ..wire.messages import WorkerInfo
 from ..wire.settings import LONGEST, check_timeout
-from .client import client_of
-from .handler import RendezvousHandler, RendezvousHandlerRegistry, RendezvousParameters
-from .hosted import Home
+from .client import blocking, client_of
+from .handler import (
+    RendezvousHandler,
+    RendezvousHandlerRegistry,
+    RendezvousParameters,
+    checked_run_id,
+)
 from .store import AwaitableStore, Store
 
 if TYPE_CHECKING:
@@ -91,7 +95,7 @@ class _Presence:
         self._gone.atexit = False
 
     def end(self) -> None:
-        """Take note that the node has left."""
+        """The node has left, so nothing is left to do when nobody holds this."""
         self._gone.detach()
 
 
@@ -210,7 +214,7 @@ class AwaitableRendezvous:
         client, core, node = self._client, self._client.core, self._join.node
         if core.address is None:
             raise AssertionError("an endpoint that runs code has joined")
-        home = Home(WorkerInfo(core.me, core.address), core.port.runs_by_itself)
+        home = WorkerInfo(core.me, core.address)
         after = self.group.round if self.group is not None else -1
         join = replace(self._join, after=after)
         presence = self._presence = self._presence or _Presence(client, self._run, node)
@@ -219,10 +223,8 @@ class AwaitableRendezvous:
         limit = asyncio.timeout(self._timeouts.join)
         try:
             async with limit:
-                await client.begin(self._standby)
-                formed = await client.ask(
-                    "join", self._run, self._timeouts, join, home, seconds=LONGEST
-                )
+                asked = "join", self._run, self._timeouts, join, home
+                formed = await client.ask(*asked, seconds=LONGEST, standby=self._standby)
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -234,7 +236,8 @@ class AwaitableRendezvous:
         finally:
             if formed is None:
                 self._absent()
-                await self._try_to_leave()
+                with contextlib.suppress(RendezvousError):  # or the service will give it up
+                    await self._ask("leave", node, seconds=self._timeouts.heartbeat)
         self.group = Group(client, node, self._run, formed, presence)
         return self.group
 
@@ -244,12 +247,6 @@ class AwaitableRendezvous:
             self._presence.end()
             self._presence = None
 
-    async def _try_to_leave(self) -> None:
-        try:
-            await self._ask("leave", self._join.node, seconds=self._timeouts.heartbeat)
-        except RendezvousError:
-            return  # the service is gone, or will give this node up
-
     async def _about(self) -> tuple[bool, int]:
         number = self.group.round if self.group is not None and self._presence is not None else -1
         asked = "about", self._join.node, number
@@ -257,19 +254,16 @@ class AwaitableRendezvous:
         return bool(closed), int(waiting)
 
     async def _ask(self, what: str, *args: Any, seconds: float) -> Any:
-        async def ask() -> Any:
-            await self._client.begin(self._standby)
-            return await self._client.ask(what, self._run, *args, seconds=seconds)
-
-        return await self._client.wait(ask())
+        doing = self._client.ask(what, self._run, *args, seconds=seconds, standby=self._standby)
+        return await self._client.wait(doing)
 
 
 class ActorRendezvous(RendezvousHandler):
     """A node in a run of the system's rendezvous service; made by `rendezvous`.
 
-    In plain code call its methods. In a handler ``await`` it for the next round, and await the
-    methods of `awaitable`. As a context manager (``with``, in a handler ``async with``) it leaves
-    at the end. It also leaves once nobody holds it or one of its groups.
+    It has the methods of `AwaitableRendezvous`, which block here. In a handler ``await`` it for the
+    next round, and await the methods of `awaitable`. As a context manager (``with``, in a handler
+    ``async with``) it leaves at the end. It also leaves once nobody holds it or one of its groups.
     """
 
     def __init__(self, awaitable: AwaitableRendezvous, client: Client, run: str) -> None:
@@ -284,40 +278,24 @@ class ActorRendezvous(RendezvousHandler):
         return self.awaitable.group
 
     def get_backend(self) -> str:
-        """The backend's name, `farref`."""
         return BACKEND
 
     def get_run_id(self) -> str:
-        """The run's name."""
         return self._run
 
     def next_rendezvous(self) -> Group:
         """Take part in the next round, and wait until it is formed."""
         return self._block(self.awaitable.next_rendezvous())
 
+    is_closed = blocking(AwaitableRendezvous.is_closed)
+    num_nodes_waiting = blocking(AwaitableRendezvous.num_nodes_waiting)
+    set_closed = blocking(AwaitableRendezvous.set_closed)
+    leave = blocking(AwaitableRendezvous.leave)
+    shutdown = blocking(AwaitableRendezvous.shutdown)
+
     def __await__(self) -> Generator[Any, None, Group]:
         """Take part in the next round, in a handler: ``group = await meeting``."""
         return self.awaitable.next_rendezvous().__await__()
-
-    def is_closed(self) -> bool:
-        """Whether the run was closed, so that no further round will be formed."""
-        return self._block(self.awaitable.is_closed())
-
-    def num_nodes_waiting(self) -> int:
-        """The number of late nodes that wait for the next round. If above 0, meet them."""
-        return self._block(self.awaitable.num_nodes_waiting())
-
-    def set_closed(self) -> None:
-        """Close the run for all."""
-        self._block(self.awaitable.set_closed())
-
-    def leave(self) -> None:
-        """Leave the run, without closing it for the others."""
-        self._block(self.awaitable.leave())
-
-    def shutdown(self) -> bool:
-        """Close the run and leave it; returns whether it succeeded. Safe to call again."""
-        return self._block(self.awaitable.shutdown())
 
     def __enter__(self) -> Self:
         return self
@@ -372,8 +350,7 @@ def rendezvous(
         ValueError: the run has no name, or the numbers are out of range.
         SystemDownError: outside any system.
     """
-    if not run_id:
-        raise ValueError("run_id must be a non-empty text")
+    checked_run_id(run_id)
     limits = RoundLimits(min_nodes, min_nodes if max_nodes is None else max_nodes)
     client = client_of(frame().core.front)
     node = WorkerId(name or client.core.me.name, secrets.randbits(63))

@@ -20,6 +20,20 @@ _TRUE = ("1", "true", "t", "yes", "y")
 _FALSE = ("0", "false", "f", "no", "n")
 
 
+def checked_run_id(run_id: str) -> str:
+    """*run_id*; raises `ValueError` if it is empty."""
+    if not run_id:
+        raise ValueError("run_id must be a non-empty text")
+    return run_id
+
+
+def checked_backend(backend: str) -> str:
+    """*backend*; raises `ValueError` if it is empty."""
+    if not backend:
+        raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
+    return backend
+
+
 class RendezvousHandler(ABC):
     """One node's side of the rendezvous of one run, over any backend."""
 
@@ -44,7 +58,8 @@ class RendezvousHandler(ABC):
             RendezvousClosedError: the run was closed (`RendezvousGracefulExitError` for a spare).
             RendezvousTimeoutError: too few nodes came in time. Trying again will not help.
             RendezvousConnectionError: the service or backend cannot be reached.
-            RendezvousStateError: the backend's state is corrupt, or not as this node relies on.
+            RendezvousStateError: the backend's state is corrupt, or the run is for other numbers of
+                nodes.
         """
 
     @abstractmethod
@@ -94,14 +109,12 @@ class RendezvousParameters:
         local_addr: str | None = None,
         **config: Any,
     ) -> None:
-        if not backend:
-            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
-        if not run_id:
-            raise ValueError("run_id must be a non-empty text")
-        self.limits = RoundLimits(min_nodes, max_nodes)
-        self.backend = backend
+        self.backend = checked_backend(backend)
         self.endpoint = endpoint
-        self.run_id = run_id
+        self.run_id = checked_run_id(run_id)
+        RoundLimits(min_nodes, max_nodes)  # checks them
+        self.min_nodes = min_nodes
+        self.max_nodes = max_nodes
         self.local_addr = local_addr
         self.config = config
 
@@ -119,16 +132,6 @@ class RendezvousParameters:
             params.local_addr,
             **params.config,
         )
-
-    @property
-    def min_nodes(self) -> int:
-        """The least number of nodes in a round."""
-        return self.limits.min_nodes
-
-    @property
-    def max_nodes(self) -> int:
-        """The largest number of nodes in a round."""
-        return self.limits.max_nodes
 
     def get(self, key: str, default: Any = None) -> Any:
         """The option *key* of *config*."""
@@ -203,9 +206,7 @@ class RendezvousHandlerRegistry:
         Raises:
             ValueError: *backend* is empty, or has another creator already.
         """
-        if not backend:
-            raise ValueError("backend must be a non-empty text, the name of the rendezvous backend")
-        known = self._creators.setdefault(backend, creator)
+        known = self._creators.setdefault(checked_backend(backend), creator)
         if known is not creator:
             raise ValueError(f"backend {backend!r} is registered already, with {known!r}")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import weakref
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -17,48 +18,6 @@ if TYPE_CHECKING:
     from ...protocol.ids import WorkerId
     from ...protocol.rendezvous import Command, Timeouts
     from ..wire.messages import WorkerInfo
-
-
-class Home(msgspec.Struct, frozen=True):
-    """A node's endpoint, and whether it sends keep-alives."""
-
-    info: WorkerInfo
-    beats: bool
-
-
-class Begun(msgspec.Struct, frozen=True):
-    """A new run, or one that begins again with other timeouts after everybody has left."""
-
-    run: str
-    state: State
-    timeouts: Timeouts
-
-
-class Done(msgspec.Struct, frozen=True):
-    """A command that changed the state. *home*: for a join, the node's home."""
-
-    run: str
-    command: Command
-    home: Home | None = None
-
-
-class StoreChanged(msgspec.Struct, frozen=True):
-    """A change of the round's store."""
-
-    run: str
-    op: Op
-
-
-class Kept(msgspec.Struct, frozen=True):
-    """The state of a run that clients run themselves, by compare-and-set."""
-
-    run: str
-    state: bytes
-    version: int
-
-
-Entry = Begun | Done | StoreChanged | Kept
-"""The entries that a standby repeats, in order."""
 
 
 class Formed(msgspec.Struct, frozen=True):
@@ -75,65 +34,67 @@ class Formed(msgspec.Struct, frozen=True):
     homes: tuple[WorkerInfo, ...]
 
 
-class _Listed(msgspec.Struct, frozen=True):
-    """The answer to all members of a round."""
-
-    round: int
-    ranks: dict[WorkerId, int]
-    text_and_homes: tuple[str, tuple[WorkerInfo, ...]]
-
-
-class Copy(msgspec.Struct):
-    """All data of one run, for a new standby."""
-
-    run: str
-    state: State
-    timeouts: Timeouts
-    homes: dict[WorkerId, Home]
-    table: Table
-
-
 class Hosted:
     """One run. Only the service's loop touches it."""
 
-    def __init__(self, name: str, state: State, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        name: str,
+        state: State,
+        timeouts: Timeouts,
+        homes: dict[WorkerId, WorkerInfo] | None = None,
+        table: Table | None = None,
+    ) -> None:
         self.name = name
-        self.timeouts = timeouts
-        self.run = RendezvousRun(state, timeouts, time.monotonic())
-        self.homes: dict[WorkerId, Home] = {}
-        self.table = Table()
+        self.homes = homes or {}
+        """The endpoint of each node."""
+        self.table = table or Table()
         """The store of the round. Each round begins with a new one."""
-        self._list: _Listed | None = None
+        self.begin_anew(timeouts, state)
+        self._list: tuple[int, dict[WorkerId, int], str, tuple[WorkerInfo, ...]] | None = None
+        """The last round that was formed: its number, its ranks, and the rest of `Formed`."""
         self._changed = asyncio.Event()
-        self._wanted: dict[str, list[asyncio.Future[None]]] = {}
-        """The waits for each key."""
+        self._wanted = weakref.WeakValueDictionary[str, asyncio.Event]()
+        """The keys that are waited for. The waits alone hold the events."""
+
+    def begin_anew(self, timeouts: Timeouts, state: State | None = None) -> None:
+        """Restart the clock: the standby takes over, or the first node of an empty run comes."""
+        self.timeouts = timeouts
+        self.run = RendezvousRun(state or self.state, timeouts, time.monotonic())
 
     @property
     def state(self) -> State:
         """The run's state."""
         return self.run.state
 
+    def copy(self) -> tuple[object, ...]:
+        """All data, as the arguments for the same run at a standby."""
+        return self.name, self.state, self.timeouts, self.homes, self.table
+
     # ---- changes
 
-    def do(self, command: Command) -> list[Entry]:
-        """Do *command*, and everything that is due then. Returns the entries for a standby."""
+    def do(self, command: Command) -> list[Command]:
+        """Do *command*, and everything that is due then. Returns what a standby has to repeat."""
         before = self.state
         self.run.do(command, time.monotonic())
         return self._after(before)
 
-    def tick(self) -> list[Entry]:
-        """Do everything that is due. Returns the entries for a standby."""
+    def tick(self, *, beats: bool) -> list[Command]:
+        """Do everything that is due. Returns what a standby has to repeat.
+
+        *beats*: whether nodes send keep-alives. Otherwise none counts as silent.
+        """
         before = self.state
-        for node in before.seats():
-            home = self.homes.get(node)
-            if home is not None and not home.beats:
-                self.run.heard(node, time.monotonic())
+        for node in () if beats else before.seats():
+            self.run.heard(node, time.monotonic())
         self.run.tick(time.monotonic())
         return self._after(before)
 
-    def repeat(self, command: Command) -> None:
-        """At a standby: repeat *command*, which the leader has done."""
+    def repeat(self, command: Command, home: WorkerInfo | None) -> None:
+        """At a standby: repeat *command*, which the leader has done. A `Join` comes with a home."""
         before = self.state
+        if isinstance(command, Join) and home is not None:
+            self.homes[command.node] = home
         self.run.state = before.apply(command)
         self._after(before)
 
@@ -141,12 +102,11 @@ class Hosted:
         """Change the store. Returns the answer."""
         answer = self.table.do(op)
         for key in op.keys:
-            for waiter in self._wanted.pop(key, ()):
-                if not waiter.done():
-                    waiter.set_result(None)
+            if (event := self._wanted.pop(key, None)) is not None:
+                event.set()
         return answer
 
-    def _after(self, before: State) -> list[Entry]:
+    def _after(self, before: State) -> list[Command]:
         log, self.run.log = self.run.log, []
         after = self.state
         if after is before:
@@ -160,19 +120,14 @@ class Hosted:
             self.homes = {node: home for node, home in self.homes.items() if node in needed}
         if fewer or begun or after.closed or after.complete:
             self._wake()  # one more join while a round forms ends no wait
-        return [
-            Done(self.name, each, self.homes.get(each.node) if isinstance(each, Join) else None)
-            for each in log
-        ]
+        return log
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
         changed.set()
-        wanted, self._wanted = self._wanted, {}
-        for waiters in wanted.values():
-            for waiter in waiters:
-                if not waiter.done():
-                    waiter.set_result(None)
+        for event in list(self._wanted.values()):
+            event.set()
+        self._wanted.clear()
 
     # ---- waits
 
@@ -182,17 +137,9 @@ class Hosted:
 
     async def comes(self, keys: tuple[str, ...]) -> None:
         """Wait until one of the missing *keys* may be there."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         missing = next(key for key in keys if key not in self.table.values)
-        self._wanted.setdefault(missing, []).append(waiter)
-        try:
-            await waiter
-        finally:
-            waiters = self._wanted.get(missing, [])
-            if waiter in waiters:
-                waiters.remove(waiter)
-            if not waiters:
-                self._wanted.pop(missing, None)
+        event = self._wanted.setdefault(missing, asyncio.Event())
+        await event.wait()
 
     # ---- questions
 
@@ -201,17 +148,15 @@ class Hosted:
         state = self.state
         if not state.complete or state.round <= join.after or join.node not in state.participants:
             return None
-        if self._list is None or self._list.round != state.round:
-            self._list = self._listed()
-        return Formed(state.round, self._list.ranks[join.node], *self._list.text_and_homes)
-
-    def _listed(self) -> _Listed:
-        members = [member.node for member in self.state.members]
-        infos = [self.homes[node].info for node in members]
-        homes = {info: place for place, info in enumerate(dict.fromkeys(infos))}
-        rows = [(node.name, homes[info]) for node, info in zip(members, infos, strict=True)]
-        ranks = {node: rank for rank, node in enumerate(members)}
-        return _Listed(self.state.round, ranks, (json.dumps(rows), tuple(homes)))
+        if self._list is None or self._list[0] != state.round:
+            members = [member.node for member in state.members]
+            infos = [self.homes[node] for node in members]
+            homes = {info: place for place, info in enumerate(dict.fromkeys(infos))}
+            rows = [(node.name, homes[info]) for node, info in zip(members, infos, strict=True)]
+            ranks = {node: rank for rank, node in enumerate(members)}
+            self._list = state.round, ranks, json.dumps(rows), tuple(homes)
+        number, ranks, text, infos_of_homes = self._list
+        return Formed(number, ranks[join.node], text, infos_of_homes)
 
     def check_member(self, node: WorkerId, number: int) -> None:
         """Raise `RendezvousStateError` unless *node* is in round *number*, the current one."""
@@ -228,35 +173,14 @@ class Hosted:
 
     def endpoints(self) -> set[WorkerId]:
         """The endpoints that this run depends on: the nodes' homes, and callers of the store."""
-        return {home.info.id for home in self.homes.values()} | set(self.table.callers())
+        return {home.id for home in self.homes.values()} | set(self.table.callers())
 
     def of_endpoint(self, worker: WorkerId) -> Leave | None:
         """The command that follows from the death of *worker*, if any."""
-        nodes = tuple(n for n in self.state.seats() if self._lives_at(n, worker))
         self.table.forget(worker)
+        homes = ((node, self.homes.get(node)) for node in self.state.seats())
+        nodes = tuple(node for node, home in homes if home is not None and home.id == worker)
         return Leave(nodes) if nodes else None
-
-    def _lives_at(self, node: WorkerId, worker: WorkerId) -> bool:
-        home = self.homes.get(node)
-        return home is not None and home.info.id == worker
-
-    # ---- a standby
-
-    def copy(self) -> Copy:
-        """All data of this run."""
-        return Copy(self.name, self.state, self.timeouts, self.homes, self.table)
-
-    @classmethod
-    def of(cls, copy: Copy) -> Hosted:
-        """The run of *copy*, at a standby."""
-        self = cls(copy.run, copy.state, copy.timeouts)
-        self.homes, self.table = copy.homes, copy.table
-        return self
-
-    def begin_anew(self, timeouts: Timeouts) -> None:
-        """Restart the clock: the standby takes over, or the first node of an empty run comes."""
-        self.timeouts = timeouts
-        self.run = RendezvousRun(self.state, timeouts, time.monotonic())
 
 
 def _count(state: State) -> int:

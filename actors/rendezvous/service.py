@@ -24,47 +24,46 @@ from ...protocol.errors import (
     RendezvousError,
     RendezvousStateError,
 )
-from ...protocol.rendezvous import Close, Leave, State
+from ...protocol.rendezvous import Close, Join, Leave, RoundLimits, State
+from ...protocol.store import Table
 from ..core.current import frame
-from .hosted import Begun, Copy, Done, Hosted, Kept, StoreChanged
-from .standby import Standby
+from .hosted import Hosted
+from .standby import Replica
 from .starting import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from ...protocol.ids import WorkerId
-    from ...protocol.rendezvous import Command, Join, Timeouts
+    from ...protocol.rendezvous import Command, Timeouts
     from ...protocol.store import Op
     from ..handles.front import Front
-    from .hosted import Entry, Formed, Home
+    from ..wire.messages import WorkerInfo
+    from .hosted import Formed
+    from .standby import Entry
 
 log = logger(__name__)
 
 
-class Service:
-    """All runs of one system. Only the loop of its actor touches this."""
+class Service(Replica):
+    """All runs of one system."""
 
     def __init__(self, front: Front) -> None:
-        self.front = front
-        self.core = front.core
+        super().__init__(front, repeat)
         self.runs: dict[str, Hosted] = {}
-        self.cells: dict[str, Kept] = {}
+        self.cells = Table()
         """The states of runs that clients run themselves. The service does not read them."""
-        self.leads = self.core.me.name == NAME
-        """Whether this service answers. A standby does not until it takes over."""
-        self.standby = Standby(self, stand_by, repeat)
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self.core.on_deaths.append(self._died)
 
     # ---- requests of clients
 
-    async def join(self, run: str, timeouts: Timeouts, join: Join, home: Home) -> Formed:
+    async def join(self, run: str, timeouts: Timeouts, join: Join, home: WorkerInfo) -> Formed:
         """Take part in the next round. Returns when it is formed."""
         hosted = self._hosted(run, timeouts, join)
         known = hosted.homes.setdefault(join.node, home)
-        if known != home:
+        if known.id != home.id:
             raise RendezvousStateError(f"another endpoint takes part in run {run!r} as {join.node}")
         try:
             self.do(hosted, join)
@@ -80,9 +79,9 @@ class Service:
             self.do(hosted, Leave((join.node,)) if hosted.state.seat(join.node) else None)
             if hosted.state.seat(join.node) is None:
                 hosted.homes.pop(join.node, None)
-            await self.standby.committed()
+            await self.committed()
             raise
-        await self.standby.committed()
+        await self.committed()
         return formed
 
     async def watch(self, run: str, node: WorkerId, number: int) -> str:
@@ -90,29 +89,29 @@ class Service:
         hosted = self._known(run)
         while (news := hosted.state.news(node, number)) is None:
             await hosted.changes()
-        await self.standby.committed()
+        await self.committed()
         return news
 
     async def leave(self, run: str, node: WorkerId) -> None:
         """Remove *node*."""
         if run in self.runs:
             self.do(self.runs[run], Leave((node,)))
-            await self.standby.committed()
+            await self.committed()
 
     async def close(self, run: str, timeouts: Timeouts, join: Join) -> None:
         """Close the run."""
         self.do(self._hosted(run, timeouts, join), Close())
-        await self.standby.committed()
+        await self.committed()
 
     async def beat(self, nodes: Iterable[tuple[str, WorkerId]]) -> None:
-        """Take the keep-alives of *nodes*."""
+        """Note that these *nodes* are alive."""
         for run, node in nodes:
             if run in self.runs:
                 self.runs[run].run.heard(node, time.monotonic())
 
     async def about(self, run: str, node: WorkerId, number: int) -> tuple[bool, int]:
         """Whether the run is closed, and `waiting_for` *node*, last in round *number*."""
-        await self.standby.committed()  # an answer is never taken back
+        await self.committed()  # an answer is never taken back
         state = self.runs[run].state if run in self.runs else None
         return (state.closed, state.waiting_for(node, number)) if state else (False, 0)
 
@@ -122,9 +121,8 @@ class Service:
         """Change the store of round *number*, once."""
         hosted = self._known(run)
         hosted.check_member(node, number)
-        answer = hosted.change(op)
-        self.standby.note(StoreChanged(run, op))
-        await self.standby.committed()
+        answer = self.record(Service.change_store, run, op)
+        await self.committed()
         return answer
 
     async def values(
@@ -145,7 +143,7 @@ class Service:
                 "s; wait again, or set a longer timeout"
             ) from None
         found = [hosted.table.values[key] for key in keys]
-        await self.standby.committed()
+        await self.committed()
         return found
 
     async def keys(self, run: str, number: int, node: WorkerId) -> list[str]:
@@ -153,41 +151,46 @@ class Service:
         hosted = self._known(run)
         hosted.check_member(node, number)
         found = list(hosted.table.values)
-        await self.standby.committed()
+        await self.committed()
         return found
 
-    # ---- a backend, for clients that run the machine themselves
+    async def cell(self, op: Op) -> object:
+        """Change the states of the runs that clients run themselves, once."""
+        before = self.cells.values.get(op.keys[0])
+        answer = self.change_cell(op)
+        if self.cells.values.get(op.keys[0]) is not before:
+            self.note(Service.change_cell, op)
+        await self.committed()
+        return answer
 
-    async def cell(self, run: str) -> tuple[bytes, int] | None:
-        """The stored state of *run*, and its version."""
-        kept = self.cells.get(run)
-        await self.standby.committed()
-        return None if kept is None else (kept.state, kept.version)
+    # ---- changes of the data, which the standby repeats
 
-    async def keep(
-        self, run: str, state: bytes, version: int | None
-    ) -> tuple[bytes, int, bool] | None:
-        """Store *state* if *version* is the stored one (None: nothing is). Returns the result."""
-        kept = self.cells.get(run)
-        fits = version == (None if kept is None else kept.version)
-        if fits:
-            kept = self.cells[run] = Kept(run, state, (version or 0) + 1)
-            self.standby.note(kept)
-        await self.standby.committed()
-        return None if kept is None else (kept.state, kept.version, fits)
+    def begin(self, run: str, limits: RoundLimits, timeouts: Timeouts) -> None:
+        """Begin *run*, or begin it again: the first node after everybody has left decides."""
+        if run in self.runs:
+            self.runs[run].begin_anew(timeouts)
+        else:
+            self.runs[run] = Hosted(run, State(limits), timeouts)
+
+    def repeat_command(self, run: str, command: Command, home: WorkerInfo | None) -> None:
+        """At a standby: repeat *command*."""
+        self.runs[run].repeat(command, home)
+
+    def change_store(self, run: str, op: Op) -> object:
+        """Change the store of the run's round. Returns the answer."""
+        return self.runs[run].change(op)
+
+    def change_cell(self, op: Op) -> object:
+        """Change the states that clients keep here. Returns the answer."""
+        return self.cells.do(op)
 
     # ---- inside
 
     def _hosted(self, run: str, timeouts: Timeouts, join: Join) -> Hosted:
         hosted = self.runs.get(run)
-        if hosted is None:
-            hosted = self.runs[run] = Hosted(run, State(join.limits), timeouts)
-            self.standby.note(Begun(run, hosted.state, timeouts))
-        elif hosted.state.empty and hosted.timeouts != timeouts:
-            # Everybody has left: the run begins again, and its first node decides.
-            hosted.begin_anew(timeouts)
-            self.standby.note(Begun(run, hosted.state, timeouts))
-        return hosted
+        if hosted is None or (hosted.state.empty and hosted.timeouts != timeouts):
+            self.record(Service.begin, run, join.limits, timeouts)
+        return self.runs[run]
 
     def _known(self, run: str) -> Hosted:
         if run not in self.runs:
@@ -197,12 +200,13 @@ class Service:
     def do(self, hosted: Hosted, command: Command | None) -> None:
         """Carry out *command*, and have the standby repeat it."""
         if command is not None:
-            self._noted(hosted.do(command))
+            self._note_all(hosted, hosted.do(command))
 
-    def _noted(self, entries: list[Entry]) -> None:
-        for entry in entries:
-            self.standby.note(entry)
-        if entries:
+    def _note_all(self, hosted: Hosted, commands: list[Command]) -> None:
+        for command in commands:
+            home = hosted.homes.get(command.node) if isinstance(command, Join) else None
+            self.note(Service.repeat_command, hosted.name, command, home)
+        if commands:
             self._arm()
 
     def _arm(self) -> None:
@@ -216,57 +220,48 @@ class Service:
             self._timer = self._loop.call_later(max(pause, 0.01), self._tick)
 
     def _tick(self) -> None:
+        beats = self.core.port.runs_by_itself  # else actors run only while the program calls in
         for hosted in self.runs.values():
-            self._noted(hosted.tick())
+            self._note_all(hosted, hosted.tick(beats=beats))
         self._arm()
 
     # ---- deaths, and the standby
 
     def _died(self, workers: tuple[WorkerId, ...]) -> None:
-        """Take deaths. In the mailbox thread."""
+        """These endpoints died. Called in the mailbox thread."""
         with contextlib.suppress(RuntimeError):  # the loop has ended
             self._loop.call_soon_threadsafe(self._endpoints_died, workers)
 
     def _endpoints_died(self, workers: tuple[WorkerId, ...]) -> None:
         for worker in workers:
-            self.standby.died(worker)
+            self.died(worker)
             if self.leads:
-                for hosted in self.runs.values():
-                    self.do(hosted, hosted.of_endpoint(worker))
+                self._gone(worker)
 
-    def repeat(self, entry: Entry) -> None:
-        """At a standby: repeat *entry*, which the leader has done."""
-        match entry:
-            case Begun(run, _, timeouts) if run in self.runs:
-                self.runs[run].begin_anew(timeouts)
-            case Begun(run, state, timeouts):
-                self.runs[run] = Hosted(run, state, timeouts)
-            case Done(run, command, home):
-                if home is not None:
-                    self.runs[run].homes[command.node] = home  # type: ignore[union-attr]  # a home comes with a `Join`
-                self.runs[run].repeat(command)
-            case StoreChanged(run, op):
-                self.runs[run].change(op)
-            case Kept(run):
-                self.cells[run] = entry
+    def _gone(self, worker: WorkerId) -> None:
+        self.cells.forget(worker)
+        for hosted in self.runs.values():
+            self.do(hosted, hosted.of_endpoint(worker))
 
-    def copy(self) -> list[Copy | Kept]:
+    def copy(self) -> tuple[object, ...]:
         """All data, for a new standby."""
-        return [*(hosted.copy() for hosted in self.runs.values()), *self.cells.values()]
+        return [hosted.copy() for hosted in self.runs.values()], self.cells
 
-    def adopt(self, copies: list[Copy | Kept]) -> None:
+    def adopt(self, runs: list[tuple[Any, ...]], cells: Table) -> None:
         """At a new standby: take the leader's data."""
-        self.runs = {copy.run: Hosted.of(copy) for copy in copies if isinstance(copy, Copy)}
-        self.cells = {kept.run: kept for kept in copies if isinstance(kept, Kept)}
+        self.runs = {run[0]: Hosted(*run) for run in runs}
+        self.cells = cells
 
     def take_over(self) -> None:
         """Lead from now on: the leader is gone."""
         self.leads = True
+        known = set(self.cells.callers())
         for hosted in self.runs.values():
             hosted.begin_anew(hosted.timeouts)
-            for worker in hosted.endpoints():
-                if worker in self.core.context.dead:  # it died before the takeover
-                    self.do(hosted, hosted.of_endpoint(worker))
+            known |= hosted.endpoints()
+        for worker in known:
+            if worker in self.core.context.dead:  # it died before the takeover
+                self._gone(worker)
         self._arm()
         log.warning("%s took over, with %d runs", self.core.me, len(self.runs))
 
@@ -279,7 +274,7 @@ def _service() -> Service:
     front: Front = frame().core.front
     if front not in _services:
         if not front.core.me.name.startswith(NAME):
-            raise ProtocolError(f"{front.core.me} is no rendezvous service")
+            raise ProtocolError(f"{front.core.me} is not a rendezvous service")
         for ended in [each for each in _services if each.core.closed]:
             del _services[ended]
         _services[front] = Service(front)
@@ -287,7 +282,7 @@ def _service() -> Service:
 
 
 ASKED = frozenset({"join", "leave", "close", "watch", "beat", "about"}) | frozenset(
-    {"change", "values", "keys", "cell", "keep"}
+    {"change", "values", "keys", "cell"}
 )
 """The requests that clients may make."""
 
@@ -312,15 +307,10 @@ async def ask(what: str, *args: Any) -> Any:
 async def leads(standby: bool) -> bool:
     """Whether this service answers. The first caller decides whether it has a standby."""
     service = _service()
-    service.standby.want(standby)
+    service.want(standby)
     return service.leads
-
-
-async def stand_by(copies: list[Copy | Kept], leader: WorkerId, pid: int, host: str) -> None:
-    """Leader -> standby: take this data, and take over when the process *pid* is gone."""
-    _service().standby.begin(copies, leader, pid, host)
 
 
 async def repeat(entries: list[Entry]) -> None:
     """Leader -> standby: repeat these entries."""
-    _service().standby.repeat(entries)
+    _service().repeat(entries)

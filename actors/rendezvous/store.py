@@ -7,11 +7,11 @@ it, and it ends with the round. `AwaitableStore` is for handlers, `Store` for al
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any
 
 from ...protocol.store import Op
 from ..wire.settings import check_timeout
+from .client import blocking
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Sequence
@@ -36,7 +36,12 @@ MARGIN = 5.0
 
 
 class AwaitableStore:
-    """The store of one round. All its methods are awaited, in any handler."""
+    """The store of one round. Its methods that reach the service are awaited, in any handler.
+
+    Each of them, also a `get` that waits, raises `RendezvousStateError` once this node is no member
+    of the round or the round is over; `RendezvousConnectionError` if the service cannot be reached;
+    and `FetchTimeoutError` if it does not answer in time.
+    """
 
     def __init__(
         self, client: Client, run: str, number: int, node: WorkerId, prefix: str = ""
@@ -57,15 +62,18 @@ class AwaitableStore:
         await self._change("set", keys, values)
 
     async def get(self, key: str) -> bytes:
-        """The value of *key*, once it is there, until the timeout (`FetchTimeoutError`)."""
+        """The value of *key*. Waits for it until the timeout (`FetchTimeoutError`)."""
         return (await self._values([key], None))[0]
 
     async def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of *keys*, once all are there, until the timeout (`FetchTimeoutError`)."""
+        """The values of *keys*. Waits for all until the timeout (`FetchTimeoutError`)."""
         return await self._values(keys, None)
 
-    async def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
-        """Wait until all *keys* are there, for *timeout* at most (`FetchTimeoutError`)."""
+    async def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as torch has it
+        """Wait until all *keys* are there, for *timeout* at most (`FetchTimeoutError`).
+
+        *timeout* is in seconds, or a `timedelta` as in torch.
+        """
         await self._values(keys, timeout)
 
     async def check(self, keys: Sequence[str]) -> bool:
@@ -87,7 +95,11 @@ class AwaitableStore:
         await self._change("append", [key], [value])
 
     async def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
-        """Set *key* to *desired* if its value is *expected*. Returns its value after that."""
+        """Set *key* to *desired* if its value is *expected*. Returns its value after that.
+
+        A key that is not there is made if *expected* is "". Otherwise it is not made, and
+        *expected* is returned.
+        """
         return bytes(await self._change("compare_set", [key], [expected, desired]))
 
     async def delete_key(self, key: str) -> bool:
@@ -103,8 +115,13 @@ class AwaitableStore:
         here = len(self._prefix)
         return [key[here:] for key in await self._keys() if key.startswith(self._prefix)]
 
-    async def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as `Store` has it
-        """Wait until *world_size* callers have come to *key*, and then for the next as many."""
+    async def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:  # noqa: ASYNC109 - as torch has it
+        """Wait until *world_size* callers have come to *key*, *timeout* at most.
+
+        The next *world_size* callers of the same key wait for each other again. The keys that it
+        stores begin with *key* and a slash. Raises `FetchTimeoutError` if some do not come in time,
+        and `ValueError` if *world_size* is less than 1.
+        """
         if world_size < 1:
             raise ValueError(f"world_size must be 1 or more, not {world_size}")
         came = await self.add(f"{key}/came", 1)
@@ -140,16 +157,9 @@ class AwaitableStore:
     async def _change(
         self, what: Change, keys: Sequence[str], values: Sequence[Value] = (), amount: int = 0
     ) -> Any:
-        make = functools.partial(
-            Op,
-            self._client.core.me,
-            what=what,
-            keys=self._full(keys),
-            values=tuple(map(_bytes, values)),
-            amount=amount,
-        )
-        seconds = self._client.core.settings.timeout
-        doing = self._client.change(make, *self._where, seconds=seconds)
+        me, seconds = self._client.core.me, self._client.core.settings.timeout
+        op = Op(me, 0, 0, what, self._full(keys), tuple(map(_bytes, values)), amount)
+        doing = self._client.change("change", *self._where, op=op, seconds=seconds)
         answer = await self._client.wait(doing)
         if isinstance(answer, str):
             raise ValueError(answer)  # noqa: TRY004 - the answer is the error's text
@@ -174,86 +184,29 @@ class AwaitableStore:
 
 
 class Store:
-    """The store of one round. Its methods block; in handlers await those of `awaitable`.
+    """The store of one round: the methods of `AwaitableStore`, which block here.
 
-    Every method, also a `get` that waits, raises `RendezvousStateError` once this node is no member
-    of the round or the round is over; `RendezvousConnectionError` if the service cannot be reached;
-    `FetchTimeoutError` if it does not answer in time; and `WouldBlockError` in a handler.
+    They raise the same errors, and `WouldBlockError` in a handler: there await the methods of
+    `awaitable`.
     """
 
     def __init__(self, awaitable: AwaitableStore) -> None:
         self.awaitable = awaitable
         """The same store for handlers: ``await store.awaitable.get("key")``."""
 
-    def set(self, key: str, value: Value) -> None:
-        """Set *key* to *value*; text is stored as UTF-8."""
-        self._block(self.awaitable.set(key, value))
-
-    def multi_set(self, keys: Sequence[str], values: Sequence[Value]) -> None:
-        """Set each key to its value, all at once. Raises `ValueError` unless they are pairs."""
-        self._block(self.awaitable.multi_set(keys, values))
-
-    def get(self, key: str) -> bytes:
-        """The value of *key*. Waits for it until the timeout (`FetchTimeoutError`)."""
-        value: bytes = self._block(self.awaitable.get(key))
-        return value
-
-    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
-        """The values of *keys*. Waits for all until the timeout (`FetchTimeoutError`)."""
-        values: list[bytes] = self._block(self.awaitable.multi_get(keys))
-        return values
-
-    def wait(self, keys: Sequence[str], timeout: Timeout | None = None) -> None:
-        """Wait until all *keys* are there, for *timeout* at most (`FetchTimeoutError`).
-
-        *timeout* is in seconds, or a `timedelta` as in torch.
-        """
-        self._block(self.awaitable.wait(keys, timeout))
-
-    def check(self, keys: Sequence[str]) -> bool:
-        """Whether all *keys* are there. Does not wait for them."""
-        return bool(self._block(self.awaitable.check(keys)))
-
-    def add(self, key: str, amount: int) -> int:
-        """Add *amount* to the number at *key* (0 if the key is new), and return the sum.
-
-        Raises `ValueError` if its value is no number.
-        """
-        return int(self._block(self.awaitable.add(key, amount)))
-
-    def append(self, key: str, value: Value) -> None:
-        """Append *value* to the value of *key*."""
-        self._block(self.awaitable.append(key, value))
-
-    def compare_set(self, key: str, expected: Value, desired: Value) -> bytes:
-        """Set *key* to *desired* if its value is *expected*. Returns its value after that.
-
-        A key that is not there is made if *expected* is "". Otherwise it is not made, and
-        *expected* is returned.
-        """
-        return bytes(self._block(self.awaitable.compare_set(key, expected, desired)))
-
-    def delete_key(self, key: str) -> bool:
-        """Remove *key*. Returns whether it was there."""
-        return bool(self._block(self.awaitable.delete_key(key)))
-
-    def num_keys(self) -> int:
-        """The number of keys."""
-        return int(self._block(self.awaitable.num_keys()))
-
-    def list_keys(self) -> list[str]:
-        """All keys; of a view those that begin with its prefix, without it."""
-        keys: list[str] = self._block(self.awaitable.list_keys())
-        return keys
-
-    def barrier(self, key: str, world_size: int, timeout: Timeout | None = None) -> None:
-        """Wait until *world_size* callers have come to *key*, *timeout* at most.
-
-        The next *world_size* callers of the same key wait for each other again. The keys that it
-        stores begin with *key* and a slash. Raises `FetchTimeoutError` if some do not come in time,
-        and `ValueError` if *world_size* is less than 1.
-        """
-        self._block(self.awaitable.barrier(key, world_size, timeout))
+    set = blocking(AwaitableStore.set)
+    multi_set = blocking(AwaitableStore.multi_set)
+    get = blocking(AwaitableStore.get)
+    multi_get = blocking(AwaitableStore.multi_get)
+    wait = blocking(AwaitableStore.wait)
+    check = blocking(AwaitableStore.check)
+    add = blocking(AwaitableStore.add)
+    append = blocking(AwaitableStore.append)
+    compare_set = blocking(AwaitableStore.compare_set)
+    delete_key = blocking(AwaitableStore.delete_key)
+    num_keys = blocking(AwaitableStore.num_keys)
+    list_keys = blocking(AwaitableStore.list_keys)
+    barrier = blocking(AwaitableStore.barrier)
 
     def queue_push(self, key: str, value: Value) -> Never:
         """Torch's queue. Raises `NotImplementedError`, which names the replacement."""

@@ -9,11 +9,20 @@ into bytes and back.
 
 from .attendant import Attendant, Decision
 from .codec import decode, encode
-from .commands import Beat, Close, Command, Finish, Join, Leave
 from .limits import RoundLimits, Timeouts
-from .observer import Observer
-from .run import RendezvousRun
-from .state import Member, Membership, Seat, State
+from .observer import Observer, RendezvousRun
+from .state import (
+    Beat,
+    Close,
+    Command,
+    Finish,
+    Join,
+    Leave,
+    Member,
+    Membership,
+    Seat,
+    State,
+)
 
 __all__ = [
     "Attendant",

@@ -25,9 +25,8 @@ from ..errors import (
     RendezvousStateError,
     RendezvousTimeoutError,
 )
-from .commands import Beat, Close, Join, Leave
 from .observer import Observer
-from .state import Membership, State
+from .state import Beat, Close, Join, Leave, Membership, State
 
 if TYPE_CHECKING:
     from ..ids import WorkerId
@@ -126,7 +125,7 @@ class Attendant:
             return Decision(self.leave(state), self._late(joined))
         return Decision(self._beaten(joined, now), membership)
 
-    def settled(self, outcome: Membership | RendezvousError) -> None:
+    def resolved(self, outcome: Membership | RendezvousError) -> None:
         """A decision with this outcome is stored."""
         self._deadline = None
         if isinstance(outcome, Membership):

@@ -1,30 +1,44 @@
-"""A state as bytes, and back: compact, readable, and validated on decode.
+"""A state as bytes, and back: compact, readable, and checked when it is read.
 
-It is JSON, a list without names: ``[VERSION, min, max, round, complete, closed, call, members,
-participants, waiting, spares]``. Any program may have written the bytes that a backend returns: so
-every field is checked, and every invariant that the transitions rely on.
+The bytes are JSON: a list of the version, the limits, and the other fields of `State` in their
+order. Any program may have written the bytes that a backend returns. So `decode` checks the type of
+every field, and every invariant that the transitions rely on.
 """
 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Final, Literal
+
+import msgspec
 
 from ..errors import RendezvousStateError
 from ..ids import WorkerId
-from ..wellformed import LARGEST
 from .limits import RoundLimits
 from .state import Member, Seat, State
 
-if TYPE_CHECKING:
-    from .state import Seats
+VERSION: Final = "farref rendezvous 2"
 
-VERSION = "farref rendezvous 1"
+_Number = Annotated[int, msgspec.Meta(ge=0, le=(1 << 63) - 1)]
+_Nodes = tuple[tuple[WorkerId, Seat], ...]
+_Row = tuple[
+    Literal["farref rendezvous 2"],
+    _Number,  # the least number of nodes
+    _Number,  # the largest
+    _Number,  # round
+    bool,  # complete
+    bool,  # closed
+    _Number,  # call
+    tuple[Member, ...],
+    _Nodes,  # participants
+    _Nodes,  # waiting
+    _Nodes,  # spares
+]
 
 
 def encode(state: State) -> bytes:
     """*state* as bytes: equal states, with the same order of arrival, give equal bytes."""
-    row = [
+    row: _Row = (
         VERSION,
         state.limits.min_nodes,
         state.limits.max_nodes,
@@ -32,60 +46,45 @@ def encode(state: State) -> bytes:
         state.complete,
         state.closed,
         state.call,
-        [[member.node.name, member.node.incarnation, member.address] for member in state.members],
-        _rows(state.participants),
-        _rows(state.waiting),
-        _rows(state.spares),
-    ]
-    return json.dumps(row, separators=(",", ":"), ensure_ascii=True).encode("ascii")
-
-
-def _rows(seats: Seats) -> list[list[object]]:
-    return [
-        [node.name, node.incarnation, seat.address, seat.order, seat.beat]
-        for node, seat in seats.items()
-    ]
+        state.members,
+        tuple(state.participants.items()),
+        tuple(state.waiting.items()),
+        tuple(state.spares.items()),
+    )
+    # Not by msgspec's encoder: a name may contain lone surrogates, which `json` escapes.
+    return json.dumps(msgspec.to_builtins(row), separators=(",", ":")).encode("ascii")
 
 
 def decode(data: bytes) -> State:
     """The state that `encode` turned into *data*.
 
     Raises:
-        RendezvousStateError: *data* is no valid state, and no part of it can be used.
+        RendezvousStateError: *data* is not a valid state. No part of it is used.
     """
     try:
-        return _state(json.loads(bytes(data).decode("ascii")))
+        row = msgspec.convert(json.loads(bytes(data).decode("ascii")), _Row)
+        _, least, most, number, complete, closed, call, members, *lists = row
+        state = State(
+            RoundLimits(least, most), number, complete, closed, call, members, *map(dict, lists)
+        )
+        _check(state, sum(map(len, lists)))
     except RecursionError:
         why = "it is nested too deep"
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, msgspec.ValidationError) as error:
         why = str(error)[:200]
+    else:
+        return state
     raise RendezvousStateError(
         f"the stored state of the rendezvous is corrupt: {why}. Maybe another program uses the "
         "same key: use another run id, or remove the stored value"
     )
 
 
-def _state(row: Any) -> State:
-    if type(row) is not list or len(row) != 11 or row[0] != VERSION:
-        raise ValueError(f"it does not begin with {VERSION!r}, or lacks fields")
-    _, least, most, number, complete, closed, call, members, *lists = row
-    state = State(
-        RoundLimits(_number(least), _number(most)),
-        _number(number),
-        _flag(complete),
-        _flag(closed),
-        _number(call),
-        tuple(_member(each) for each in _list(members)),
-        *({WorkerId(*_node(each)): _seat(each) for each in _list(rows)} for rows in lists),
-    )
-    _check(state, sum(len(rows) for rows in lists))
-    return state
-
-
 def _check(state: State, rows: int) -> None:
+    """Raise `ValueError` if the lists of *state*, of so many *rows*, contradict each other."""
     limits, members = state.limits, [member.node for member in state.members]
     if len(state.seats()) != rows or len(set(members)) != len(members):
-        raise ValueError("a node is there twice")
+        raise ValueError("a node is in it twice")
     if len(members) > limits.max_nodes:
         raise ValueError("it has more members than a round may have")
     present = len(state.participants) + len(state.waiting)
@@ -105,46 +104,3 @@ def _check(state: State, rows: int) -> None:
         raise ValueError("the participants of the complete round are not its members")
     if state.calling and not state.call:
         raise ValueError("enough nodes are in it, but there is no last call")
-
-
-def _list(value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise TypeError(f"a {type(value).__name__} is no list")
-    return value
-
-
-def _number(value: Any) -> int:
-    if type(value) is not int or not 0 <= value <= LARGEST:
-        raise TypeError("a field is no whole number")
-    return value
-
-
-def _flag(value: Any) -> bool:
-    if type(value) is not bool:
-        raise TypeError("a field is neither true nor false")
-    return value
-
-
-def _text(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError("a field is no text")
-    return value
-
-
-def _node(row: Any) -> tuple[str, int]:
-    if type(row) is not list or len(row) not in (3, 5):
-        raise TypeError("a node has no valid description")
-    return _text(row[0]), _number(row[1])
-
-
-def _member(row: Any) -> Member:
-    node = WorkerId(*_node(row))
-    (address,) = row[2:]
-    return Member(node, _text(address))
-
-
-def _seat(row: Any) -> Seat:
-    address, order, beat = row[2:]
-    if order is not None and (type(order) is not int or abs(order) > LARGEST):
-        raise TypeError("an order is no whole number")
-    return Seat(_text(address), order, _number(beat))

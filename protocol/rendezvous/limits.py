@@ -11,7 +11,7 @@ class RoundLimits:
 
     Raises:
         ValueError: *min_nodes* is less than 1, or *max_nodes* is less than *min_nodes*.
-        TypeError: one of them is no whole number.
+        TypeError: one of them is not a whole number.
     """
 
     min_nodes: int
@@ -37,17 +37,17 @@ class Timeouts:
 
     Raises:
         ValueError: one of them is not positive.
-        TypeError: one of them is no number.
+        TypeError: one of them is not a number.
     """
 
     join: float = 600.0
-    """From a node's joining until its round has formed."""
+    """From the time when a node joins until its round has formed."""
     last_call: float = 30.0
     """From the arrival of the smallest number of nodes until the round closes to further ones."""
     close: float = 30.0
-    """Until a run is closed."""
+    """For closing a run, and for leaving it."""
     heartbeat: float = 5.0
-    """Until one keep-alive arrives."""
+    """For one keep-alive, or another short request, to be answered."""
     keep_alive: float = 5.0
     """From one keep-alive of a node to the next."""
     attempts: int = 3

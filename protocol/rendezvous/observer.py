@@ -1,5 +1,8 @@
 """An observer of a state has a clock: it finds silent nodes, and the end of the last call.
 
+`RendezvousRun` is a run in a service, which keeps the state and observes it alone. Otherwise each
+node has an observer (`Attendant`).
+
 An observer measures times by its own clock, from the moment that *it* saw an event: a node's count
 of beats grew, or a last call opened. It compares these times with no other clock, so clocks may
 differ by any amount, and run at different speeds. Two observers may see an event at different times
@@ -14,12 +17,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .commands import Finish, Leave
+from .state import Finish, Leave
 
 if TYPE_CHECKING:
     from ..ids import WorkerId
     from .limits import Timeouts
-    from .state import State
+    from .state import Command, State
 
 
 class Observer:
@@ -85,3 +88,42 @@ class Observer:
         if self._call is not None:
             dues.append(self._timeouts.last_call - self._called)
         return max(0.0, min(dues))
+
+
+class RendezvousRun:
+    """A run in a service that keeps its state, by the service's clock.
+
+    Nodes give signs of life by messages, not through the state, so a keep-alive costs no
+    transition.
+    """
+
+    __slots__ = ("_observer", "log", "state")
+
+    def __init__(self, state: State, timeouts: Timeouts, now: float) -> None:
+        self.state = state
+        self.log: list[Command] = []
+        """The commands that changed the state, for a standby to repeat. The caller empties it."""
+        self._observer = Observer(timeouts, now)
+        self._observer.look(state, now)
+
+    def do(self, command: Command, now: float) -> None:
+        """Carry out *command*. Raises `RendezvousError`, with nothing changed."""
+        before = self.state
+        self.state = before.apply(command)
+        if self.state is not before:
+            self.log.append(command)
+            if self.state.call != before.call:
+                self.tick(now)  # the last call is measured from its opening
+
+    def heard(self, node: WorkerId, now: float) -> None:
+        """*node* is alive. This has no effect if it is not there any more."""
+        self._observer.heard(node, now)
+
+    def tick(self, now: float) -> None:
+        """Do everything that is due."""
+        for command in self._observer.look(self.state, now):
+            self.do(command, now)
+
+    def pause(self) -> float | None:
+        """Seconds until `tick` has a duty; None while nobody is there."""
+        return None if self.state.empty else self._observer.pause() or 0.0

@@ -29,24 +29,64 @@ A node is in one of three lists: *participants* of this round; *waiting* for the
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple, assert_never
+from typing import Annotated, NamedTuple, assert_never
 
 import msgspec
 from msgspec.structs import replace
 
 from ..errors import RendezvousClosedError, RendezvousGracefulExitError, RendezvousStateError
-from ..ids import WorkerId
-from .commands import Beat, Close, Command, Finish, Join, Leave
+from ..ids import Number, WorkerId
 from .limits import RoundLimits
 from .ranks import ranked
+
+
+class Join(msgspec.Struct, frozen=True, kw_only=True):
+    """*node* wants a round with a number above *after*, its last round as a member.
+
+    It may be repeated. A member of the completed round that wants a later one leaves its round by
+    this command, and waits for the next.
+    """
+
+    node: WorkerId
+    limits: RoundLimits
+    address: str = ""
+    """The node's address for the others, who see it among the round's members."""
+    order: int | None = None
+    """Newcomers get their ranks in this order; those without one follow, in natural order."""
+    after: int = -1
+
+
+class Leave(msgspec.Struct, frozen=True):
+    """These nodes are gone: they left, died, or were given up for dead."""
+
+    nodes: tuple[WorkerId, ...]
+
+
+class Finish(msgspec.Struct, frozen=True):
+    """The last call is over, if there is one."""
+
+
+class Beat(msgspec.Struct, frozen=True):
+    """*node* is alive. Used only where nodes give signs of life through the state."""
+
+    node: WorkerId
+
+
+class Close(msgspec.Struct, frozen=True):
+    """The run ends: there will be no further round."""
+
+
+Command = Join | Leave | Finish | Beat | Close
+"""Equal commands turn equal states into equal states: they depend on no clock, no chance and no
+order of sets. So a standby that repeats the commands has the state."""
 
 
 class Seat(NamedTuple):
     """What the state knows of a present node."""
 
     address: str = ""
-    order: int | None = None
-    beat: int = 0
+    order: Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)] | None = None
+    beat: Number = 0
     """Grows with each keep-alive: an observer that sees it grow knows that the node lives."""
 
 
@@ -191,7 +231,7 @@ class State(msgspec.Struct, frozen=True):
             state = replace(state, waiting={**self.waiting, node: seat})
         else:
             state = replace(state, spares={**self.spares, node: seat})
-        return state._settled(self)
+        return state._advanced(self)
 
     def _join_again(self, join: Join) -> State:
         node = join.node
@@ -202,7 +242,7 @@ class State(msgspec.Struct, frozen=True):
             self,
             participants=_without(self.participants, (node,)),
             waiting={**self.waiting, node: seat},
-        )._settled(self)
+        )._advanced(self)
 
     def _refuse(self, node: WorkerId) -> None:
         if node in self.spares:
@@ -223,7 +263,7 @@ class State(msgspec.Struct, frozen=True):
         )
         if state.closed and state.empty:
             return State(self.limits, self.round + 1, call=self.call)
-        return self if state == self else state._settled(self)
+        return self if state == self else state._advanced(self)
 
     def _beat(self, node: WorkerId) -> State:
         seat = self.seat(node)
@@ -238,7 +278,7 @@ class State(msgspec.Struct, frozen=True):
 
     # ---- changes without a command
 
-    def _settled(self, before: State) -> State:
+    def _advanced(self, before: State) -> State:
         """This state after all changes that follow without a command."""
         if self.closed:
             return self

@@ -345,7 +345,7 @@ class MeetingModel:
         return after
 
     def _take(self, node: Node, outcome: Membership | RendezvousError) -> None:
-        node.attendant.settled(outcome)
+        node.attendant.resolved(outcome)
         if isinstance(outcome, Membership):
             node.phase, node.held = "member", outcome
         else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import shutil
 import ssl
 import subprocess
@@ -19,6 +20,8 @@ from farref.elastic import (
     RendezvousConnectionError,
     Timeouts,
 )
+from farref.protocol.ids import WorkerId
+from farref.protocol.store import Op, Table
 
 from ..ports import free_ports
 from ..waiting import eventually
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from farref import TLS
+    from farref.protocol.store import Change
 
 SHORT = Timeouts(join=30, last_call=0.3, close=10, heartbeat=5, keep_alive=0.4, attempts=5)
 FAIR = replace(SHORT, last_call=2.0)
@@ -92,39 +96,40 @@ class MemoryStore:
     """The data behind the stores of the rounds, for threads of one process."""
 
     def __init__(self) -> None:
-        self._values: dict[str, bytes] = {}
+        self._table = Table()
+        self._numbers = itertools.count(1)
         self._changed = threading.Condition()
         self.timeout = timedelta(seconds=10)
 
     def set_timeout(self, timeout: timedelta) -> None:
         self.timeout = timeout
 
-    def set(self, key: str, value: bytes | str) -> None:
+    def _change(self, what: Change, keys: list[str], *values: bytes | str, amount: int = 0) -> Any:
+        coded = tuple(each.encode() if isinstance(each, str) else each for each in values)
         with self._changed:
-            self._values[key] = value.encode() if isinstance(value, str) else value
+            number = next(self._numbers)
+            op = Op(WorkerId("caller", 1), number, number, what, tuple(keys), coded, amount)
             self._changed.notify_all()
+            return self._table.do(op)
+
+    def set(self, key: str, value: bytes | str) -> None:
+        self._change("set", [key], value)
 
     def get(self, key: str) -> bytes:
-        self.wait([key])
-        return self._values[key]
+        return self.multi_get([key])[0]
 
     def multi_get(self, keys: list[str]) -> list[bytes]:
-        return [self.get(key) for key in keys]
+        self.wait(keys)
+        return [self._table.values[key] for key in keys]
 
     def multi_set(self, keys: list[str], values: list[bytes | str]) -> None:
-        for key, value in zip(keys, values, strict=True):
-            self.set(key, value)
+        self._change("set", keys, *values)
 
     def add(self, key: str, amount: int) -> int:
-        with self._changed:
-            total = int(self._values.get(key, b"0")) + amount
-            self.set(key, str(total))
-            return total
+        return int(self._change("add", [key], amount=amount))
 
     def append(self, key: str, value: bytes | str) -> None:
-        more = value.encode() if isinstance(value, str) else value
-        with self._changed:
-            self.set(key, self._values.get(key, b"") + more)
+        self._change("append", [key], value)
 
     def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
         seconds = (timeout or self.timeout).total_seconds()
@@ -133,22 +138,16 @@ class MemoryStore:
                 raise TimeoutError(f"{keys} were not set in {seconds} s")
 
     def check(self, keys: list[str]) -> bool:
-        return all(key in self._values for key in keys)
+        return self._table.has(tuple(keys))
 
     def compare_set(self, key: str, expected: str, value: str) -> bytes:
-        with self._changed:
-            if key not in self._values and expected:
-                return expected.encode()
-            if self._values.get(key, b"") == expected.encode():
-                self.set(key, value)
-            return self._values[key]
+        return bytes(self._change("compare_set", [key], expected, value))
 
     def delete_key(self, key: str) -> bool:
-        with self._changed:
-            return self._values.pop(key, None) is not None
+        return bool(self._change("delete", [key]))
 
     def num_keys(self) -> int:
-        return len(self._values)
+        return len(self._table.values)
 
 
 @contextmanager

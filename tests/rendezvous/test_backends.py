@@ -111,7 +111,7 @@ def test_a_run_has_an_id(kind: Callable[[object, str], RendezvousBackend]) -> No
         kind(object(), "")
 
 
-def test_a_state_that_is_none_is_named(backend_of: Backends) -> None:
+def test_a_corrupt_state_is_named(backend_of: Backends) -> None:
     backend = backend_of("run")
     backend.set_state(b"what is this?")
     handler = DynamicRendezvousHandler.from_backend(

@@ -20,8 +20,8 @@ from farref.elastic import (
     PrefixStore,
     RendezvousClosedError,
     RendezvousConnectionError,
+    RendezvousError,
     RendezvousGracefulExitError,
-    RendezvousParameters,
     RendezvousStateError,
     RendezvousTimeoutError,
     Timeouts,
@@ -305,91 +305,75 @@ def test_other_numbers_of_nodes(run_of: Callable[..., MemoryRun]) -> None:
         run.node("b").next_rendezvous()
 
 
+def error_of(ask: Callable[[], object]) -> str:
+    """The name and the text of the error that *ask* raises, if any."""
+    try:
+        ask()
+    except RendezvousError as error:
+        return f"{type(error).__name__}: {error}"
+    return ""
+
+
 def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
     run = run_of(1, 1)
     node = run.node("a")
     node.next_rendezvous()
     assert run.backend.stored is not None
     run.backend.stored = b"\x00" * 100, run.backend.stored[1]
-
-    def named() -> bool:
-        try:
-            node.num_nodes_waiting()
-        except RendezvousStateError:
-            return True
-        return False
-
-    eventually(named, "the error is named")
+    eventually(lambda: "StateError" in error_of(node.num_nodes_waiting), "the error is named")
     with pytest.raises(RendezvousStateError):
         node.next_rendezvous()
     assert not node.shutdown()
 
 
-def test_a_backend_that_is_lost_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
-    run = run_of(1, 1)
-    line = Line(run.backend)
-    node = run.node("a", line)
-    node.next_rendezvous()
+def cut(line: Line) -> None:
     line.cut = True
-    assert node.num_nodes_waiting() == 0  # for some time: all may be well again
-
-    def named() -> bool:
-        try:
-            node.num_nodes_waiting()
-        except RendezvousConnectionError:
-            return True
-        return False
-
-    eventually(named, "the error is named")
-    line.cut = False
-    assert node.next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_was_never_there(run_of: Callable[..., MemoryRun]) -> None:
-    run = run_of(1, 1)
-    line = Line(run.backend)
-    line.cut = True
-    node = run.node("a", line)
-    for ask in (node.next_rendezvous, node.is_closed, node.num_nodes_waiting, node.set_closed):
-        with pytest.raises(RendezvousConnectionError, match="the line is cut"):
-            ask()
-    assert not node.shutdown()
-    line.cut = False
-
-
-def test_a_backend_that_hangs(run_of: Callable[..., MemoryRun]) -> None:
-    timeouts = Timeouts(join=0.2, last_call=0.1, close=0.2, heartbeat=0.2, keep_alive=0.2)
-    run = run_of(1, 1, timeouts)
-    line = Line(run.backend)
+def hang(line: Line) -> None:
     line.open.clear()
-    node = run.node("a", line)
-    for ask in (node.next_rendezvous, node.is_closed, node.num_nodes_waiting, node.set_closed):
-        with pytest.raises(RendezvousConnectionError, match="did not answer in time"):
-            ask()
-    assert not node.shutdown()
+
+
+def mend(line: Line) -> None:
+    line.cut = False
     line.open.set()
 
 
-def test_a_backend_that_hangs_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
-    """It is as lost as one that refuses. An answer, even a late one, mends it."""
+FAULTS = [(cut, "the line is cut"), (hang, "did not answer in time")]
+
+
+@pytest.mark.parametrize(("fault", "says"), FAULTS)
+def test_a_backend_that_was_never_there(
+    run_of: Callable[..., MemoryRun], fault: Callable[[Line], None], says: str
+) -> None:
+    run = run_of(1, 1, Timeouts(join=0.2, last_call=0.1, close=0.2, heartbeat=0.2, keep_alive=0.2))
+    line = Line(run.backend)
+    fault(line)
+    node = run.node("a", line)
+    for ask in (node.next_rendezvous, node.is_closed, node.num_nodes_waiting, node.set_closed):
+        with pytest.raises(RendezvousConnectionError, match=says):
+            ask()
+    assert not node.shutdown()
+    mend(line)
+
+
+@pytest.mark.parametrize(("fault", "says"), FAULTS)
+def test_a_backend_that_is_lost_while_a_round_is_on(
+    run_of: Callable[..., MemoryRun], fault: Callable[[Line], None], says: str
+) -> None:
+    """An answer, even a late one, mends it."""
     run = run_of(1, 1, replace(SHORT, keep_alive=0.1, heartbeat=0.3))
     line = Line(run.backend)
     node = run.node("a", line)
     node.next_rendezvous()
-    line.open.clear()
+    fault(line)
     assert node.num_nodes_waiting() == 0  # for some time: all may be well again
-
-    def answer(ask: Callable[[], object]) -> object:
-        try:
-            return ask()
-        except RendezvousConnectionError as error:
-            return str(error)
-
-    eventually(lambda: "did not answer in time" in str(answer(node.is_closed)), "it is named")
-    assert "did not answer in time" in str(answer(node.num_nodes_waiting))
-    line.open.set()
-    eventually(lambda: answer(node.num_nodes_waiting) == 0, "it is well again")
+    eventually(lambda: says in error_of(node.is_closed), "it is named")
+    assert says in error_of(node.num_nodes_waiting)
+    mend(line)
+    eventually(lambda: not error_of(node.num_nodes_waiting), "it is well again")
     assert not node.is_closed()
+    assert node.next_rendezvous().world_size == 1
 
 
 def test_a_backend_that_keeps_nothing(run_of: Callable[..., MemoryRun]) -> None:
@@ -508,44 +492,7 @@ def test_etcd_without_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
         client("127.0.0.1", 2379)
 
 
-# --- Parameters ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"run_id": ""},
-        {"min_nodes": 0},
-        {"min_nodes": -1},
-        {"min_nodes": 3},
-        {"max_nodes": 0},
-    ],
-    ids=repr,
-)
-def test_wrong_parameters(wrong: dict[str, Any]) -> None:
-    given: dict[str, Any] = {"run_id": "run", "min_nodes": 1, "max_nodes": 2, **wrong}
-    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
-        DynamicRendezvousHandler.from_backend(store=None, backend=MemoryBackend(), **given)
-    with pytest.raises(ValueError, match=r"run_id must be|nodes"):
-        RendezvousParameters("farref", "localhost", **given)
-
-
-@pytest.mark.parametrize("value", [0, -1, "0", "-0.5", "nan", "inf", "soon", []])
-@pytest.mark.parametrize(
-    "name",
-    [
-        "join_timeout",
-        "last_call_timeout",
-        "close_timeout",
-        "heartbeat_timeout",
-        "keep_alive_interval",
-        "keep_alive_max_attempt",
-    ],
-)
-def test_wrong_timeouts(name: str, value: Any) -> None:
-    params = RendezvousParameters("farref", "localhost", "run", 1, 2, **{name: value})
-    with pytest.raises(ValueError, match="must be"):
-        params.timeouts()
+# --- The store ----------------------------------------------------------------------------
 
 
 def test_prefixes() -> None:

@@ -44,20 +44,47 @@ def test_what_was_given_is_there() -> None:
     assert given.get("size", 1) == 1
 
 
+def over_memory(**given: Any) -> DynamicRendezvousHandler:
+    return DynamicRendezvousHandler.from_backend(
+        given["run_id"], None, MemoryBackend(), given["min_nodes"], given["max_nodes"]
+    )
+
+
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        ({"backend": ""}, "backend"),
-        ({"backend": None}, "backend"),
-        ({"run_id": ""}, "run"),
+        ({"backend": ""}, "backend must be a non-empty text"),
+        ({"backend": None}, "backend must be a non-empty text"),
+        ({"run_id": ""}, "run_id must be a non-empty text"),
         ({"min_nodes": 0}, "at least 1 node"),
         ({"min_nodes": -1}, "at least 1 node"),
         ({"min_nodes": 3}, "less than min_nodes"),
+        ({"max_nodes": 0}, "less than min_nodes"),
     ],
 )
-def test_what_is_out_of_range(wrong: dict[str, Any], says: str) -> None:
+def test_wrong_parameters_are_refused(wrong: dict[str, Any], says: str) -> None:
     with pytest.raises(ValueError, match=says):
         params(**wrong)
+    if "backend" not in wrong:
+        with pytest.raises(ValueError, match=says):
+            over_memory(**{"run_id": "r", "min_nodes": 1, "max_nodes": 2, **wrong})
+
+
+@pytest.mark.parametrize("value", [0, -1, "0", "-0.5", "nan", "inf", "soon", []])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "join_timeout",
+        "last_call_timeout",
+        "close_timeout",
+        "heartbeat_timeout",
+        "keep_alive_interval",
+        "keep_alive_max_attempt",
+    ],
+)
+def test_wrong_timeouts_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ValueError, match="must be"):
+        params(**{name: value}).timeouts()
 
 
 @pytest.mark.parametrize("value", ["1", "True", "t", "yes", "y", 1, True])

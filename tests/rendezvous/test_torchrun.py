@@ -383,7 +383,7 @@ def test_a_system_by_name_and_by_its_address() -> None:
             found._system.shutdown()  # otherwise it ends with this program
 
 
-def test_a_service_that_cannot_be_is_named() -> None:
+def test_the_reason_why_a_service_cannot_start_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         place = Place("127.0.0.1", taken.getsockname()[1], None)
         with pytest.raises(SystemDownError, match=r"did not start.*cannot listen"):

@@ -23,8 +23,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from concurrent.futures import Future, wait
+from typing import TYPE_CHECKING, TypeVar
 
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, RendezvousError, RendezvousStateError
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from ..protocol.ids import WorkerId
     from ..protocol.rendezvous import RoundLimits, Timeouts
     from .api import RendezvousBackend
+
+T = TypeVar("T")
 
 log = logger(__name__)
 
@@ -69,9 +71,10 @@ class Attendance:
         self._wake = threading.Condition()
         self._requests: deque[tuple[Change, Future[State]]] = deque()
         self._nothing = State(limits)
-        self._wanted: tuple[float, str] | None = None
-        """The request for a round: its time, and the address of this node."""
-        self._outcome: Membership | BaseException | None = None
+        self._wanted: tuple[float, str, Future[Membership]] | None = None
+        """The request for a round, until the thread takes it: its time, and this node's address."""
+        self._joining: Future[Membership] | None = None
+        """The request that the thread has taken."""
         self._seen: State | None = None
         """The stored state, as of the last look."""
         self._heard = 0.0
@@ -89,25 +92,20 @@ class Attendance:
 
         Raises `RendezvousError`; then this node is not in the run.
         """
+        found: Future[Membership] = Future()
         with self._wake:
             self._started()
-            now = time.monotonic()
-            self._outcome, self._failing, self._present = None, None, True
-            self._wanted = (now, address)
-            try:
-                # The thread keeps the deadline, unless the backend keeps the thread.
-                outcome = self._awaited(now + self._timeouts.join + self._timeouts.heartbeat)
-            except BaseException:
-                self._absent()
-                raise
-            self._outcome = None
-            if isinstance(outcome, BaseException):
-                self._absent()
-                try:
-                    raise outcome
-                finally:
-                    del outcome, self  # an error's traceback holds this frame
-            return outcome
+            self._failing, self._present = None, True
+            self._wanted = time.monotonic(), address, found
+        try:
+            # The thread keeps the deadline, unless the backend keeps the thread.
+            late = self._timeouts.join + self._timeouts.heartbeat
+            return self._result(found, late, f"{self.node} waited for a round")
+        except BaseException:
+            self.abandon()
+            raise
+        finally:
+            del found, self  # an error's traceback holds this frame
 
     def view(self) -> State:
         """The state, at most some seconds old.
@@ -154,13 +152,22 @@ class Attendance:
             self._started()
             self._requests.append((change, done))
         try:
-            return done.result(timeout)
-        except TimeoutError:
-            if done.done():  # the change raised a timeout of its own, or just ended
-                return done.result()
-            raise self._unanswered(what) from None
+            return self._result(done, timeout, what)
         finally:
             del done, self  # an error's traceback holds this frame
+
+    def _result(self, done: Future[T], seconds: float, what: str) -> T:
+        end = time.monotonic() + seconds
+        try:
+            while not done.done():
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise self._unanswered(what)
+                # Another thread may take a signal, so wake up now and then to run its handler here.
+                wait((done,), min(left, 0.5))
+            return done.result()
+        finally:
+            del done, self  # as above
 
     def abandon(self) -> None:
         """Leave soon, without waiting for it."""
@@ -172,15 +179,6 @@ class Attendance:
     def _is_informed(self) -> bool:
         """Whether there was an answer while a node may be silent, or an error."""
         return self._failing is not None or time.monotonic() - self._heard < self._timeouts.silence
-
-    def _awaited(self, late: float) -> Membership | BaseException:
-        while (outcome := self._outcome) is None:
-            left = late - time.monotonic()
-            if left <= 0:
-                return self._unanswered(f"{self.node} waited for a round")
-            # Another thread may take a signal, so wake up now and then to run its handler here.
-            self._wake.wait(min(left, 0.5))
-        return outcome
 
     def _started(self) -> None:
         if self._thread is None or not self._thread.is_alive():
@@ -228,7 +226,7 @@ class Attendance:
                 request = self._requests.popleft() if self._requests else None
                 wanted, self._wanted = self._wanted, None
             if wanted is not None:
-                since, address = wanted
+                since, address, self._joining = wanted
                 self._attendant.begin(since, address=address)
             if request is not None:
                 self._serve(*request)
@@ -261,48 +259,48 @@ class Attendance:
         joining = self._attendant.joining
         try:
             seen = self._stored(look)
-        except RendezvousConnectionError as error:
-            outcome = self._unreached(error)
         except Exception as error:
-            outcome = error
-            self._spoilt(error)
+            outcome = self._failed(error)
         else:
             with self._wake:
                 self._seen, self._heard, self._failing = seen, time.monotonic(), None
                 self._wake.notify_all()
         if joining and outcome is not None:
-            self._settle(outcome)
+            self._resolve(outcome)
 
-    def _unreached(self, error: RendezvousConnectionError) -> RendezvousConnectionError | None:
-        """The outcome of a failed look: None for some time, as the backend may recover."""
-        now = time.monotonic()
+    def _failed(self, error: Exception) -> Exception | None:
+        """The outcome of a failed look: None for some time if the backend may recover.
+
+        `view` raises the error after the time that a node may be silent, or else at once.
+        """
+        now, kind, said = time.monotonic(), type(error), str(error)
+        if not issubclass(kind, RendezvousError):
+            kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
+        may_recover = isinstance(error, RendezvousConnectionError)
         with self._wake:
-            since = now if self._failing is None else self._failing[0]
-            self._failing = (since, type(error), str(error))
-        if since == now:
-            log.warning("the rendezvous of %s failed, and is tried again: %s", self.node, error)
+            before = self._failing
+            since = now - self._timeouts.silence
+            if may_recover:
+                since = now if before is None else before[0]
+            self._failing = since, kind, said
+        if before is None:
+            more = ", and is tried again" if may_recover else ""
+            log.warning("the rendezvous of %s failed%s: %s", self.node, more, said)
         patience = min(self._timeouts.silence, self._timeouts.join)
         return error if now - since >= patience else None
 
-    def _spoilt(self, error: Exception) -> None:
-        """The stored state is corrupt: from now on `view` raises this at once."""
-        if self._failing is None:
-            log.warning("the rendezvous of %s failed: %s", self.node, error)
-        kind, said = type(error), str(error)
-        if not issubclass(kind, RendezvousError):
-            kind, said = RendezvousError, f"{kind.__name__} in {self._backend.name}: {said}"
-        with self._wake:
-            self._failing = (time.monotonic() - self._timeouts.silence, kind, said)
-
-    def _settle(self, outcome: Membership | BaseException) -> None:
+    def _resolve(self, outcome: Membership | BaseException) -> None:
         if isinstance(outcome, Membership | RendezvousError):
-            self._attendant.settled(outcome)
-        with self._wake:
-            if isinstance(outcome, Membership):
-                self.membership = outcome
-            if self._wanted is None:  # there is no newer request
-                self._outcome = outcome
-                self._wake.notify_all()
+            self._attendant.resolved(outcome)
+        joining, self._joining = self._joining, None
+        if isinstance(outcome, Membership):
+            self.membership = outcome
+        if joining is None:
+            return  # its caller has that error already
+        if isinstance(outcome, Membership):
+            joining.set_result(outcome)
+        else:
+            joining.set_exception(outcome)
 
     def _pause(self) -> float:
         pause = self._attendant.pause(time.monotonic())

@@ -1,6 +1,6 @@
-"""The state of a run in torch's own `TCPStore`. Needs the extra `torch`.
+"""The state of a run in a store with `compare_set`, such as torch's `TCPStore`.
 
-A `TCPStore` compares values, not versions. A node that stored a value and a node that found the
+Such a store compares values, not versions. A node that stored a value and a node that found the
 same value get the same answer. So each value ends with a unique mark.
 """
 
@@ -8,17 +8,57 @@ from __future__ import annotations
 
 import base64
 import secrets
-from typing import Any
+from abc import abstractmethod
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
 
+from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError, RendezvousStateError
-from .api import RendezvousBackend, Token, checked_run_id
+from .api import RendezvousBackend, Token
+from .network import within
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _NEVER = "farref: nothing is stored"
 """No state. A store without a value returns the expected one, so this asks without waiting."""
 
 
-class C10dRendezvousBackend(RendezvousBackend):
+class StoreRendezvousBackend(RendezvousBackend):
     """Keeps the state under ``farref/rendezvous/<run id>``.
+
+    Raises:
+        ValueError: the run id is empty.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self._key = f"farref/rendezvous/{checked_run_id(run_id)}"
+
+    def get_state(self) -> tuple[bytes, Token] | None:
+        found = self._compare_set(_NEVER, _NEVER)  # creates nothing
+        return None if found == _NEVER.encode() else (_state(found), found)
+
+    def set_state(
+        self, state: bytes, token: Token | None = None
+    ) -> tuple[bytes, Token, bool] | None:
+        expected = "" if token is None else _text(token)
+        if not expected and token is not None:
+            found = self.get_state()
+            return None if found is None else (*found, False)
+        value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
+        now = self._compare_set(expected, value)
+        if now == value.encode():
+            return state, now, True
+        # For a key that is not there, the answer is the expected value.
+        return None if now == expected.encode() else (_state(now), now, False)
+
+    @abstractmethod
+    def _compare_set(self, expected: str, value: str) -> bytes:
+        """The store's `compare_set` of the key. Raises `RendezvousConnectionError`."""
+
+
+class C10dRendezvousBackend(StoreRendezvousBackend):
+    """Keeps the state under ``farref/rendezvous/<run id>`` in a store of torch's.
 
     Args:
         store: a `torch.distributed.TCPStore`, or another that has `compare_set`.
@@ -29,28 +69,13 @@ class C10dRendezvousBackend(RendezvousBackend):
     """
 
     def __init__(self, store: Any, run_id: str) -> None:
+        super().__init__(run_id)
         self._store = store
-        self._key = f"farref/rendezvous/{checked_run_id(run_id)}"
 
     @property
     def name(self) -> str:
         """``c10d``."""
         return "c10d"
-
-    def get_state(self) -> tuple[bytes, Token] | None:
-        found = self._compare_set(_NEVER, _NEVER)  # creates nothing
-        return None if found == _NEVER.encode() else (_state(found), found)
-
-    def set_state(
-        self, state: bytes, token: Token | None = None
-    ) -> tuple[bytes, Token, bool] | None:
-        expected = "" if token is None else _text(token)
-        if expected or token is None:
-            value = f"{base64.b64encode(state).decode('ascii')} {secrets.token_hex(16)}"
-            if self._compare_set(expected, value) == value.encode():
-                return state, value.encode(), True
-        current = self.get_state()  # a missing key, too, returns the expected value
-        return None if current is None else (*current, False)
 
     def _compare_set(self, expected: str, value: str) -> bytes:
         try:
@@ -59,6 +84,25 @@ class C10dRendezvousBackend(RendezvousBackend):
             raise RendezvousConnectionError(
                 f"the c10d store cannot be reached: {str(error).splitlines()[0]}"
             ) from error
+
+
+def tcp_store(
+    host: str,
+    port: int,
+    what: str,
+    seconds: float,
+    *,
+    serve: bool,
+    unless: Callable[[], bool] = lambda: False,
+) -> Any:
+    """A `TCPStore`, which listens with *serve*, else connects; see `network.within`."""
+    from torch.distributed import TCPStore  # noqa: PLC0415 - torch loads farref while it loads
+
+    def connect() -> Any:  # when it serves, torch also connects to itself
+        timeout = timedelta(seconds=seconds)
+        return TCPStore(host, port, is_master=serve, wait_for_workers=False, timeout=timeout)
+
+    return within(seconds + 1, what, connect, unless)
 
 
 def _state(value: bytes) -> bytes:

@@ -24,9 +24,9 @@ from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.lacks import hint
 from ..actors.base.system import encryption_for, shared_key
 from ..actors.hosting import directory, launched
+from ..actors.rendezvous.client import client_of
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError, SystemDownError, VersionError
-from .api import RendezvousBackend, Token
 from .network import start_thread, within
 from .service import ServiceRendezvousBackend
 
@@ -137,7 +137,7 @@ class Place:
 
 def backend(
     enter: Enter, run_id: str, patience: float, timeout: float, *, again: Enter | None = None
-) -> RendezvousBackend:
+) -> ServiceRendezvousBackend:
     """The backend of a run in the service of the system that *enter* enters.
 
     The system may take *patience* seconds to start, and each answer *timeout*. *again* enters a
@@ -167,51 +167,36 @@ def backend(
             time.sleep(LOOK)
 
 
-class _Reentering(RendezvousBackend):
+class _Reentering(ServiceRendezvousBackend):
     """Enters the system again when this program's endpoint was given up."""
 
     def __init__(self, system: System, enter: Enter, run_id: str, timeout: float) -> None:
-        self._enter = enter
-        self._run_id = run_id
-        self._timeout = timeout
+        super().__init__(run_id, endpoint=system.endpoint, timeout=timeout)
         self._system = system  # until this program ends
-        self._service = self._asked()
+        self._enter = enter
         try:
             self.get_state()
         except RendezvousConnectionError:
-            self._system.shutdown()
+            system.shutdown()
             raise
 
-    @property
-    def name(self) -> str:
-        return "farref"
+    def _compare_set(self, expected: str, value: str) -> bytes:
+        if self._system.endpoint.core.closed:
+            self._enter_again()
+        return super()._compare_set(expected, value)
 
-    def get_state(self) -> tuple[bytes, Token] | None:
-        return self._entered().get_state()
-
-    def set_state(
-        self, state: bytes, token: Token | None = None
-    ) -> tuple[bytes, Token, bool] | None:
-        return self._entered().set_state(state, token)
-
-    def _asked(self) -> ServiceRendezvousBackend:
-        endpoint = self._system.endpoint
-        return ServiceRendezvousBackend(self._run_id, endpoint=endpoint, timeout=self._timeout)
-
-    def _entered(self) -> ServiceRendezvousBackend:
-        endpoint = self._system.endpoint
-        if endpoint.core.closed:
-            try:
-                system = self._enter(self._timeout)
-            except SystemDownError as error:
-                raise RendezvousConnectionError(str(error)) from error
-            if system.endpoint.registrar_client.registrar != endpoint.registrar_client.registrar:
-                system.shutdown()
-                raise RendezvousConnectionError(
-                    f"the system {self._system.name!r} has ended, and the members of the round are "
-                    "lost with it; end the agents, and start them again"
-                )
-            log.warning("entered system %r again: %s", system.name, endpoint.core.ended)
-            self._system = system
-            self._service = self._asked()
-        return self._service
+    def _enter_again(self) -> None:
+        before = self._system.endpoint
+        try:
+            system = self._enter(self._timeout)
+        except SystemDownError as error:
+            raise RendezvousConnectionError(str(error)) from error
+        if system.endpoint.registrar_client.registrar != before.registrar_client.registrar:
+            system.shutdown()
+            raise RendezvousConnectionError(
+                f"the system {self._system.name!r} has ended, and the members of the round are "
+                "lost with it; end the agents, and start them again"
+            )
+        log.warning("entered system %r again: %s", system.name, before.core.ended)
+        self._system = system
+        self._client = client_of(system.endpoint.core.front)

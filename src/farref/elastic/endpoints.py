@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import socket
 import time
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
@@ -23,9 +22,9 @@ from ..actors.base.errors import InvalidAddress
 from ..printable import logger
 from ..protocol.errors import RendezvousConnectionError
 from . import embedded
-from .c10d import C10dRendezvousBackend
+from .c10d import C10dRendezvousBackend, tcp_store
 from .etcd import EtcdRendezvousBackend, client
-from .network import is_here, own_address, within
+from .network import is_here, own_address
 
 if TYPE_CHECKING:
     from ..actors.rendezvous.handler import RendezvousParameters
@@ -149,32 +148,17 @@ class RendezvousEndpoint:
                 return backend
 
     def _tcp_store(self, patience: float, *, serve: bool, insist: bool) -> Any:
-        from torch.distributed import TCPStore  # noqa: PLC0415 - see above
-
-        def store(*, serve: bool) -> Any:
-            # When it serves, torch also connects to itself.
-            return within(
-                patience + 1,
-                f"c10d://{self.host}:{self.port}",
-                lambda: TCPStore(
-                    self.host,
-                    self.port,
-                    is_master=serve,
-                    wait_for_workers=False,
-                    timeout=timedelta(seconds=patience),
-                ),
-            )
-
+        place = self.host, self.port, f"c10d://{self.host}:{self.port}", patience
         refused = None
         if serve:
             try:
-                return store(serve=True)
+                return tcp_store(*place, serve=True)
             except RendezvousConnectionError as error:
                 if insist:
                     raise  # else another agent on this host was faster
                 refused = error
         try:
-            return store(serve=False)
+            return tcp_store(*place, serve=False)
         except RendezvousConnectionError as error:
             if refused is None:
                 raise

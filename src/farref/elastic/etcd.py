@@ -10,8 +10,9 @@ import base64
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from ..actors.rendezvous.handler import checked_run_id
 from ..protocol.errors import RendezvousConnectionError
-from .api import RendezvousBackend, Token, checked_run_id
+from .api import RendezvousBackend, Token
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

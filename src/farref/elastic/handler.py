@@ -8,12 +8,17 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
+from ..actors.base import addresses
+from ..actors.rendezvous.handler import (
+    RendezvousHandler,
+    RendezvousParameters,
+    checked_run_id,
+)
 from ..printable import logger
 from ..protocol.errors import RendezvousError
 from ..protocol.ids import WorkerId
 from ..protocol.rendezvous import RoundLimits, Timeouts
-from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo, checked_run_id
+from .api import PrefixStore, RendezvousInfo, RendezvousStoreInfo
 from .attendance import Attendance
 
 if TYPE_CHECKING:
@@ -32,12 +37,11 @@ class DynamicRendezvousHandler(RendezvousHandler):
     """
 
     def __init__(
-        self, run_id: str, store: Any, backend: RendezvousBackend, node: str, attendance: Attendance
+        self, run_id: str, store: Any, backend: RendezvousBackend, attendance: Attendance
     ) -> None:
         self._run_id = run_id
         self._store = store
         self._backend = backend
-        self._host = node
         self._attendance = attendance
         weakref.finalize(self, attendance.abandon).atexit = False
 
@@ -73,22 +77,21 @@ class DynamicRendezvousHandler(RendezvousHandler):
                 natural order of their names.
 
         Raises:
-            ValueError: the run id is empty, a number of nodes or a timeout not positive, or
-                `max_nodes` below `min_nodes`.
-            TypeError: *timeout* is something else, or a number is none.
+            ValueError: the run id is empty, a number of nodes or a timeout is not positive, or
+                `max_nodes` is below `min_nodes`.
+            TypeError: *timeout* is of another type, or a number of nodes is not a whole number.
         """
         checked_run_id(run_id)
         given = {"keep_alive": keep_alive_interval, "attempts": keep_alive_max_attempt}
         chosen: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
-        host = local_addr or socket.getfqdn()
         attendance = Attendance(
-            WorkerId(host, secrets.randbits(63)),
+            WorkerId(local_addr or socket.getfqdn(), secrets.randbits(63)),
             backend,
             RoundLimits(min_nodes, max_nodes),
             replace(Timeouts.of(timeout), **chosen),
             order=order,
         )
-        return cls(run_id, store, backend, host, attendance)
+        return cls(run_id, store, backend, attendance)
 
     @property
     def node(self) -> WorkerId:
@@ -96,27 +99,19 @@ class DynamicRendezvousHandler(RendezvousHandler):
         return self._attendance.node
 
     def get_backend(self) -> str:
-        """The name of the backend."""
         return self._backend.name
 
     def get_run_id(self) -> str:
-        """The id of the run."""
         return self._run_id
 
     def next_rendezvous(self) -> RendezvousInfo:
         """Join, and wait until a round is formed with this node in it.
 
-        A member of a round that calls it leaves that round for the next. If it raises, also because
-        a signal interrupts it, this node is not in the run.
-
-        Raises:
-            RendezvousClosedError: the run was closed.
-            RendezvousGracefulExitError: the same, while this node was a spare: no error.
-            RendezvousTimeoutError: no round was formed in time; this node has left.
-            RendezvousStateError: the stored state is corrupt, or of other numbers of nodes.
-            RendezvousConnectionError: the backend cannot be reached.
+        A member of a round that calls it leaves that round for the next. If it raises one of the
+        errors of `RendezvousHandler.next_rendezvous`, or a signal interrupts it, this node is not
+        in the run.
         """
-        membership = self.join(f"{self._host}:{free_port()}")
+        membership = self.join(f"{self.node.name}:{addresses.free_port('')}")
         prefix = f"farref/{self._run_id}/{membership.round}"
         return RendezvousInfo(
             store=PrefixStore(prefix, self._store),
@@ -201,10 +196,3 @@ class EtcdRendezvousHandler:
             "DynamicRendezvousHandler.from_backend(run_id, store, EtcdRendezvousBackend(client, "
             "run_id), min_nodes, max_nodes), with farref.elastic.etcd.EtcdRendezvousBackend"
         )
-
-
-def free_port() -> int:
-    """A port on which nobody listens now."""
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return int(probe.getsockname()[1])

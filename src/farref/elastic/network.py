@@ -6,8 +6,11 @@ import socket
 import threading
 import time
 from concurrent.futures import Future, wait
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ..actors.base import tcp
+from ..actors.base.errors import BaseError
 from ..actors.base.lacks import hint
 from ..protocol.errors import RendezvousConnectionError
 
@@ -18,14 +21,15 @@ T = TypeVar("T")
 
 
 def is_here(host: str) -> bool:
-    """Whether *host* is this machine: its address can be listened at."""
-    for family, kind, _, _, address in _addresses(host, 0):
-        try:
-            with socket.socket(family, kind) as probe:
-                probe.bind(address)
-                return True
-        except OSError:
-            continue
+    """Whether *host* is this machine: one of its addresses can be listened at."""
+    try:
+        found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
+    except OSError:
+        return False
+    for family, kind, _, _, address in found:
+        with suppress(OSError), socket.socket(family, kind) as probe:
+            probe.bind(address)
+            return True
     return False
 
 
@@ -33,25 +37,14 @@ def own_address(host: str, port: int) -> str:
     """The address by which others reach this machine, given one that all of them reach."""
     if is_here(host):
         return host
-    for family, _, _, _, address in _addresses(host, port):
-        try:
-            with socket.socket(family, socket.SOCK_DGRAM) as probe:
-                probe.connect(address)  # sends nothing
-                return str(probe.getsockname()[0])
-        except OSError:
-            continue
-    return socket.getfqdn()
-
-
-def _addresses(host: str, port: int) -> list[Any]:
     try:
-        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError:
-        return []
+        return tcp.way_to(host, port)
+    except BaseError:
+        return socket.getfqdn()
 
 
 def start_thread(name: str, run: Callable[..., object], *arguments: Any) -> threading.Thread:
-    """A thread that runs *run*. Raises `RendezvousConnectionError` if there can be none now."""
+    """Start a thread that runs *run*. Raises `RendezvousConnectionError` if that is impossible."""
     thread = threading.Thread(target=run, args=arguments, name=name, daemon=True)
     try:
         thread.start()

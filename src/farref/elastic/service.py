@@ -8,18 +8,19 @@ use it.
 from __future__ import annotations
 
 from concurrent.futures import CancelledError
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..actors.core.current import frame
 from ..actors.rendezvous.client import client_of
 from ..protocol.errors import FarrefError, RendezvousConnectionError
-from .api import RendezvousBackend, Token, checked_run_id
+from ..protocol.store import Op
+from .c10d import StoreRendezvousBackend
 
 if TYPE_CHECKING:
     from ..actors.shells.endpoint import Endpoint
 
 
-class ServiceRendezvousBackend(RendezvousBackend):
+class ServiceRendezvousBackend(StoreRendezvousBackend):
     """Keeps the state in the service of the caller's system, or of *endpoint*'s.
 
     Args:
@@ -35,7 +36,7 @@ class ServiceRendezvousBackend(RendezvousBackend):
     def __init__(
         self, run_id: str, *, endpoint: Endpoint | None = None, timeout: float = 5.0
     ) -> None:
-        self._run = checked_run_id(run_id)
+        super().__init__(run_id)
         self._client = client_of((frame().core if endpoint is None else endpoint.core).front)
         self._timeout = timeout
 
@@ -44,23 +45,12 @@ class ServiceRendezvousBackend(RendezvousBackend):
         """``farref``."""
         return "farref"
 
-    def get_state(self) -> tuple[bytes, Token] | None:
-        found: tuple[bytes, Token] | None = self._ask("cell", self._run)
-        return found
-
-    def set_state(
-        self, state: bytes, token: Token | None = None
-    ) -> tuple[bytes, Token, bool] | None:
-        if token is not None and type(token) is not int:
-            found = self.get_state()
-            return None if found is None else (*found, False)
-        stored: tuple[bytes, Token, bool] | None = self._ask("keep", self._run, state, token)
-        return stored
-
-    def _ask(self, what: str, *args: Any) -> Any:
+    def _compare_set(self, expected: str, value: str) -> bytes:
+        values = expected.encode(), value.encode()
+        op = Op(self._client.core.me, 0, 0, "compare_set", (self._key,), values)
         try:
-            asked = self._client.submit(self._client.ask(what, *args, seconds=self._timeout))
-            return asked.result(60 + self._timeout)  # its own timeouts come before
+            asked = self._client.submit(self._client.change("cell", op=op, seconds=self._timeout))
+            return bytes(asked.result(60 + self._timeout))  # its own timeouts come before
         except RendezvousConnectionError:
             raise
         except (FarrefError, TimeoutError, CancelledError) as error:

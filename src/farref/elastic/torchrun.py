@@ -15,8 +15,7 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from ..actors.rendezvous.handler import RendezvousHandler, RendezvousParameters
 from ..printable import logger
@@ -27,9 +26,9 @@ from ..protocol.errors import (
     RendezvousTimeoutError,
 )
 from .api import RendezvousStoreInfo
+from .c10d import tcp_store
 from .endpoints import RendezvousEndpoint, positive
 from .handler import create_handler as handler_over
-from .network import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -37,7 +36,21 @@ if TYPE_CHECKING:
     from ..protocol.rendezvous import Membership, Timeouts
 
 log = logger(__name__)
-T = TypeVar("T")
+
+
+@contextmanager
+def _as_torch_says_it() -> Iterator[None]:
+    """Turn our errors into torch's errors of the same names."""
+    from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415 - see above
+
+    try:
+        yield
+    except RendezvousGracefulExitError as error:
+        log.info("%s", error)
+        raise SystemExit(0) from error
+    except RendezvousError as error:
+        kind = getattr(api, type(error).__name__, api.RendezvousError)
+        raise kind(str(error)) from error
 
 
 def handler() -> Callable[[Any], RendezvousHandler]:
@@ -45,6 +58,7 @@ def handler() -> Callable[[Any], RendezvousHandler]:
     return create_handler
 
 
+@_as_torch_says_it()
 def create_handler(params: Any) -> RendezvousHandler:
     """The handler of one agent.
 
@@ -57,8 +71,7 @@ def create_handler(params: Any) -> RendezvousHandler:
         ValueError: the endpoint or a parameter is malformed.
         RendezvousConnectionError: the endpoint cannot be reached.
     """
-    with _as_torch_says_it():
-        return TorchrunHandler(RendezvousParameters.of(params))
+    return TorchrunHandler(RendezvousParameters.of(params))
 
 
 class TorchrunHandler(RendezvousHandler):
@@ -68,7 +81,7 @@ class TorchrunHandler(RendezvousHandler):
         endpoint = RendezvousEndpoint(params.endpoint)
         self._name = params.backend
         self._timeouts: Timeouts = params.timeouts()
-        self._read = timedelta(seconds=positive(params, "read_timeout", 60.0))
+        self._read = positive(params, "read_timeout", 60.0)
         backend = endpoint.backend(params, self._timeouts)
         if params.local_addr is None:
             params.local_addr = endpoint.own_address()
@@ -86,51 +99,43 @@ class TorchrunHandler(RendezvousHandler):
         """True: the agent of rank 0 serves the store of the trainers."""
         return True
 
+    @_as_torch_says_it()
     def next_rendezvous(self) -> Any:
         """Meet the others. Return torch's `RendezvousInfo`.
 
         A spare that was not needed ends its program here, with exit code 0: the launcher does not
         handle the exception for this case.
         """
-        with _as_torch_says_it():
-            late = time.monotonic() + self._timeouts.join
-            while True:
-                serving = _served(self._host, self._read)
-                try:
-                    membership = self._nodes.join(f"{self._host}:{serving.port}")
-                except BaseException:
-                    del serving  # it listens, and an error's traceback holds this frame
-                    raise
-                store = self._store(membership, serving)
-                if store is not None and self._all_there(membership, store, late):
-                    self._serving = serving
-                    return _info(membership, store)
-                if time.monotonic() >= late:
-                    raise RendezvousTimeoutError(
-                        f"{self._nodes.node} met other nodes, but some left before all of them had "
-                        "reached the node of rank 0"
-                    )
+        late = time.monotonic() + self._timeouts.join
+        while True:
+            what = f"the store that this agent serves at {self._host}"
+            serving = tcp_store(self._host, 0, what, self._read, serve=True)
+            try:
+                membership = self._nodes.join(f"{self._host}:{serving.port}")
+            except BaseException:
+                del serving  # it listens, and an error's traceback holds this frame
+                raise
+            store = self._store(membership, serving)
+            if store is not None and self._all_there(membership, store, late):
+                self._serving = serving
+                return _info(membership, store)
+            if time.monotonic() >= late:
+                raise RendezvousTimeoutError(
+                    f"{self._nodes.node} met other nodes, but some left before all of them had "
+                    "reached the node of rank 0"
+                )
 
     def _store(self, membership: Membership, serving: Any) -> Any | None:
         """The store of the round, if it can be reached."""
-        from torch.distributed import PrefixStore, TCPStore  # noqa: PLC0415 - see above
+        from torch.distributed import PrefixStore  # noqa: PLC0415 - see above
 
         store = serving
         if membership.rank != 0:
             there = RendezvousStoreInfo.of(membership.members[0])
+            place = there.master_addr, there.master_port
+            what = f"rank 0 at {there.master_addr}:{there.master_port}"
             try:
-                store = within(
-                    self._read.total_seconds() + 1,
-                    f"rank 0 at {there.master_addr}:{there.master_port}",
-                    lambda: TCPStore(
-                        there.master_addr,
-                        there.master_port,
-                        is_master=False,
-                        wait_for_workers=False,
-                        timeout=self._read,
-                    ),
-                    unless=self._over,
-                )
+                store = tcp_store(*place, what, self._read, serve=False, unless=self._over)
             except RendezvousConnectionError as error:
                 log.warning("%s joins again, for a new round: %s", self._nodes.node, error)
                 return None
@@ -157,17 +162,17 @@ class TorchrunHandler(RendezvousHandler):
             return False
         return True
 
+    @_as_torch_says_it()
     def is_closed(self) -> bool:
-        with _as_torch_says_it():
-            return self._nodes.is_closed()
+        return self._nodes.is_closed()
 
+    @_as_torch_says_it()
     def set_closed(self) -> None:
-        with _as_torch_says_it():
-            self._nodes.set_closed()
+        self._nodes.set_closed()
 
+    @_as_torch_says_it()
     def num_nodes_waiting(self) -> int:
-        with _as_torch_says_it():
-            return self._nodes.num_nodes_waiting()
+        return self._nodes.num_nodes_waiting()
 
     def get_run_id(self) -> str:
         return self._nodes.get_run_id()
@@ -176,35 +181,9 @@ class TorchrunHandler(RendezvousHandler):
         return self._nodes.shutdown()
 
 
-def _served(host: str, read: timedelta) -> Any:
-    from torch.distributed import TCPStore  # noqa: PLC0415 - see above
-
-    what = f"the store that this agent serves at {host}"
-    return within(
-        read.total_seconds(),
-        what,
-        lambda: TCPStore(host, 0, is_master=True, wait_for_workers=False, timeout=read),
-    )
-
-
 def _info(membership: Membership, store: Any) -> Any:
     from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415 - see above
 
     first = RendezvousStoreInfo.of(membership.members[0])
     there = api.RendezvousStoreInfo(first.master_addr, first.master_port)
     return api.RendezvousInfo(store, membership.rank, len(membership.members), there)
-
-
-@contextmanager
-def _as_torch_says_it() -> Iterator[None]:
-    """Turn our errors into torch's errors of the same names."""
-    from torch.distributed.elastic.rendezvous import api  # noqa: PLC0415 - see above
-
-    try:
-        yield
-    except RendezvousGracefulExitError as error:
-        log.info("%s", error)
-        raise SystemExit(0) from error
-    except RendezvousError as error:
-        kind = getattr(api, type(error).__name__, api.RendezvousError)
-        raise kind(str(error)) from error

@@ -467,7 +467,7 @@ def test_what_nobody_asks_for_is_refused(ours: System) -> None:
     with pytest.raises(RendezvousError, match="only a standby"):
         farref.rpc_sync(f"{NAME} 2", ask, ("about", "run"))
     ours.worker("B")
-    with pytest.raises(ProtocolError, match="no rendezvous service"):
+    with pytest.raises(ProtocolError, match="not a rendezvous service"):
         farref.rpc_sync("B", ask, ("about", "run"))
 
 

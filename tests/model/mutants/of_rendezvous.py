@@ -9,9 +9,11 @@ from .mutant import Mutant
 
 RENDEZVOUS = {
     "test_who_waits_for_whom": (
-        Mutant("says nothing of the lost", State, "waiting_for", "int(again)", "0"),
-        Mutant("sends for more though it is closed", State, "waiting_for", "self.closed", "False"),
-        Mutant("counts who is in no round", State, "waiting_for", "number >= 0 and ", ""),
+        Mutant("does not report lost members", State, "waiting_for", "int(again)", "0"),
+        Mutant(
+            "asks for more nodes though it is closed", State, "waiting_for", "self.closed", "False"
+        ),
+        Mutant("counts a node that is in no round", State, "waiting_for", "number >= 0 and ", ""),
     ),
     "two meet [service]": (
         Mutant(
@@ -20,7 +22,7 @@ RENDEZVOUS = {
         Mutant(
             "waits for more than may come",
             State,
-            "_settled",
+            "_advanced",
             ">= state.limits.max_nodes",
             "> state.limits.max_nodes",
         ),
@@ -47,8 +49,8 @@ RENDEZVOUS = {
             "or self.round > join.after",
             "",
         ),
-        Mutant("ends a round too soon", State, "_settled", "and not state.participants:", ":"),
-        Mutant("opens no last call", State, "_settled", "if state.calling and", "if False and"),
+        Mutant("ends a round too soon", State, "_advanced", "and not state.participants:", ":"),
+        Mutant("opens no last call", State, "_advanced", "if state.calling and", "if False and"),
         Mutant("never finishes", Observer, "look", "if self._call is not None and", "if False and"),
         Mutant(
             "finishes at once", Observer, "look", "self._called >= self._timeouts.last_call", "True"
@@ -84,7 +86,7 @@ RENDEZVOUS = {
         ),
         Mutant("counts rounds anew", State, "_leave", "self.round + 1", "0"),
         Mutant("counts last calls anew", State, "_leave", "call=self.call", "call=0"),
-        Mutant("goes on when closed", State, "_settled", "if self.closed:", "if False:"),
+        Mutant("goes on when closed", State, "_advanced", "if self.closed:", "if False:"),
         Mutant(
             "times all last calls as one",
             Observer,
@@ -135,28 +137,32 @@ RENDEZVOUS = {
         Mutant(
             "never ends a round",
             State,
-            "_settled",
+            "_advanced",
             "if state.complete and not state.participants:",
             "if False:",
         ),
         Mutant(
-            "does not count rounds", State, "_settled", "round=state.round + 1", "round=state.round"
+            "does not count rounds",
+            State,
+            "_advanced",
+            "round=state.round + 1",
+            "round=state.round",
         ),
         Mutant(
-            "forgets who waits", State, "_settled", "participants=state.waiting", "participants={}"
+            "forgets who waits", State, "_advanced", "participants=state.waiting", "participants={}"
         ),
-        Mutant("keeps those who waited", State, "_settled", "waiting={}", "waiting=state.waiting"),
+        Mutant("keeps those who waited", State, "_advanced", "waiting={}", "waiting=state.waiting"),
         Mutant(
             "asks for the round that it had",
             Attendant,
-            "settled",
+            "resolved",
             "self._after = outcome.round",
             "pass",
         ),
     ),
     "one dies while they meet [service]": (
         Mutant(
-            "finishes what is none",
+            "ends a last call that is not open",
             State,
             "apply",
             "self._completed() if self.calling else self",
@@ -179,15 +185,15 @@ RENDEZVOUS = {
             "if self._beats.get(node) == seat.beat:",
             "if node in self._beats:",
         ),
-        Mutant("wants for ever", Attendant, "settled", "self._deadline = None", "pass"),
+        Mutant("wants for ever", Attendant, "resolved", "self._deadline = None", "pass"),
         Mutant("never beats", Attendant, "_beaten", "if due else state", "if False else state"),
     ),
     "one leaves [service]": (
-        Mutant("lets no spare in", State, "_settled", "state = state._filled()", "pass"),
+        Mutant("lets no spare in", State, "_advanced", "state = state._filled()", "pass"),
         Mutant("lets in spares at once", State, "_filled", "if self.complete:", "if False:"),
     ),
     "the run is closed while they meet [service]": (
-        Mutant("opens a last call again", State, "_settled", "not before.calling", "True"),
+        Mutant("opens a last call again", State, "_advanced", "not before.calling", "True"),
     ),
     "too few come [service]": (
         Mutant("gives nobody up", Observer, "look", "if silent:", "if False:"),
