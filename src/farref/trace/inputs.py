@@ -41,7 +41,7 @@ Id = TypeVar("Id", RRefId, ForkId, CallId)
 
 
 class TraceInputError(Exception):
-    """A line that describes no input of a machine."""
+    """A line that does not describe an input of a machine."""
 
 
 def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -52,7 +52,8 @@ def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
     try:
         return _perform(context, fields, worker)
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceInputError(f"{fields.get('do') or fields.get('by')!r} lacks {error}") from error
+        what = fields.get("do") or fields.get("by")
+        raise TraceInputError(f"{what!r} with wrong fields: {error}") from error
 
 
 def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -153,7 +154,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
         }
         return kind(**given)
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceInputError(f"a {fields.get('message')} lacks {error}") from error
+        raise TraceInputError(f"{fields.get('message')} with wrong fields: {error}") from error
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
@@ -198,15 +199,17 @@ class _Give:
             return self._id(kind, value)
         if kind is WorkerId:
             return self._worker(value)
-        if kind is Descriptor:
+        if kind is Descriptor and isinstance(value, list):
             return self._descriptor(*value)
+        if kind is Passing:
+            return Passing(value)
         if kind == Number:
             return int(value)
         if origin is UnionType:  # Optional: one type, or None
             return self.value(parts[0], value) if value else None
         if origin is tuple:
             if not isinstance(value or [], list):
-                raise TypeError(f"{value!r} is no list")
+                raise TypeError(f"{value!r} is not a list")
             values: list[Any] = value or []
             each = parts[:1] * len(values) if parts[-1] is Ellipsis else parts
             return tuple(self.value(*pair) for pair in zip(each, values, strict=True))
@@ -269,7 +272,7 @@ class _Give:
     def _id(self, kind: type[Id], text: Any) -> Id:
         minter, slash, number = str(text).rpartition("/")
         if not slash:
-            raise ValueError(f"{text!r} is no id")
+            raise ValueError(f"{text!r} is not an id")
         return kind(self._worker(minter), int(number))
 
 

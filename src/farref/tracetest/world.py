@@ -285,7 +285,7 @@ class World(Net[WorldEndpoint]):
         try:
             context = context_of(me, self.sharing, tables, self.worker)
         except SnapshotError as error:
-            raise BadCommandError(f"these are no tables: {error}") from error
+            raise BadCommandError(f"these are not tables: {error}") from error
         self.endpoints[name] = WorldEndpoint(self, context)
 
     def worker(self, name: str) -> WorkerId:
