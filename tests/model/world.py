@@ -210,7 +210,7 @@ class World:
             if sum(endpoint.rested for _, endpoint in places) < self.program.rests + len(
                 self.dead(state)
             ):
-                garbage = unreachable(self.living(state), ())
+                garbage = unreachable(self.living(state))
                 for number, endpoint in places:
                     for rref in sorted(garbage & endpoint.inside.keys()):
                         yield self._search(state, number, Search(rref, early=False))

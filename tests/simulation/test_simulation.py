@@ -31,20 +31,21 @@ from farref.protocol.quest import Quest
 from farref.protocol.rings import Rings
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
-from farref.simulation import Act, Outcome, Plan, WrongError, draw, simulate
-from farref.simulation.jobs import Error, PendingRequest, Turn
-from farref.simulation.oracle import Oracle
-from farref.simulation.plan import PROGRAM, RINGS, WEATHERS
-from farref.simulation.rings import WaitGraph
-from farref.simulation.scene import Scene
 from farref.trace import read
 
 from ..model.mutants import Mutant, mutated
 from ..model.mutants.mutant import in_context
 from ..model.mutants.of_names import FORGETS
+from . import Act, Outcome, Plan, WrongError, draw, simulate
 from . import shrink as shrinking
+from .jobs import Error, PendingRequest, Turn
+from .oracle import Oracle
+from .plan import PROGRAM, RINGS, WEATHERS
+from .rings import WaitGraph
 from .shrink import shrink
+from .world import SimulatedWorld
 
+ROOT = Path(__file__).parents[2]
 SEEDS = 50
 """For each discipline and weather; `make simulate` takes thousands."""
 LONG = ((0, 1000), (1, 1000), (2, 2000))
@@ -148,7 +149,11 @@ FOUND = [
     # came before the refusal.
     (
         Mutant(
-            "forgets a late message", Scene, "handed_over", "self.rings.disturbed(self.now)", "pass"
+            "forgets a late message",
+            SimulatedWorld,
+            "handed_over",
+            "self.rings.disturbed(self.now)",
+            "pass",
         ),
         (206849, 1000, "cuts", "lend", True),
     ),
@@ -205,14 +210,14 @@ def test_a_plan_takes_the_same_course_every_time() -> None:
     for hashes in ("1", "2"):
         command = [sys.executable, "-c", COURSE]
         env = {**os.environ, "PYTHONHASHSEED": hashes}
-        told.add(subprocess.run(command, env=env, check=True, capture_output=True).stdout)
+        told.add(subprocess.run(command, cwd=ROOT, env=env, check=True, capture_output=True).stdout)
     assert len(told) == 1
     assert told.pop()
 
 
 COURSE = """
 import hashlib, tempfile, pathlib
-from farref.simulation import draw, simulate
+from tests.simulation import draw, simulate
 for seed in range(20):
     with tempfile.TemporaryDirectory() as folder:
         outcome = simulate(draw(seed), pathlib.Path(folder))
