@@ -45,7 +45,7 @@ def main() -> int:
         return draw(seed, wanted.acts or length(seed), weather=wanted.weather)
 
     if wanted.record:
-        console.print(*plan(wanted.first).acts, sep="\n")
+        console.print(*map(str, plan(wanted.first).acts), sep="\n")
         outcome = simulate(plan(wanted.first), wanted.record)
         console.print(outcome.wrong or "nothing is wrong")
         return 1 if outcome.wrong else 0
@@ -66,7 +66,9 @@ def main() -> int:
     if wrong:
         shortest = min(wrong, key=length)
         least = shrink(plan(shortest))
-        console.print(f"seed {shortest}, with the acts that it takes:", *least.acts, sep="\n  ")
+        console.print(
+            f"seed {shortest}, with the acts that it takes:", *map(str, least.acts), sep="\n  "
+        )
     return 1 if wrong else 0
 
 

@@ -99,7 +99,6 @@ class Task:
 
     @property
     def job(self) -> Job:
-        """The work of the function."""
         return self.request.cargo.payload  # type: ignore[return-value]  # all payloads are jobs
 
 

@@ -65,7 +65,6 @@ class Node(SimulatedProgram):
         return {alias.rref: alias.target for alias in aliases}
 
     def held(self) -> Iterator[RRefId]:
-        """Every handle in this process."""
         yield from self.handles
         for task in self.tasks:
             yield from task.handles
@@ -75,7 +74,6 @@ class Node(SimulatedProgram):
     # ---- messages
 
     def take(self, sender: WorkerId, packet: Packet) -> None:
-        """Take a packet that came in."""
         if sender in self.context.dead:
             return
         messages, _ = self.links.receive(sender, packet, self.world.now)
@@ -85,7 +83,6 @@ class Node(SimulatedProgram):
         self._post()
 
     def tick(self) -> None:
-        """Do everything that is due."""
         now = self.world.now
         for worker in [each for each, due in self.graces.items() if due <= now]:
             if not self.world.settled():
@@ -128,7 +125,6 @@ class Node(SimulatedProgram):
     # ---- deaths
 
     def told_of_death(self, worker: WorkerId) -> None:
-        """Take the news that *worker* is dead."""
         if worker in self.context.dead or worker == self.me:
             return
         known = self._known()
@@ -187,16 +183,14 @@ class Node(SimulatedProgram):
                 self.world.oracle.aliased(each.rref, rref)
 
     def lose(self, effect: Lose) -> None:
-        """Have the oracle check the loss, and store the error."""
         self.world.oracle.lost(effect.rref, effect.why, self)
         self.world.done[f"lost: {effect.why.name}"] += 1
         self.store(effect.rref, Error(effect.why.name, effect.rref))
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Have the oracle check that no living endpoint holds *rref*, and drop its value."""
         self.values.pop(rref, None)
-        self.world.freed(rref)
+        self.world.oracle.freed(rref, self.world.living())
         super().free(rref)
 
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
@@ -208,21 +202,17 @@ class Node(SimulatedProgram):
         self.searches.after_a_while(partial(super().answer, asker, look, survey))
 
     def weigh(self, start: RRefId) -> None:
-        """Weigh the answers of a search after a while."""
         self.searches.weigh_after_a_while(partial(super().weigh, start))
 
     def collect(self, rref: RRefId) -> None:
-        """Have the oracle check that nothing reaches *rref*, and drop its value."""
-        self.world.collected(rref, self)
+        self.world.oracle.found([rref], self.world.reached(), self)
         super().collect(rref)
 
     def looked(self, effect: Looked) -> None:
-        """Have the oracle check the findings of a search."""
         self.searches.looked(effect)
         self.world.looked(effect, self)
 
     def refuse(self, effect: Refuse) -> None:
-        """Have the oracle check the refusal, and answer with the error."""
         request, why = effect.request, effect.why
         if why is Refusal.RING:
             self.world.rings.refused(request, effect.ring)
@@ -239,7 +229,6 @@ class Node(SimulatedProgram):
         self.reject(request, error)
 
     def settle(self, effect: Settle) -> None:
-        """Have the oracle check the answer. A task that waits for it goes on."""
         call, cargo = effect.reply.call, effect.reply.cargo
         asked = self.asked.pop(call)
         match cargo.payload:
@@ -256,7 +245,6 @@ class Node(SimulatedProgram):
         self._go_on(call, asked)
 
     def fail(self, effect: Fail) -> None:
-        """Have the oracle check the failure. A task that waits for it goes on."""
         asked = self.asked.pop(effect.call)
         self.world.oracle.failed(asked, effect.worker)
         self._go_on(effect.call, asked)
@@ -354,7 +342,6 @@ class Node(SimulatedProgram):
         asked.task = None
 
     def _end(self, task: Task) -> None:
-        """Return from the function."""
         request, handles, job = task.request, task.handles, task.job
         self.tasks.remove(task)
         if job.keep:
@@ -397,6 +384,5 @@ class Node(SimulatedProgram):
         self.finish(request, drops, tuple(brings), value)
 
     def store(self, rref: RRefId, value: Value | Error) -> None:
-        """Give *rref* its value."""
         self.values[rref] = value
         self.world.oracle.valued(rref)

@@ -90,15 +90,12 @@ class Oracle:
             self._methods_of[rref] = on
 
     def accepted(self, rref: RRefId) -> None:
-        """Note that the owner of *rref* has taken its creation."""
         self._accepted.add(rref)
 
     def aliased(self, rref: RRefId, target: RRefId) -> None:
-        """Note that *rref* stands for *target* from now on."""
         self._stands_for[rref] = target
 
     def valued(self, rref: RRefId) -> None:
-        """Note that *rref* has a value, or an error for one."""
         self._valued.add(rref)
 
     def lost(self, rref: RRefId, why: Loss, node: Node) -> None:
@@ -150,7 +147,6 @@ class Oracle:
         self._nested[call] = chain, on
 
     def settled(self, call: CallId) -> None:
-        """Note that no task waits for *call* any more."""
         self._nested.pop(call, None)
 
     def refused(

@@ -49,7 +49,6 @@ class SimulatedProgram(Shell):
     def call(
         self, other: int, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
     ) -> CallId | None:
-        """Call a function on *other* with these references."""
         to = self.world.at(other)
         if to is None or to in self.context.dead:
             return None
@@ -76,7 +75,6 @@ class SimulatedProgram(Shell):
     def invoke(
         self, on: RRefId, names: Sequence[RRefId], job: Job, chain: tuple[Busy, ...] = ()
     ) -> CallId:
-        """Call a method of the object *on* with these references."""
         to = self.context.owner_of(on)
         where = self.context.whereabouts(on)
         cargo = self._lent(to, names, self._in_turn(job, on))
@@ -96,7 +94,6 @@ class SimulatedProgram(Shell):
         return call
 
     def tell(self, other: int, names: Sequence[RRefId], job: Job) -> None:
-        """Send a one-way message."""
         to = self.world.at(other)
         if to is None or to in self.context.dead:
             return

@@ -37,7 +37,6 @@ class Searches:
         return self._begin(some, cuts=dice.random() < 0.9, patience=patience)
 
     def begin_with_all(self) -> None:
-        """Search from all objects here."""
         self._begin(self._holding(), cuts=True, patience=PATIENCE)
 
     def _holding(self) -> list[RRefId]:

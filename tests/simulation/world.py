@@ -132,7 +132,6 @@ class SimulatedWorld:
         self.oracle.searched(self.living(), self.reached())
 
     def _rest(self) -> None:
-        """Play on until nothing happens any more."""
         end = self.now + AFTERWARDS
         while self.step(end):
             pass
@@ -152,7 +151,6 @@ class SimulatedWorld:
         self._check_quiet()
 
     def close(self) -> None:
-        """Stop recording."""
         for tracer in self._tracers:
             tracer.close()
 
@@ -171,7 +169,6 @@ class SimulatedWorld:
             node.context.bury(dead)
 
     def _end(self, node: Node) -> None:
-        """End the process of *node*."""
         number = self.nodes.index(node)
         self.nodes[number] = None
         self.oracle.dead.add(node.me)
@@ -236,7 +233,7 @@ class SimulatedWorld:
     # ---- the end
 
     def _check_quiet(self) -> None:
-        if not self.quiet:
+        if self._events:
             raise WrongError("G6", f"things go on {AFTERWARDS:.0f} s after the end")
 
     def _check_end(self) -> None:
@@ -258,10 +255,6 @@ class SimulatedWorld:
         """The endpoint at that place now."""
         there = self.nodes[number]
         return there.me if there is not None else None
-
-    def freed(self, rref: RRefId) -> None:
-        """Tell the oracle that the owner of *rref* has freed it."""
-        self.oracle.freed(rref, self.living())
 
     def settled(self) -> bool:
         """Whether all living endpoints have settled all deaths: the registrar's part."""
@@ -288,24 +281,17 @@ class SimulatedWorld:
         self._flying.pop((sender, to), None)
 
     def _is_late(self) -> bool:
-        """Whether a message to a living endpoint is late."""
         return any(self.now - sent[0][0] > LATE for sent in self._coming() if sent)
 
     def _coming(self) -> list[deque[tuple[float, Message]]]:
-        """The messages under way to the living endpoints."""
         here = {each.me for each in self.living()}
         return [sent for (_, to), sent in self._flying.items() if to in here]
 
     # ---- searches for garbage in rings
 
     def reached(self) -> set[RRefId]:
-        """All objects that a program can reach."""
         flying = (message for sent in self._coming() for _, message in sent)
         return reachable(self.living(), flying)
-
-    def collected(self, rref: RRefId, node: Node) -> None:
-        """Tell the oracle that *node* drops the value of *rref*, as it is garbage."""
-        self.oracle.found([rref], self.reached(), node)
 
     def looked(self, effect: Looked, node: Node) -> None:
         """Tell the oracle of the garbage that a search of *node* has found, to be freed."""
@@ -316,17 +302,11 @@ class SimulatedWorld:
 
     # ---- time
 
-    @property
-    def quiet(self) -> bool:
-        """Whether nothing will happen any more."""
-        return not self._events
-
     def later(self, seconds: float, who: Node | None, do: Callable[[], object]) -> None:
         """Call *do* in that many seconds, unless *who*, if given, has died by then."""
         heapq.heappush(self._events, (self.now + seconds, next(self._order), who, do))
 
     def wake_at(self, who: Node, due: float | None, tick: Callable[[], object]) -> None:
-        """Call *tick* of *who* at *due*."""
         if due is not None and due < self._ticks.get(who.me, float("inf")):
             self._ticks[who.me] = due
 
@@ -338,7 +318,6 @@ class SimulatedWorld:
             self.later(max(0.0, due - self.now) + 1e-6, who, wake)
 
     def run_until(self, end: float) -> None:
-        """Play all events that are due by *end*."""
         while self.step(end):
             pass
         self.now = max(self.now, end)

@@ -400,7 +400,7 @@ def bury(world: World, words: Words) -> None:
         endpoint.bury(worker)
 
 
-# ---- looking
+# ---- inspection
 
 
 def tables(world: World, words: Words) -> None:

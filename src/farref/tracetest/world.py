@@ -342,7 +342,7 @@ class World(Net[WorldEndpoint]):
             if (transit.sender, transit.to) == (sender, to) and not isinstance(transit.what, Packet)
         ]
 
-    # ---- looking
+    # ---- inspection
 
     def leftovers(self) -> list[str]:
         """Everything unsettled: entries, waits, handlers and messages."""
