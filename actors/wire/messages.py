@@ -41,6 +41,9 @@ class WorkerInfo(msgspec.Struct, frozen=True, array_like=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WorkerInfo) and self.id == other.id
 
+    def __ne__(self, other: object) -> bool:  # msgspec's own compares the objects
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.id)
 

@@ -385,7 +385,7 @@ def not_collected_while_reachable(view: View) -> str | None:
         if to in view.living and sender not in view.living[to].dead:
             roots.update(requested(message))
     edges = {it: to for facts in view.living.values() for it, to in facts.edges.items()}
-    wrong = collected & reached(roots, edges)
+    wrong = collected & reached(roots, lambda rref: edges.get(rref, ()))
     return f"{wrong.pop()} is collected, and the program can reach it" if wrong else None
 
 

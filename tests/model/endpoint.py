@@ -8,7 +8,7 @@ each action of a task is a step of its own, so that anything may happen in betwe
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
@@ -47,6 +47,7 @@ from farref.protocol.survey import Survey
 from farref.world.shell import Shell
 
 from . import script as do
+from .reach import seen_blindly
 from .script import Action, Code, Script
 from .state import clone, discard, freeze
 from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
@@ -187,10 +188,28 @@ class ScriptedEndpoint(Shell):
             held.update(inside)
         for task in self.tasks:
             held.update(rref for _, rref in task.frame)
-        held.update(
-            self.stood[rref] for rref in self.stood.keys() - self.freed - self.broken.keys()
-        )
+        held.update(self.targets().values())
         return held
+
+    def targets(self) -> dict[RRefId, RRefId]:
+        """The target of each object here that stands for another one."""
+        gone = self.freed | self.broken.keys()
+        return {rref: target for rref, target in self.stood.items() if rref not in gone}
+
+    def roots(self) -> Iterator[RRefId]:
+        """The objects that code here reaches at once, and those that its messages name."""
+        where = self.context.whereabouts
+        yield from map(where, self.variables.values())
+        yield from self.messages()
+        yield from (each.rref for each in self.unfinished)
+        for opened in self.opened.values():
+            yield from map(where, self.inside.get(opened, self.loose.get(opened, ())))
+        for task in self.tasks:
+            yield from (where(rref) for _, rref in task.frame)
+            if isinstance(task.message, Create):
+                yield task.message.rref
+            if task.target is not None:
+                yield task.target
 
     def messages(self) -> Counter[RRefId]:
         """The messages that hold a reference until they have been handled, by our books."""
@@ -407,7 +426,7 @@ class ScriptedEndpoint(Shell):
 
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
         """The first look misses all variables of an object that a value holds."""
-        return self.seen_blindly()
+        return seen_blindly(self)
 
     def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
         """Answer, or linger if the moment of the finding matters."""

@@ -82,7 +82,7 @@ class ProgramModel:
         if new.victims - old.victims and isinstance(move.step, Arrival):
             probe = move.step.message
             if isinstance(probe, Probe) and not old.laps.get(probe.before, False):
-                wrong = Mistake("who is refused waits in a ring", f"{probe.path} is none")
+                wrong = Mistake("who is refused waits in a ring", f"{probe.path} was not a ring")
                 after = world.note(after, place, lambda _: wrong)
         return after
 
@@ -147,7 +147,7 @@ class ProgramModel:
         if victims > (self.program.victims or 0):
             return Mistake("a ring has one victim", f"{victims} calls were refused")
         if self.program.searches is not None:
-            left = unreachable(living.values(), ())
+            left = unreachable(living.values())
             if left:
                 return Mistake("no unreachable object stays (G5)", f"{sorted(left)} stay")
         for name, wrong in EVENTUALLY.items():

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from farref.protocol.ids import WorkerId
@@ -194,6 +195,36 @@ class World:
         if self.mortal:
             yield from self._deaths(state)
 
+    def offers(
+        self, state: WorldState, *, crashes: bool = True
+    ) -> list[Callable[[], tuple[Move, WorldState]]]:
+        """The next moves as functions, so that who needs one of them makes only that one."""
+        offers: list[Callable[[], tuple[Move, WorldState]]] = [
+            partial(self._arrive, state, place, number)
+            for number, place in self._arrivals(state.flying)
+            if state.endpoints[place] != DEAD
+        ]
+        for place, number in enumerate(state.endpoints):
+            if number not in {DEAD, *self.broken}:
+                steps = self.endpoints[number].steps()
+                offers += [partial(self.step, state, place, step) for step in steps]
+        if self.program.searches is not None:
+            offers += [partial(_made, *each) for each in self._searches(state)]
+        if self.mortal:
+            for each in self._deaths(state):
+                if crashes or each[0].step != Crash():
+                    offers.append(partial(_made, *each))
+        return offers
+
+    def step(self, state: WorldState, place: int, step: Step) -> tuple[Move, WorldState]:
+        """Let the endpoint at *place* take *step*."""
+        outcome = self._react(state.endpoints[place], step)
+        return outcome.move, self._next(state, outcome)
+
+    def _arrive(self, state: WorldState, place: int, number: int) -> tuple[Move, WorldState]:
+        outcome = self._deliver(state.endpoints[place], number)
+        return outcome.move, self._next(state, outcome, number)
+
     def _searches(self, state: WorldState) -> Iterator[tuple[Move, WorldState]]:
         """Endpoints search from any of their objects at any time, as often as the program says.
 
@@ -201,8 +232,8 @@ class World:
         search has to free everything that leads to its object.
         """
         places = [
-            (number, self.endpoints[number])
-            for number in state.endpoints
+            (place, self.endpoints[number])
+            for place, number in enumerate(state.endpoints)
             if number not in {DEAD, *self.broken}
         ]
         if self._is_at_rest(state, places):
@@ -210,34 +241,28 @@ class World:
             if sum(endpoint.rested for _, endpoint in places) < self.program.rests + len(
                 self.dead(state)
             ):
-                garbage = unreachable(self.living(state), ())
-                for number, endpoint in places:
+                garbage = unreachable(self.living(state))
+                for place, endpoint in places:
                     for rref in sorted(garbage & endpoint.inside.keys()):
-                        yield self._search(state, number, Search(rref, early=False))
+                        yield self.step(state, place, Search(rref, early=False))
             return
         if any(do.Rest() in endpoint.script for _, endpoint in places):
             return
-        for number, endpoint in places:
+        for place, endpoint in places:
             for rref in sorted(endpoint.inside):
                 if rref in endpoint.context.state.quests:
                     if self.program.mortal and not self._is_answered(state, endpoint):
-                        yield self._search(state, number, Forget(rref))
+                        yield self.step(state, place, Forget(rref))
                 elif endpoint.searches < self._early(
                     endpoint
                 ) and endpoint.context.cycles.may_be_garbage(rref):
-                    yield self._search(state, number, Search(rref, early=True))
+                    yield self.step(state, place, Search(rref, early=True))
                     if rref == min(endpoint.inside) != max(endpoint.inside):
                         together = Search(rref, early=True, together=True)
-                        yield self._search(state, number, together)
+                        yield self.step(state, place, together)
 
     def _early(self, endpoint: ScriptedEndpoint) -> int:
         return (self.program.searches or "").count(endpoint.me.name)
-
-    def _search(
-        self, state: WorldState, number: int, step: Search | Forget
-    ) -> tuple[Move, WorldState]:
-        outcome = self._react(number, step)
-        return outcome.move, self._next(state, outcome)
 
     def _is_answered(self, state: WorldState, endpoint: ScriptedEndpoint) -> bool:
         """Whether a look of *endpoint*, or an answer to one, is on its way or in the making."""
@@ -252,7 +277,7 @@ class World:
         dead = len(self.dead(state))
         return (
             not state.flying
-            and not any(self._steps(number) for number, _ in places)
+            and not any(self._steps(state.endpoints[place]) for place, _ in places)
             and all(len(endpoint.buried) == dead for _, endpoint in places)
             and not any(endpoint.context.state.quests for _, endpoint in places)
         )
@@ -275,14 +300,13 @@ class World:
         early = any(not isinstance(message, Probe) for message in flying) or any(
             self._steps(number) for _, number in living
         )
-        for _, number in living:
+        for place, number in living:
             endpoint = self.endpoints[number]
             if number in self.broken or (early and endpoint.suspicions):
                 continue
             for rref in endpoint.suspects():
                 if rref not in probed:
-                    outcome = self._react(number, Suspect(rref, early))
-                    yield outcome.move, self._next(state, outcome)
+                    yield self.step(state, place, Suspect(rref, early))
 
     def note(
         self, state: WorldState, place: int, change: Callable[[ScriptedEndpoint], Mistake | None]
@@ -310,11 +334,10 @@ class World:
                     yield from self._notices(state, place, who)
         if not self.program.late and not settled:
             return
-        for _, number in living:
+        for place, number in living:
             for who in workers(self.endpoints[number].context.dead):
                 if who not in self.endpoints[number].buried:
-                    outcome = self._react(number, Bury(who))
-                    yield outcome.move, self._next(state, outcome)
+                    yield self.step(state, place, Bury(who))
 
     def _notices(
         self, state: WorldState, place: int, who: WorkerId
@@ -330,8 +353,7 @@ class World:
         unreceived = tuple(self.envelopes[it].message for it in lost)
         sent = self.endpoints[number].over.get(who, ())
         for messages in dict.fromkeys((unreceived, sent)):
-            outcome = self._react(number, Notice(who, messages))
-            yield outcome.move, self._next(WorldState(state.endpoints, flying), outcome)
+            yield self.step(WorldState(state.endpoints, flying), place, Notice(who, messages))
 
     def _crash(self, state: WorldState, place: int) -> WorldState:
         endpoints = (*state.endpoints[:place], DEAD, *state.endpoints[place + 1 :])
@@ -400,7 +422,7 @@ class World:
         known = self._reactions[number, envelope] = self._take(number, Arrival(sender, message))
         return known
 
-    def _react(self, number: int, step: Notice | Bury | Suspect | Search | Forget) -> Outcome:
+    def _react(self, number: int, step: Step) -> Outcome:
         known = self._reactions.get((number, step))
         if known is None:
             known = self._reactions[number, step] = self._take(number, step)
@@ -442,3 +464,8 @@ class World:
             sender = self._places[envelope.sender]
             self._pair.append(sender * len(self.workers) + self._places[envelope.to])
         return number
+
+
+def _made(move: Move, after: WorldState) -> tuple[Move, WorldState]:
+    """An offer that has been computed already."""
+    return move, after

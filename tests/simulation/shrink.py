@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from farref.simulation import simulate
+from . import simulate
 
 if TYPE_CHECKING:
-    from farref.simulation import Act, Outcome, Plan
+    from . import Act, Outcome, Plan
 
 MOST = 200_000
 """The most acts played in all tries together: a few minutes, for a plan of any length."""

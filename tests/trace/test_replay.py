@@ -13,8 +13,6 @@ from farref.actors.recording.tables_json import SnapshotError, context_of, table
 from farref.actors.recording.tracing import spell, worker_of
 from farref.protocol.context import Context
 from farref.protocol.sharing import DISCIPLINES
-from farref.simulation.plan import WEATHERS, Plan, draw
-from farref.simulation.world import SimulatedWorld
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test
 from farref.trace.merge import merge
@@ -22,6 +20,9 @@ from farref.trace.records import load
 from farref.trace.replay import Player
 from farref.tracetest.files import differences
 from farref.tracetest.show import table_lines
+
+from ..simulation.plan import WEATHERS, Plan, draw
+from ..simulation.world import SimulatedWorld
 
 PLANS = [
     draw(seed, 80, sharing=sharing, weather=weather)

@@ -52,7 +52,8 @@ def perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
     try:
         return _perform(context, fields, worker)
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceInputError(f"{fields.get('do') or fields.get('by')!r} lacks {error}") from error
+        what = fields.get("do") or fields.get("by")
+        raise TraceInputError(f"{what!r} with wrong fields: {error}") from error
 
 
 def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
@@ -141,7 +142,7 @@ def message_of(fields: Fields, worker: Worker) -> Message:
         }
         return kind(**given)
     except (KeyError, TypeError, ValueError) as error:
-        raise TraceInputError(f"a {fields.get('message')} lacks {error}") from error
+        raise TraceInputError(f"{fields.get('message')} with wrong fields: {error}") from error
 
 
 def input_of(record: Record) -> dict[str, Any] | None:
@@ -184,8 +185,10 @@ class _Give:
             return self._id(kind, value)
         if kind is WorkerId:
             return self._worker(value)
-        if kind is Descriptor:
+        if kind is Descriptor and isinstance(value, list):
             return self._descriptor(*value)
+        if kind is Passing:
+            return Passing(value)
         if kind == Number:
             return int(value)
         if origin is UnionType:  # Optional: one type, or None

@@ -4,7 +4,7 @@
 modules, from the file down to the machines:
 
 * `files`: blocks of comments, commands, ``----`` and expected output; comparing, rewriting;
-* `language`: the commands; `words` and `forge` parse their words;
+* `language`: the commands; `words` parses their words;
 * `world`: named endpoints (each a shell of `farref.world`), and the messages between them;
 * `links`: the same over `Channel` packets, with a virtual clock;
 * `show`: effects, messages and tables as text, with runs of equal lines summarized;

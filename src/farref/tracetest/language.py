@@ -6,26 +6,23 @@ docstring begins with the command's form; a test compares the documentation with
 
 from __future__ import annotations
 
-import json
 import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..protocol.delivery import Packet
-from ..protocol.messages import Cargo, Passing
+from ..protocol.messages import BY_NAME, Cargo, Passing, Tell
 from ..protocol.sharing import DISCIPLINES
-from ..trace.inputs import TraceInputError, perform
+from ..trace.inputs import TraceInputError, message_of, perform
 from ..world.net import Transit
 from .errors import BadCommandError, Stopped
-from .forge import forged
 from .show import table_lines
-from .words import Words
+from .words import Words, parse_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..protocol.effects import Effect
-    from ..protocol.ids import RRefId
     from .world import World
 
 # ---- setting the scene
@@ -35,7 +32,7 @@ def sharing(world: World, words: Words) -> None:
     """sharing DISCIPLINE - endpoints named from here on share references in calls in this way."""
     name = words.next("a discipline")
     if name not in DISCIPLINES:
-        raise BadCommandError(f"{name!r} is none of {', '.join(DISCIPLINES)}")
+        raise BadCommandError(f"{name!r} is not one of {', '.join(DISCIPLINES)}")
     world.sharing = name
 
 
@@ -55,7 +52,7 @@ def recorded(world: World, words: Words) -> None:
 def given(world: World, words: Words) -> None:
     """given A TABLES - A has these tables from now on, in a recording's form."""
     name = words.next("an endpoint")
-    world.give(name, _value("".join(words.rest())))
+    world.give(name, parse_value("".join(words.rest())))
 
 
 def channels(world: World, words: Words) -> None:
@@ -185,11 +182,7 @@ def hold(world: World, words: Words) -> None:
     """hold C REF... - C's code keeps one more handle of each."""
     endpoint = words.endpoint()
     for rref in words.rrefs():
-
-        def take(rref: RRefId = rref) -> list[Effect]:
-            return endpoint.take_up(rref)
-
-        endpoint.act(take)
+        endpoint.act(partial(endpoint.take_up, rref))
         context = endpoint.context
         where = context.whereabouts(rref)
         entry = context.owners.get(where) or context.users[where]
@@ -229,7 +222,7 @@ def reply(world: World, words: Words) -> None:
 
 
 def blocked(world: World, words: Words) -> None:
-    """blocked B CALL [for CALL] - the code of B's first call waits for the second, or no longer."""
+    """blocked B CALL [for CALL] - the code of B's first call waits for the second, or for none."""
     endpoint, run, calls = words.endpoint(), words.call(), words.clause_calls("for")
     endpoint.waits += 1
     endpoint.blocked.pop(run, None)
@@ -274,28 +267,13 @@ def search(world: World, words: Words) -> None:
 def does(world: World, words: Words) -> None:
     """does A INPUT FIELD=VALUE... - one input of A's machines, as a recording has it."""
     endpoint = words.endpoint()
-    fields: dict[str, Any] = {"do": words.next("an input")}
-    for word in words.rest():
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise BadCommandError(f"{word!r} is not of the form field=value")
-        fields[name] = _value(value)
+    fields = {"do": words.next("an input"), **words.fields()}
     if not world.recorded:
         raise BadCommandError("`does` needs `recorded` before it")
     try:
         endpoint.act(lambda: perform(endpoint.context, fields, world.worker))
     except TraceInputError as error:
         raise BadCommandError(str(error)) from error
-
-
-def _value(text: str) -> Any:
-    """A JSON list, object or truth value, or else the text itself."""
-    if text[:1] not in ("[", "{") and text not in ("true", "false"):
-        return text
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError as error:
-        raise BadCommandError(f"{text!r} is no JSON: {error}") from error
 
 
 # ---- the network
@@ -362,12 +340,31 @@ def tick(world: World, words: Words) -> None:
 def forge(world: World, words: Words) -> None:
     """forge A->B MESSAGE FIELD=VALUE... - B receives a message that A never sent."""
     sender, to = words.route()
-    message = forged(words.next("a message"), words.rest(), world.worker)
+    kind, fields = words.next("a message"), words.fields()
     endpoint = world.living(to.name)
-    if isinstance(message, Packet):
-        world.links.receive(endpoint, sender, message)
-    else:
-        endpoint.receive(sender, message)
+    if kind == "Packet":
+        world.links.receive(endpoint, sender, _packet(fields))
+        return
+    if kind not in BY_NAME:
+        raise BadCommandError(f"{kind!r} is not one of {', '.join([*BY_NAME, 'Packet'])}")
+    if unknown := fields.keys() - {"carries", *BY_NAME[kind].__struct_fields__}:
+        raise BadCommandError(f"unknown fields: {', '.join(sorted(unknown))}")
+    try:
+        message = message_of({"message": kind, **fields}, world.worker)
+    except TraceInputError as error:
+        raise BadCommandError(str(error)) from error
+    endpoint.receive(sender, message)
+
+
+def _packet(fields: dict[str, Any]) -> Packet:
+    """A packet of so many one-way messages; it may have any numbers."""
+    names = ("messages", "first", "expects")
+    numbers = [str(fields.get(name, "")) for name in names]
+    if fields.keys() != set(names) or not all(re.fullmatch(r"-?\d+", it) for it in numbers):
+        raise BadCommandError(f"give a packet the numbers {', '.join(names)}, and nothing else")
+    count, first, expects = map(int, numbers)
+    tells = tuple(Tell(cargo=Cargo(payload=f"m{i + 1}")) for i in range(count))
+    return Packet(first, tells, expects)
 
 
 # ---- death
@@ -403,7 +400,7 @@ def bury(world: World, words: Words) -> None:
         endpoint.bury(worker)
 
 
-# ---- looking
+# ---- inspection
 
 
 def tables(world: World, words: Words) -> None:
@@ -457,7 +454,7 @@ def run(world: World, line: str) -> None:
     first, *rest = line.split()
     command = COMMANDS.get(first)
     if command is None:
-        raise BadCommandError(f"{first!r} is no command; there are {', '.join(COMMANDS)}")
+        raise BadCommandError(f"{first!r} is not a command; there are {', '.join(COMMANDS)}")
     words = Words(world, rest)
     try:
         command(world, words)

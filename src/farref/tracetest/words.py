@@ -2,20 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..protocol.ids import CallId, RRefId
 from ..protocol.messages import Busy
 from .errors import BadCommandError
-from .forge import parse_id
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ..protocol.ids import WorkerId
     from .world import World, WorldEndpoint
 
 CLAUSES = ("with", "into", "on", "within", "at", "for", "is", "unacknowledged")
 """Words that begin a clause of a command."""
+
+
+def parse_id(text: str, worker: Callable[[str], WorkerId]) -> tuple[WorkerId, int]:
+    """The parts of an id such as ``A/1``. Raises `BadCommandError` if *text* is not an id."""
+    name, slash, number = text.partition("/")
+    if not slash or not number.isdecimal():
+        raise BadCommandError(f"{text!r} is not an id such as A/1")
+    return worker(name), int(number)
+
+
+def parse_value(text: str) -> Any:
+    """A JSON list, object or truth value, or else the text itself."""
+    if text[:1] not in ("[", "{") and text not in ("true", "false"):
+        return text
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise BadCommandError(f"{text!r} is not JSON: {error}") from error
 
 
 class Words:
@@ -69,6 +89,16 @@ class Words:
 
     def call(self) -> CallId:
         return CallId(*parse_id(self.next("a call"), self.world.worker))
+
+    def fields(self) -> dict[str, Any]:
+        """All remaining words as fields, each ``name=value``. A value may be JSON."""
+        found: dict[str, Any] = {}
+        for word in self.rest():
+            name, equals, value = word.partition("=")
+            if not equals:
+                raise BadCommandError(f"{word!r} is not of the form field=value")
+            found[name] = parse_value(value)
+        return found
 
     def flag(self, name: str) -> bool:
         """Whether *name* is the next word; if so, takes it."""

@@ -285,7 +285,7 @@ class World(Net[WorldEndpoint]):
         try:
             context = context_of(me, self.sharing, tables, self.worker)
         except SnapshotError as error:
-            raise BadCommandError(f"these are no tables: {error}") from error
+            raise BadCommandError(f"these are not tables: {error}") from error
         self.endpoints[name] = WorldEndpoint(self, context)
 
     def worker(self, name: str) -> WorkerId:
@@ -342,7 +342,7 @@ class World(Net[WorldEndpoint]):
             if (transit.sender, transit.to) == (sender, to) and not isinstance(transit.what, Packet)
         ]
 
-    # ---- looking
+    # ---- inspection
 
     def leftovers(self) -> list[str]:
         """Everything unsettled: entries, waits, handlers and messages."""

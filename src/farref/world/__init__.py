@@ -1,6 +1,6 @@
-"""Endpoints in memory: the one shell that trace tests, simulation, explorer and counts share.
+"""Endpoints in memory: the trace tests run on them, and the explorer and simulation of `tests`.
 
-It may import `farref.protocol`, and the tracer of `farref.actors`. It imports none of its users.
+This package imports `farref.protocol` and the tracer of `farref.actors`, and nothing that uses it.
 
 * `shell`: an endpoint that carries out the effects of the shipped machines;
 * `net`: endpoints by name, and the messages between them.

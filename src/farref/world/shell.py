@@ -94,17 +94,6 @@ class Shell(ABC):
                 held[self.context.whereabouts(each)][holder] += 1
         return held
 
-    def seen_blindly(self) -> dict[RRefId, Counter[RRefId]]:
-        """`held_by_values`, as if no variable had a handle of an object that a value holds."""
-        held = Shell.held_by_values(self)
-        standing = self.context.aliases.standing()
-        for rref, counts in held.items():
-            entry = self.context.entries.find(rref)
-            if entry is not None and counts:
-                outside = entry.handles - len(standing.get(rref, ())) - counts.total()
-                counts[min(counts)] += max(0, outside)
-        return held
-
     def survey(self, scan: Scan) -> Survey:
         """Begin the answer to *scan*, and see now which values hold which objects."""
         found = self.held_by_values() if scan.exact else self.seen_in_values()

@@ -11,7 +11,7 @@ import random
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..protocol.sharing import DISCIPLINES, Sharing
+from farref.protocol.sharing import DISCIPLINES, Sharing
 
 NODES = 4
 """Endpoints, named A, B, C and so on."""

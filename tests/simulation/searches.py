@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ..protocol.effects import Looked, Scan
-    from ..protocol.ids import RRefId
-    from .jobs import Resident
-    from .scene import Scene
+    from farref.protocol.effects import Looked
+    from farref.protocol.ids import RRefId
+
+    from .node import Node
+    from .world import SimulatedWorld
 
 PATIENCE = 10.0
 """Seconds after which a search no longer waits for endpoints that have not answered."""
@@ -20,10 +21,10 @@ PATIENCE = 10.0
 class Searches:
     """The searches of *node*, one at a time."""
 
-    def __init__(self, node: Resident, scene: Scene) -> None:
+    def __init__(self, node: Node, world: SimulatedWorld) -> None:
         self._node = node
-        self._scene = scene
-        self._dice = random.Random(f"searches {scene.plan.seed} {node.me}")
+        self._world = world
+        self._dice = random.Random(f"searches {world.plan.seed} {node.me}")
         self._start: RRefId | None = None
         self._number = 0
         self._weighed_at = 0.0
@@ -36,7 +37,6 @@ class Searches:
         return self._begin(some, cuts=dice.random() < 0.9, patience=patience)
 
     def begin_with_all(self) -> None:
-        """Search from all objects here."""
         self._begin(self._holding(), cuts=True, patience=PATIENCE)
 
     def _holding(self) -> list[RRefId]:
@@ -57,40 +57,29 @@ class Searches:
 
         def give_up() -> None:
             if self._start is not None and self._number == number:
-                late = self._scene.now >= self._weighed_at + patience
+                late = self._world.now >= self._weighed_at + patience
                 self._wait(patience, number)
                 self._node.do(self._node.context.give_up_cycle(self._start) if late else [])
 
-        self._scene.later(patience, self._node, give_up)
+        self._world.later(patience, self._node, give_up)
 
     def looked(self, effect: Looked) -> None:
         """The search has found something, or is over."""
         if effect.over:
             self._start = None
 
-    def scan(self, scan: Scan) -> None:
-        """See how values hold the objects, and answer *scan* after a while.
+    def weigh_after_a_while(self, weigh: Callable[[], object]) -> None:
+        def weigh_now() -> None:
+            self._weighed_at = self._world.now
+            weigh()
 
-        It may no longer be so then.
-        """
-        node = self._node
-        survey = node.survey(scan)
+        self.after_a_while(weigh_now)
 
-        def answer() -> None:
-            grips = node.context.surveys.finish(survey)
-            node.do(node.context.scanned(scan.asker, scan.look, grips))
+    def after_a_while(self, step: Callable[[], object]) -> None:
+        """Let the node take *step* now or soon."""
 
-        self._after_a_while(answer)
+        def take_it() -> None:
+            step()
+            self._node.do([])
 
-    def weigh(self, start: RRefId) -> None:
-        """Weigh the answers of the search from *start* after a while."""
-        node = self._node
-
-        def weigh() -> None:
-            self._weighed_at = self._scene.now
-            node.do(node.context.weigh_cycle(start))
-
-        self._after_a_while(weigh)
-
-    def _after_a_while(self, do: Callable[[], object]) -> None:
-        self._scene.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), self._node, do)
+        self._world.later(self._dice.choice((0.0, 0.0, 0.05, 0.5)), self._node, take_it)

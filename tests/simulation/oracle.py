@@ -39,16 +39,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.effects import Loss, Refusal
-from ..protocol.messages import names, target_of
-from .reach import closure
+from farref.protocol.effects import Loss, Refusal
+from farref.protocol.messages import names, target_of
+
+from ..model.reach import reached
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Busy, Request
-    from .jobs import Error, PendingRequest, Resident, Turn
+    from farref.protocol.ids import CallId, RRefId, WorkerId
+    from farref.protocol.messages import Busy, Request
+
+    from .jobs import Error, PendingRequest, Turn
+    from .node import Node
 
 
 class WrongError(Exception):
@@ -87,18 +90,15 @@ class Oracle:
             self._methods_of[rref] = on
 
     def accepted(self, rref: RRefId) -> None:
-        """Note that the owner of *rref* has taken its creation."""
         self._accepted.add(rref)
 
     def aliased(self, rref: RRefId, target: RRefId) -> None:
-        """Note that *rref* stands for *target* from now on."""
         self._stands_for[rref] = target
 
     def valued(self, rref: RRefId) -> None:
-        """Note that *rref* has a value, or an error for one."""
         self._valued.add(rref)
 
-    def lost(self, rref: RRefId, why: Loss, node: Resident) -> None:
+    def lost(self, rref: RRefId, why: Loss, node: Node) -> None:
         """*node* gives *rref* up. Raises `WrongError` unless that is explained."""
         match why:
             case Loss.CREATOR:
@@ -113,12 +113,12 @@ class Oracle:
                 "G4", f"{node.me} gives up {rref} ({why.name}), and nothing explains it"
             )
 
-    def spared(self, rref: RRefId, canonical: RRefId, node: Resident) -> None:
+    def spared(self, rref: RRefId, canonical: RRefId, node: Node) -> None:
         """Check that *node*, which knew *canonical*, may lose *rref*: its owner must be dead."""
         if not self._died({canonical}, node):
             raise WrongError("G4", f"{node.me} knew that {rref} is {canonical}, and gives it up")
 
-    def freed(self, rref: RRefId, nodes: Iterable[Resident]) -> None:
+    def freed(self, rref: RRefId, nodes: Iterable[Node]) -> None:
         """Note that *rref* was freed. Raises `WrongError` if a living endpoint holds it (G4)."""
         if rref not in self._accepted:
             return
@@ -127,13 +127,13 @@ class Oracle:
                 if node.context.whereabouts(name) == rref:
                     raise WrongError("G4", f"{rref} is freed, and {node.me} holds it as {name}")
 
-    def found(self, rrefs: Iterable[RRefId], reached: Collection[RRefId], node: Resident) -> None:
+    def found(self, rrefs: Iterable[RRefId], reached: Collection[RRefId], node: Node) -> None:
         """A search of *node* calls *rrefs* garbage. Raises `WrongError` if one is *reached*."""
         wrong = sorted(set(rrefs).intersection(reached))
         if wrong:
             raise WrongError("G4", f"{node.me} takes {wrong} for garbage, and a program reaches it")
 
-    def searched(self, nodes: Iterable[Resident], reached: Collection[RRefId]) -> None:
+    def searched(self, nodes: Iterable[Node], reached: Collection[RRefId]) -> None:
         """All *nodes* have searched at rest. Raises `WrongError` if more than *reached* is left."""
         for node in nodes:
             left = sorted(node.context.owners.keys() - reached)
@@ -147,11 +147,10 @@ class Oracle:
         self._nested[call] = chain, on
 
     def settled(self, call: CallId) -> None:
-        """Note that no task waits for *call* any more."""
         self._nested.pop(call, None)
 
     def refused(
-        self, request: Request, why: Refusal, about: Collection[RRefId], node: Resident
+        self, request: Request, why: Refusal, about: Collection[RRefId], node: Node
     ) -> None:
         """Check that *node* may refuse *request*, which is *about* these. Raises `WrongError`."""
         match why:
@@ -236,7 +235,7 @@ class Oracle:
     def _rests_on(self, rref: RRefId) -> set[RRefId]:
         """*rref*, its way, and the objects with methods that made any of these, and their ways."""
         edges = self._stands_for, self._methods_of
-        return closure([rref], lambda each: [e[each] for e in edges if each in e])
+        return reached([rref], lambda each: [e[each] for e in edges if each in e])
 
     def _waits_for(self, rref: RRefId) -> set[RRefId]:
         """*rref*, and the objects that a request on it waits for."""
@@ -247,9 +246,9 @@ class Oracle:
             nested = [on for chain, on in self._nested.values() if names(chain, each)]
             return [*self._way(each), *makers, *nested]
 
-        return closure([rref], waits_for)
+        return reached([rref], waits_for)
 
-    def _died(self, rrefs: Iterable[RRefId], node: Resident) -> bool:
+    def _died(self, rrefs: Iterable[RRefId], node: Node) -> bool:
         """Whether *node* knows that an owner of one of *rrefs* is dead."""
         owners = filter(None, map(self._owners.get, rrefs))
         return any(owner in node.context.dead for owner in owners)

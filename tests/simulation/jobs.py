@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from ..protocol.messages import Call, Create, Invoke, Reply, Tell
+from farref.protocol.messages import Call, Create, Invoke, Reply, Tell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..protocol.context import Context
-    from ..protocol.delivery import Packet
-    from ..protocol.effects import Effect, Scan
-    from ..protocol.ids import CallId, RRefId, WorkerId
-    from ..protocol.messages import Busy
-    from ..protocol.survey import Survey
+    from farref.protocol.ids import CallId, RRefId, WorkerId
+    from farref.protocol.messages import Busy
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,6 @@ class Task:
 
     @property
     def job(self) -> Job:
-        """The work of the function."""
         return self.request.cargo.payload  # type: ignore[return-value]  # all payloads are jobs
 
 
@@ -121,33 +114,3 @@ class PendingRequest:
     cancelled: bool = False
     task: Task | None = field(default=None, repr=False)
     """The task that waits for the answer; None if it is the program's own request."""
-
-
-class Resident(Protocol):
-    """An endpoint, for the oracle, the rings, the searches and the scene: a `Node`."""
-
-    me: WorkerId
-    context: Context
-    handles: list[RRefId]
-    inside: dict[RRefId, tuple[RRefId, ...]]
-    asked: dict[CallId, PendingRequest]
-    tasks: list[Task]
-    asleep_until: float
-
-    def take(self, sender: WorkerId, packet: Packet) -> None:
-        """Take a packet that came in."""
-
-    def do(self, effects: list[Effect]) -> None:
-        """Carry out the *effects* of a step, and send its messages."""
-
-    def held(self) -> Iterator[RRefId]:
-        """Every handle in this process."""
-
-    def survey(self, scan: Scan) -> Survey:
-        """Begin the answer to *scan*, and see now which values hold which objects."""
-
-    def settles(self) -> bool:
-        """Whether owners have yet to acknowledge what it asked for before it heard of deaths."""
-
-    def give_up(self, call: CallId) -> None:
-        """End the wait for *call* by its timeout."""

@@ -5,14 +5,16 @@ The sender decides the work of a function: a `Job` travels as the payload of the
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ..actors.calls.queues import Queues
-from ..actors.core.links import Links
-from ..protocol.context import Context
-from ..protocol.effects import Lose, Loss, Refusal, Scan, Weigh
-from ..protocol.messages import Call, Create, Fetch, Invoke, Probe, Tell, chain_of, target_of
-from ..world.shell import Shell
+from farref.actors.calls.queues import Queues
+from farref.actors.core.links import Links
+from farref.protocol.context import Context
+from farref.protocol.effects import Lose, Loss, Refusal
+from farref.protocol.messages import Call, Create, Fetch, Invoke, Probe, Tell, chain_of, target_of
+
+from ..model.reach import named, seen_blindly
 from .jobs import CARRYING, Error, Job, PendingRequest, Task, Value
 from .program import SimulatedProgram
 from .searches import Searches
@@ -21,29 +23,28 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Iterable, Iterator, Sequence
 
-    from ..actors.recording.tracing import Tracer
-    from ..protocol.delivery import Packet
-    from ..protocol.effects import Effect, Fail, Looked, Refuse, Settle
-    from ..protocol.ids import CallId, ForkId, RRefId, WorkerId
-    from ..protocol.messages import Message, Request
-    from .scene import Scene
+    from farref.actors.recording.tracing import Tracer
+    from farref.protocol.delivery import Packet
+    from farref.protocol.effects import Effect, Fail, Looked, Refuse, Settle
+    from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
+    from farref.protocol.messages import Message, Request
+    from farref.protocol.survey import Survey
+
+    from .world import SimulatedWorld
 
 SETTLING = 0.5
 """Seconds between two questions of a node whether all have settled all deaths."""
 
 
-class Node(Shell):
+class Node(SimulatedProgram):
     """The endpoint *me*."""
 
-    def __init__(self, me: WorkerId, scene: Scene, tracer: Tracer | None) -> None:
-        super().__init__(Context(me, scene.plan.sharing), tracer)
-        self.scene = scene
+    def __init__(self, me: WorkerId, world: SimulatedWorld, tracer: Tracer | None) -> None:
+        super().__init__(Context(me, world.plan.sharing), world, tracer)
         self.links = Links()
         self.values: dict[RRefId, Value | Error] = {}
-        self.program = SimulatedProgram(self, scene)
-        self.handles, self.asked = self.program.handles, self.program.asked
         self.tasks: list[Task] = []
-        self.searches = Searches(self, scene)
+        self.searches = Searches(self, world)
         self.queues = Queues(self.context, lambda call: self._awaits(call) is not None)
         self.graces: dict[WorkerId, float] = {}
         self._owed: frozenset[ForkId] = frozenset()
@@ -51,8 +52,19 @@ class Node(Shell):
         self._self_sent: list[Message] = []
         self._taking: Message | None = None
 
+    def roots(self) -> Iterator[RRefId]:
+        """The objects that code here reaches at once, and those that its messages name."""
+        yield from map(self.context.whereabouts, self.handles)
+        for task in self.tasks:
+            yield from map(self.context.whereabouts, task.handles)
+            yield from named(task.request)
+
+    def targets(self) -> dict[RRefId, RRefId]:
+        """The target of each alias here."""
+        aliases = (each.alias for each in self.context.owners.values() if each.alias is not None)
+        return {alias.rref: alias.target for alias in aliases}
+
     def held(self) -> Iterator[RRefId]:
-        """Every handle in this process."""
         yield from self.handles
         for task in self.tasks:
             yield from task.handles
@@ -62,27 +74,25 @@ class Node(Shell):
     # ---- messages
 
     def take(self, sender: WorkerId, packet: Packet) -> None:
-        """Take a packet that came in."""
         if sender in self.context.dead:
             return
-        messages, _ = self.links.receive(sender, packet, self.scene.now)
+        messages, _ = self.links.receive(sender, packet, self.world.now)
         for message in messages:
-            self.scene.handed_over(sender, self.me)
+            self.world.handed_over(sender, self.me)
             self.receive(sender, message)
         self._post()
 
     def tick(self) -> None:
-        """Do everything that is due."""
-        now = self.scene.now
+        now = self.world.now
         for worker in [each for each, due in self.graces.items() if due <= now]:
-            if not self.scene.settled():
+            if not self.world.settled():
                 self.graces[worker] = now + SETTLING
                 continue
             del self.graces[worker]
             self.do(self.context.bury(worker))
         for rref in self.queues.look(now) if self.queues.due(now) else ():
             self.obey(self.context.suspect(rref))
-        self.scene.send(self.me, self.links.due(now))
+        self.world.send(self.me, self.links.due(now))
         self._post()
 
     def do(self, effects: list[Effect]) -> None:
@@ -91,9 +101,9 @@ class Node(Shell):
         self._post()
 
     def _post(self) -> None:
-        packets, _ = self.links.packets(self.scene.now)
-        self.scene.send(self.me, packets)
-        self.scene.wake_at(self, min(self._dues(), default=None), self.tick)
+        packets, _ = self.links.packets(self.world.now)
+        self.world.send(self.me, packets)
+        self.world.wake_at(self, min(self._dues(), default=None), self.tick)
 
     def _dues(self) -> Iterator[float]:
         deadline = self.links.deadline()
@@ -107,28 +117,27 @@ class Node(Shell):
         """Tell the oracle of a creation, and note requests that may have to wait."""
         self._taking = message
         if isinstance(message, Create) and sender not in self.context.dead:
-            self.scene.oracle.accepted(message.rref)
+            self.world.oracle.accepted(message.rref)
         if isinstance(message, Create | Fetch | Invoke):
-            self.queues.arrived(message, lambda: self.scene.now)
+            self.queues.arrived(message, lambda: self.world.now)
         super().taken(sender, message, number)
 
     # ---- deaths
 
     def told_of_death(self, worker: WorkerId) -> None:
-        """Take the news that *worker* is dead."""
         if worker in self.context.dead or worker == self.me:
             return
         known = self._known()
         effects = self.context.died(worker, self.links.unacknowledged(worker))
         for each in effects:
             if isinstance(each, Lose) and each.why is Loss.OWNER and each.rref in known:
-                self.scene.oracle.spared(each.rref, known[each.rref], self)
+                self.world.oracle.spared(each.rref, known[each.rref], self)
         self.obey(effects)
         self._owed |= self.context.uncounted()
         self.links.forget(worker)
-        self.scene.will_not_come(worker, self.me)
+        self.world.will_not_come(worker, self.me)
         self.graces[worker] = 0.0
-        self.graces = dict.fromkeys(self.graces, self.scene.now + self.scene.plan.grace)
+        self.graces = dict.fromkeys(self.graces, self.world.now + self.world.plan.grace)
         self._post()
 
     def _known(self) -> dict[RRefId, RRefId]:
@@ -158,84 +167,76 @@ class Node(Shell):
         if isinstance(message, Create):
             self._made(message, to)
         if isinstance(message, Probe) and message.before:
-            self.scene.rings.second_lap(message.before)
+            self.world.rings.second_lap(message.before)
         if to == self.me:
             self._self_sent.append(message)
         else:
             self.links.send(to, message)
-            self.scene.posted(self.me, to, message)
+            self.world.posted(self.me, to, message)
 
     def _made(self, message: Create, owner: WorkerId) -> None:
         """Tell the oracle of a creation that leaves: for this program, or for an alias here."""
         rref = message.rref
-        self.scene.oracle.made(rref, owner, message.target)
+        self.world.oracle.made(rref, owner, message.target)
         for each in self.context.owners.values():
             if each.alias is not None and each.alias.target == rref:
-                self.scene.oracle.aliased(each.rref, rref)
+                self.world.oracle.aliased(each.rref, rref)
 
     def lose(self, effect: Lose) -> None:
-        """Have the oracle check the loss, and store the error."""
-        self.scene.oracle.lost(effect.rref, effect.why, self)
-        self.scene.done[f"lost: {effect.why.name}"] += 1
+        self.world.oracle.lost(effect.rref, effect.why, self)
+        self.world.done[f"lost: {effect.why.name}"] += 1
         self.store(effect.rref, Error(effect.why.name, effect.rref))
         super().lose(effect)
 
     def free(self, rref: RRefId) -> None:
-        """Have the oracle check that no living endpoint holds *rref*, and drop its value."""
         self.values.pop(rref, None)
-        self.scene.freed(rref)
+        self.world.oracle.freed(rref, self.world.living())
         super().free(rref)
 
     def seen_in_values(self) -> dict[RRefId, Counter[RRefId]]:
         """A first look misses variables: nothing may depend on it."""
-        return self.seen_blindly()
+        return seen_blindly(self)
 
-    def carry_out(self, effect: Effect) -> None:
-        """Carry out one effect. A search takes its time."""
-        if isinstance(effect, Scan):
-            self.searches.scan(effect)
-        elif isinstance(effect, Weigh):
-            self.searches.weigh(effect.start)
-        else:
-            super().carry_out(effect)
+    def answer(self, asker: WorkerId, look: int, survey: Survey) -> None:
+        """Answer after a while: what the survey has seen may no longer be so then."""
+        self.searches.after_a_while(partial(super().answer, asker, look, survey))
+
+    def weigh(self, start: RRefId) -> None:
+        self.searches.weigh_after_a_while(partial(super().weigh, start))
 
     def collect(self, rref: RRefId) -> None:
-        """Have the oracle check that nothing reaches *rref*, and drop its value."""
-        self.scene.collected(rref, self)
+        self.world.oracle.found([rref], self.world.reached(), self)
         super().collect(rref)
 
     def looked(self, effect: Looked) -> None:
-        """Have the oracle check the findings of a search."""
         self.searches.looked(effect)
-        self.scene.looked(effect, self)
+        self.world.looked(effect, self)
 
     def refuse(self, effect: Refuse) -> None:
-        """Have the oracle check the refusal, and answer with the error."""
         request, why = effect.request, effect.why
         if why is Refusal.RING:
-            self.scene.rings.refused(request, effect.ring)
+            self.world.rings.refused(request, effect.ring)
         else:
             cargoes = [it.cargo for it in (request, self._taking) if isinstance(it, CARRYING)]
             about = {each.rref for cargo in cargoes for each in cargo.descriptors}
             target = target_of(request)
             about |= {target} if target is not None else set()
-            self.scene.oracle.refused(request, why, about, self)
-        self.scene.done[f"refused: {why.name}"] += 1
+            self.world.oracle.refused(request, why, about, self)
+        self.world.done[f"refused: {why.name}"] += 1
         error = Error(why.name, request.rref if isinstance(request, Create) else None)
         if isinstance(request, Create):
             self.store(request.rref, error)
         self.reject(request, error)
 
     def settle(self, effect: Settle) -> None:
-        """Have the oracle check the answer. A task that waits for it goes on."""
         call, cargo = effect.reply.call, effect.reply.cargo
         asked = self.asked.pop(call)
         match cargo.payload:
             case Error() as error:
-                self.scene.oracle.got(asked, error)
+                self.world.oracle.got(asked, error)
             case Value(of=of):
-                self.scene.oracle.answered(asked, of)
-                self.scene.rings.answered(asked)
+                self.world.oracle.answered(asked, of)
+                self.world.rings.answered(asked)
             case _:
                 pass  # the end of a wait, passed on by an alias's owner
         handles = asked.task.handles if asked.task is not None else self.handles
@@ -244,14 +245,13 @@ class Node(Shell):
         self._go_on(call, asked)
 
     def fail(self, effect: Fail) -> None:
-        """Have the oracle check the failure. A task that waits for it goes on."""
         asked = self.asked.pop(effect.call)
-        self.scene.oracle.failed(asked, effect.worker)
+        self.world.oracle.failed(asked, effect.worker)
         self._go_on(effect.call, asked)
 
     # ---- functions that run here
 
-    def start(self, sender: WorkerId, message: Request | Tell) -> None:  # noqa: ARG002 - no function uses its sender
+    def start(self, sender: WorkerId, message: Request | Tell) -> None:
         """Answer a fetch at once. Begin a function, which takes the time that its job says."""
         if isinstance(message, Fetch):
             value = self.values[message.rref]
@@ -267,16 +267,16 @@ class Node(Shell):
         job = task.job
         if not isinstance(message, Tell):
             running = [each.request for each in self.tasks if not isinstance(each.request, Tell)]
-            self.scene.oracle.occupied(message, running)
+            self.world.oracle.occupied(message, running)
         self.tasks.append(task)
         if job.turn is not None:
-            self.scene.oracle.ran(job.turn)
+            self.world.oracle.ran(job.turn)
         if job.onward is not None:
-            self.program.call(job.onward, task.handles, Job("read", job.seconds))
+            self.call(job.onward, task.handles, Job("read", job.seconds))
         for other in self.tasks if job.into is not None else ():
             if isinstance(other.request, Create) and other.request.rref == job.into:
                 self._keep(task.handles, other.handles)
-        self.scene.later(job.seconds, self, lambda: self._ask_or_end(task))
+        self.world.later(job.seconds, self, lambda: self._ask_or_end(task))
 
     def _keep(self, handles: list[RRefId], where: list[RRefId]) -> None:
         """Hold one more handle of each of *handles*."""
@@ -295,24 +295,24 @@ class Node(Shell):
             return False
         on = task.handles[ask.place % len(task.handles)]
         if ask.how == "function":
-            call = self.program.call(ask.to, task.handles, ask.job, chain)
-        elif self.program.is_lost(on):
+            call = self.call(ask.to, task.handles, ask.job, chain)
+        elif self.is_lost(on):
             return False
         elif ask.how == "method":
-            call = self.program.invoke(on, task.handles, ask.job, chain)
+            call = self.invoke(on, task.handles, ask.job, chain)
         elif ask.how == "creation":
-            made = self.program.make(self.context.owner_of(on), task.handles, ask.job, on)
+            made = self.make(self.context.owner_of(on), task.handles, ask.job, on)
             if made is None:
                 return False
-            call = self.program.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
+            call = self.fetch(made, chain, copy=True, direct=ask.place % 2 == 0)
         else:
-            call = self.program.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
+            call = self.fetch(on, chain, copy=ask.how == "fetch", direct=ask.place % 2 == 0)
         if call not in self.asked:  # not asked at all, or answered already
             return False
         asked = self.asked[call]
         asked.task, task.waits = task, call
         if asked.on is not None:
-            self.scene.oracle.waits(call, chain, asked.on)
+            self.world.oracle.waits(call, chain, asked.on)
         self._post()
         return True
 
@@ -329,20 +329,19 @@ class Node(Shell):
 
     def _go_on(self, call: CallId, asked: PendingRequest) -> None:
         """Let the task that waits for *call* go on."""
-        self.scene.oracle.settled(call)
+        self.world.oracle.settled(call)
         if asked.task is not None:
             task, asked.task.waits = asked.task, None
-            self.scene.later(0.0, self, lambda: self._end(task))
+            self.world.later(0.0, self, lambda: self._end(task))
 
     def give_up(self, call: CallId) -> None:
         """End the wait for *call* by its timeout."""
-        self.scene.done["timeout"] += 1
+        self.world.done["timeout"] += 1
         asked = self.asked[call]
         self._go_on(call, asked)
         asked.task = None
 
     def _end(self, task: Task) -> None:
-        """Return from the function."""
         request, handles, job = task.request, task.handles, task.job
         self.tasks.remove(task)
         if job.keep:
@@ -350,7 +349,7 @@ class Node(Shell):
         if isinstance(request, Invoke):
             self._change(request.rref, job, handles)
         if isinstance(request, Create) and job.bare and handles:
-            self.scene.oracle.aliased(request.rref, handles[-1])
+            self.world.oracle.aliased(request.rref, handles[-1])
             self.finish(request, handles, (handles[-1],), bare=True)
         elif isinstance(request, Tell):
             self.finish(request, handles)
@@ -380,11 +379,10 @@ class Node(Shell):
         else:
             brings = tuple(dict.fromkeys(brings))
             caller = request.call.caller
-            if caller in self.context.dead or any(self.program.is_lost(each) for each in brings):
+            if caller in self.context.dead or any(self.is_lost(each) for each in brings):
                 value, brings = Error("LOST"), ()
         self.finish(request, drops, tuple(brings), value)
 
     def store(self, rref: RRefId, value: Value | Error) -> None:
-        """Give *rref* its value."""
         self.values[rref] = value
-        self.scene.oracle.valued(rref)
+        self.world.oracle.valued(rref)

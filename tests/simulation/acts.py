@@ -12,7 +12,8 @@ from .plan import GRACE, NODES, RINGS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..protocol.ids import CallId, RRefId, WorkerId
+    from farref.protocol.ids import CallId, RRefId, WorkerId
+
     from .node import Node
     from .plan import Act
 
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 def improvise(node: Node, act: Act) -> bool:
     """Have *node* do *act*. Returns whether it had the references for it."""
     dice = random.Random(act.pick)
-    program, scene = node.program, node.scene
-    usable = [each for each in node.handles if not program.is_lost(each)]
+    world = node.world
+    usable = [each for each in node.handles if not node.is_lost(each)]
     some = dice.sample(usable, min(len(usable), dice.randint(1, 2)))
     seconds = dice.choices((0.0, 0.01, 0.2, 1.0, 1.5 * GRACE), (5, 5, 5, 4, 1))[0]
     job = Job(
@@ -31,7 +32,7 @@ def improvise(node: Node, act: Act) -> bool:
         back=dice.random() < 0.4,
         ask=_ask(dice) if dice.random() < 0.3 else None,
     )
-    to = scene.at(act.other)
+    to = world.at(act.other)
     match act.what:
         case "own":
             _own(node)
@@ -49,32 +50,32 @@ def improvise(node: Node, act: Act) -> bool:
             wait = Job("ring", dice.choice((0.05, 0.2, 1.0)), ask=ask)
             _ring(node, to, some, wait, alias=dice.random() < 0.4, made=dice.random() < 0.3)
         case "make" if to is not None:
-            program.make(to, [], job)
+            node.make(to, [], job)
         case _ if act.what in RINGS:
             return _entangle(node, act.what, usable, seconds, dice)
         case _ if not some:
             return False
         case "nest" if to is not None:
-            program.make(to, some, Job("nest", seconds, back=True, ask=job.ask))
+            node.make(to, some, Job("nest", seconds, back=True, ask=job.ask))
         case "alias" if to is not None:
-            program.make(to, some[:1], Job("alias", seconds, bare=True))
+            node.make(to, some[:1], Job("alias", seconds, bare=True))
         case "lend":
-            program.call(act.other, some, job)
+            node.call(act.other, some, job)
         case "pass on":
             onward = dice.randrange(NODES)
-            program.call(act.other, some, replace(job, ask=None, onward=onward))
+            node.call(act.other, some, replace(job, ask=None, onward=onward))
         case "call":
             for _ in range(dice.randint(1, 6)):  # maybe before its canonical object is known
-                scene.later(dice.uniform(0.0, 0.2), node, lambda: _method(node, some[0], some, job))
+                world.later(dice.uniform(0.0, 0.2), node, lambda: _method(node, some[0], some, job))
         case "pipeline":
             made = Job("made", seconds, bare=dice.random() < 0.3)
-            program.make(node.context.owner_of(some[0]), some[1:], made, some[0])
+            node.make(node.context.owner_of(some[0]), some[1:], made, some[0])
         case "fetch":
-            program.fetch(some[0], copy=True, direct=dice.random() < 0.5)
+            node.fetch(some[0], copy=True, direct=dice.random() < 0.5)
         case "wait":
-            program.fetch(some[0], copy=False, direct=False)
+            node.fetch(some[0], copy=False, direct=False)
         case "tell":
-            program.tell(act.other, some, job)
+            node.tell(act.other, some, job)
         case _:
             return False
     return True
@@ -83,8 +84,8 @@ def improvise(node: Node, act: Act) -> bool:
 def _own(node: Node) -> None:
     """Make an object, as ``RRef(value)`` does."""
     rref = node.context.own()
-    node.scene.oracle.made(rref, node.me)
-    node.scene.oracle.accepted(rref)
+    node.world.oracle.made(rref, node.me)
+    node.world.oracle.accepted(rref)
     node.store(rref, Value(rref))
     node.handles.append(rref)
 
@@ -96,8 +97,8 @@ def _cancel(node: Node, call: CallId) -> None:
 
 def _method(node: Node, on: RRefId, names: Sequence[RRefId], job: Job) -> None:
     """Call a method of the object *on*, if the program still has a handle of it."""
-    if on in node.handles and not node.program.is_lost(on):
-        node.program.invoke(on, [each for each in names if each in node.handles], job)
+    if on in node.handles and not node.is_lost(on):
+        node.invoke(on, [each for each in names if each in node.handles], job)
         node.do([])
 
 
@@ -138,13 +139,13 @@ def _circle(node: Node, places: Sequence[int], seconds: Sequence[float], *, dire
     """
     first = last = None
     for place, each in zip(places, seconds, strict=True):
-        to = node.scene.at(place)
+        to = node.world.at(place)
         if to is not None:
-            made = node.program.make(to, [last] if last else [], Job("circle", each, bare=True))
+            made = node.make(to, [last] if last else [], Job("circle", each, bare=True))
             first, last = first or made, made or last
     if first is not None and last is not None:
-        node.program.tell(places[0], [last], Job("close", 0.0, into=first))
-        node.program.fetch(last, copy=True, direct=direct)
+        node.tell(places[0], [last], Job("close", 0.0, into=first))
+        node.fetch(last, copy=True, direct=direct)
 
 
 def _ring(
@@ -158,8 +159,8 @@ def _ring(
     objects, asked = list(names), list(names)
     if alias:
         bare = Job("alias", job.seconds, bare=True)
-        asked[0] = node.program.make(to, names[:1], bare) or names[0]
-    last = node.program.make(to, asked[:1], job) if made else None
+        asked[0] = node.make(to, names[:1], bare) or names[0]
+    last = node.make(to, asked[:1], job) if made else None
     following = [*asked[1:], last or asked[0]]
     for on, each in zip(objects, following, strict=True):
         _method(node, on, [each], job)

@@ -21,15 +21,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..protocol.messages import Create, Tell, names, target_of
+from farref.protocol.messages import Create, Tell, names, target_of
+
 from .oracle import WrongError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from ..protocol.ids import CallId
-    from ..protocol.messages import Hop, Request
-    from .jobs import PendingRequest, Resident, Task
+    from farref.protocol.ids import CallId
+    from farref.protocol.messages import Hop, Request
+
+    from .jobs import PendingRequest, Task
+    from .node import Node
     from .oracle import Oracle
 
 SOON = 15.0
@@ -43,7 +46,7 @@ class WaitGraph:
     def __init__(
         self,
         oracle: Oracle,
-        living: Callable[[], Iterable[Resident]],
+        living: Callable[[], Iterable[Node]],
         late: Callable[[], bool],
     ) -> None:
         self._oracle = oracle
