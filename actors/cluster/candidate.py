@@ -264,7 +264,7 @@ class Candidate(SystemActor):
         try:
             self._elected = Elected(ledger, self._known, facts, self._proxy)
         except Exception as error:
-            # A registrar without all facts might free what somebody holds: so there is none.
+            # A registrar without all facts might free what somebody holds, so this host is not it.
             self._asking.put(GiveBack(self._campaign.lease))
             self._consequences(self._campaign.deposed())
             unreadable = isinstance(error, UnreadableError)

@@ -12,7 +12,7 @@ come a second time, and takes effect once:
 EndpointJoin    the same endpoint gets the same number, and the same answer
 Spawn           the order is known by its asker and token: in the member that it has made, or in
                 the actor that is being made. Then the proxy there hears of it again
-Mint            a second number; nobody has got the first one, and it dies with its creator
+AllocateId      a second number; nobody has got the first one, and it dies with its creator
 Settled         the answer, if all had settled that death before
 EndSystem       it is a fact, by which each registrar has the hosts leave; its own host is the last
 the others      they report an end, which is known by then, or they change nothing
@@ -29,7 +29,6 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
-from ..hosting.children import LEFT
 from ..wire.messages import (
     AllSettled,
     Deliver,
@@ -38,15 +37,11 @@ from ..wire.messages import (
     EndpointJoin,
     EndpointLeave,
     EndSystem,
-    Exited,
     Forward,
     Heard,
     Heartbeat,
     HostInfo,
     HostJoin,
-    Lookup,
-    Mint,
-    Minted,
     Settled,
     Spawn,
     Unmade,
@@ -201,7 +196,7 @@ class Elected(MembershipService):
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
 
         So a system does not end while its store does not answer. But if neither the store nor any
-        other host is heard of any more, this one is cut off, and there is no answer.
+        other host is heard of any more, this one is cut off, and does not answer.
         """
         host = self._hosts.get(message.me.name)
         if host is None or host.me != message.me:
@@ -248,30 +243,12 @@ class Elected(MembershipService):
             case EndpointLeave(me=worker) if self._leaves_last(worker):
                 self._last = worker
                 return False
-            case EndpointLeave(me=worker) if worker.incarnation:
-                self._leave(worker)
-            case EndpointLeave():
-                self._exited(sender, LEFT)
-            case Exited(address=address, me=child, cause=cause):
-                self._exited(address, cause, child)
             case Unmade(me=me) if message.unfit and self._order_is_missing(me):
                 # The proxy of its asker sends the order again, and then another host may get it.
                 self._creating[me] = replace(self._creating[me], unfit=True)
-            case Unmade():
-                self._unmade(message)
-            case Lookup():
-                self.send(sender, self._look_up(message))
-            case Mint(token=token, name=name):
-                self.send(sender, Minted(token, self._mint_child(name, sender)))
-            case Settled(me=worker, workers=dead):
-                self._settled(worker, dead, sender)
-                return False
-            case Spawn():
-                self._spawn(message, sender)
-                return False
-            case _:
+            case _ if not self.carry_out(message, sender):
                 raise ProtocolError(f"a {type(message).__name__} is no request to a registrar")
-        return True
+        return not isinstance(message, Settled | Spawn)
 
     def tick(self) -> None:
         """A tick has passed: compact the tombstones, and give up hosts that have been silent."""

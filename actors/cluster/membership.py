@@ -24,9 +24,13 @@ from ...protocol.ids import WorkerId
 from ..hosting import events, processes
 from ..hosting.children import LEFT, ORDERLY
 from ..wire.messages import (
+    AllocatedId,
+    AllocateId,
     AllSettled,
     Died,
     EndpointJoin,
+    EndpointLeave,
+    Exited,
     Found,
     HostInfo,
     HostJoin,
@@ -34,6 +38,7 @@ from ..wire.messages import (
     Joined,
     Lookup,
     Make,
+    Settled,
     Spawn,
     Spawned,
     Unmade,
@@ -116,6 +121,29 @@ class MembershipService:
 
     def _let_go(self, place: str, host: Host) -> None:
         """*host*, which was at *place*, is gone."""
+
+    def carry_out(self, message: object, sender: ActorAddress) -> bool:
+        """Carry out a request of the endpoint at *sender*. False if *message* is another one."""
+        match message:
+            case EndpointLeave(me=WorkerId(incarnation=0)):
+                self._exited(sender, LEFT)
+            case EndpointLeave(me=worker):
+                self._leave(worker)
+            case Exited(address=address, me=child, cause=cause):
+                self._exited(address, cause, child)
+            case Settled(me=worker, workers=dead):
+                self._settled(worker, dead, sender)
+            case Lookup():
+                self.send(sender, self._look_up(message))
+            case Spawn():
+                self._spawn(message, sender)
+            case AllocateId(token=token, name=name):
+                self.send(sender, AllocatedId(token, self._allocate_child(name, sender)))
+            case Unmade():
+                self._unmade(message)
+            case _:
+                return False
+        return True
 
     # ---- who is there
 
@@ -203,7 +231,7 @@ class MembershipService:
 
     # ---- creating actors
 
-    def _mint(self, name: str) -> WorkerId:
+    def _allocate(self, name: str) -> WorkerId:
         last = self._numbers.get("next")
         number = SystemRandom().getrandbits(62) if last is None else last + 1
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
@@ -212,11 +240,11 @@ class MembershipService:
     def _number_of(self, name: str, address: ActorAddress) -> WorkerId:
         """The id of an endpoint that joins without a number; the same one if it asks again."""
         known = (worker for worker in self._members.at(address) if worker.name == name)
-        return next(known, None) or self._mint(name)
+        return next(known, None) or self._allocate(name)
 
-    def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
+    def _allocate_child(self, name: str, creator: ActorAddress) -> WorkerId:
         """The id of an actor that the endpoint at *creator* creates."""
-        child = self._mint(name)
+        child = self._allocate(name)
         parent = next(iter(self._members.at(creator)), None)
         if parent is None:  # the creator died meanwhile, so the child will never be
             self._tombstones.count([child])
@@ -238,7 +266,7 @@ class MembershipService:
             reason = "the name is taken in this system; choose another"
             self.send(sender, Spawned(message.token, None, reason, taken=True))
             return
-        me = self._mint(message.name)
+        me = self._allocate(message.name)
         self._creating[me] = Creating(message, sender, self._places(message, sender))
         self._create(me, "the chosen host is not in the system, or not any more")
 

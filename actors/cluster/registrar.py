@@ -39,26 +39,17 @@ from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, simple, versions
-from ..hosting.children import LEFT
 from ..wire.messages import (
     TO_REGISTRAR,
     CheckProcess,
     Died,
     Down,
     EndpointJoin,
-    EndpointLeave,
-    Exited,
     Heartbeat,
     HostInfo,
     HostJoin,
-    Lookup,
-    Mint,
-    Minted,
     Open,
     ProcessChecked,
-    Settled,
-    Spawn,
-    Unmade,
     Welcome,
 )
 from .failure_detector import ENDED, SILENT_TICKS
@@ -119,25 +110,9 @@ class Registrar(MembershipService, SystemActor):
                 self._host_joins(message, sender)
             case Heartbeat():
                 self._heard(self._detector, message, sender)
-            case EndpointLeave(me=WorkerId(incarnation=0)):
-                self._exited(sender, LEFT)
-            case EndpointLeave(me=worker):
-                self._leave(worker)
-            case Settled(me=worker, workers=dead):
-                self._settled(worker, dead, sender)
-            case Lookup():
-                self.send(sender, self._look_up(message))
-            case Spawn():
-                self._spawn(message, sender)
-            case Mint(token=token, name=name):
-                self.send(sender, Minted(token, self._mint_child(name, sender)))
-            case Unmade():
-                self._unmade(message)
             case ProcessChecked(me=worker, running=running):
                 if not running and worker in self._members:
                     self._silent(worker)
-            case Exited(address=address, me=child, cause=cause):
-                self._exited(address, cause, child)
             case ChildActorExited(childAddress=address):
                 self._exited(address, self._maker.cause(address))
             case ActorSystemConventionUpdate():
@@ -151,6 +126,8 @@ class Registrar(MembershipService, SystemActor):
                 self._watch()
             case ActorExitRequest():
                 self._exit()
+            case _:
+                self.carry_out(message, sender)
 
     def _open(self, message: Open) -> None:
         if self._opened:

@@ -28,6 +28,7 @@ from ..base import lives, signals
 from ..hosting import bases, directory, processes, versions
 from ..wire.messages import (
     TO_REGISTRAR_PROXY,
+    AllocateId,
     Candidacy,
     Deliver,
     Died,
@@ -48,7 +49,6 @@ from ..wire.messages import (
     Lookup,
     Make,
     Meet,
-    Mint,
     NoStore,
     Resign,
     Serving,
@@ -128,7 +128,7 @@ class RegistrarProxy(SystemActor):
             case EndpointJoin():
                 self._joins.append((sender, message))
                 self._ask(replace(message, place=self._forwarder.info.address), sender)
-            case EndpointLeave() | Settled() | Lookup() | Spawn() | Mint() | Exited():
+            case EndpointLeave() | Settled() | Lookup() | Spawn() | AllocateId() | Exited():
                 self._ask(message, sender)
             case ChildActorExited(childAddress=address):
                 self._exited(address)

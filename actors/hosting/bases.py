@@ -127,7 +127,7 @@ def check(base: object) -> None:
     """Refuse a *base* on which no system can run, before anything starts.
 
     Raises:
-        ValueError: farref does not run on it, or there is none of that name.
+        ValueError: farref does not run on it, or no base has that name.
         TypeError: it is a running `ActorSystem`.
     """
     fit = ", ".join(BASES)
@@ -247,7 +247,7 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     """Join the running system *name*.
 
     Raises:
-        SystemDownError: there is no way in.
+        SystemDownError: no other program can join it.
     """
     if base == OBJECT:
         raise SystemDownError(
@@ -335,7 +335,7 @@ def post_as(actor: Any, address: ActorAddress, message: object) -> None:
 
 
 def holds_back(transport: object, address: ActorAddress) -> bool:
-    """Whether *transport* still holds bytes for *address*, so that sending again is no help."""
+    """Whether *transport* still holds bytes for *address*, so that sending again would not help."""
     return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
 
 

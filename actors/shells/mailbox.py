@@ -48,7 +48,6 @@ from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
-from ..wire.codec import Data
 from ..wire.messages import (
     TO_ENDPOINTS,
     EndpointJoin,
@@ -107,7 +106,7 @@ class Mailbox:
         self._joined = False
         self._registrar: ActorAddress | None = None
         """The registrar, once this actor has introduced itself there. Only for an actor whose
-        creator is no endpoint."""
+        creator is not an endpoint."""
         self._nobody = False
         """It ends before the registrar has given it an identity."""
         self._alarm = Alarm(self.port.nudge_after)
@@ -130,28 +129,13 @@ class Mailbox:
             self._receive(message, sender)
             self.port.do_left()
             if self.endpoint is not None:
-                self._alarm.set(self.endpoint)
+                self._alarm.set(self.endpoint.pause)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
             log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
-    def receive_packet(self, data: Data, sender: ActorAddress) -> None:
-        """Take a packet of *sender*'s. Raises nothing."""
-        endpoint = self.endpoint
-        if endpoint is None or not self._joined:
-            self.receive(Raw(bytes(data)), sender)
-            return
-        try:
-            endpoint.delivery.take_raw(data, sender)
-        except Exception as error:
-            endpoint.core.refuse("a packet", error)
-        if self.port.left:
-            self.receive(Nudge(), sender)
-        elif endpoint.core.context.state.now < self._alarm.open_until:
-            self._alarm.set(endpoint)
-
-    def take_turn(self) -> None:
+    def drain(self) -> None:
         """Do the work that other threads left. Raises nothing."""
         self.receive(Nudge(), self._actor.myAddress)
 
@@ -162,7 +146,7 @@ class Mailbox:
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
             case Joined():
-                self._settle_in(message)
+                self._take_joined(message)
                 return
             case WatchMessage():
                 self.port.silence()
@@ -189,7 +173,7 @@ class Mailbox:
             case _ if isinstance(message, TO_ENDPOINTS):
                 endpoint.take(message)
             case WatchMessage() | Nudge():
-                endpoint.turn()
+                endpoint.drain()
             case WakeupMessage(payload=Nudge()):
                 endpoint.tick()
             case ActorExitRequest():
@@ -242,7 +226,6 @@ class Mailbox:
             Finalize(None, telemetry.flush, exitpriority=-1)
             farewell.held.append(self._let_go)
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint, self.receive_packet, self.take_turn)
         endpoint.server.spawn = self._loop.spawn
         self._loop.start(endpoint.core)
 
@@ -253,7 +236,7 @@ class Mailbox:
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
-        """Find the registrar by its global name, for an actor whose creator is no endpoint.
+        """Find the registrar by its global name, for an actor whose creator is not an endpoint.
 
         The registrar's answer gives this actor its identity.
         """
@@ -264,7 +247,7 @@ class Mailbox:
     def _nickname(self) -> str:
         return f"{type(self._actor).__name__}-{SystemRandom().randrange(10**6):06}"
 
-    def _settle_in(self, message: Joined) -> None:
+    def _take_joined(self, message: Joined) -> None:
         if self.endpoint is None and self._registrar is not None:
             check_wire(message)
             self._become(message.me, self._registrar, message.settings, None)
@@ -279,8 +262,12 @@ class Mailbox:
         self._become(me, registrar, Settings(), None)
 
     def _unstash(self) -> None:
-        """Handle the messages that came before the registrar's answer."""
+        """Handle the messages that came before the registrar's answer, and then all others."""
+        if self._joined:
+            return
         self._joined = True
+        if self.endpoint is not None:
+            self.port.serve(self.endpoint, self._alarm, self.drain)
         stash, self._stash = self._stash, []
         for early, sender in stash:
             self._receive(early, sender)
@@ -306,7 +293,7 @@ class Mailbox:
         """Send and create for the last handlers, and send the messages that wait for others."""
         self.port.do_left()
         if self.endpoint is not None:
-            self.endpoint.turn()
+            self.endpoint.drain()
 
     def close(self) -> None:
         """End the endpoint and its loop; open waits fail. Safe to call again."""
@@ -373,7 +360,9 @@ class Mailbox:
         me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
             suffix = SystemRandom().randrange(10**6)
-            me = endpoint.registrar_client.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
+            me = endpoint.registrar_client.allocate(
+                f"{endpoint.core.me}/{kind.__name__}-{suffix:06}"
+            )
         try:
             address: ActorAddress = self.port.run(make)
         except BaseException:

@@ -21,7 +21,7 @@ from ..base.framing import Raw
 from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
-from .ports import Alarm, check_no_turn
+from .ports import Alarm, check_not_receiving
 from .receiving import OutsidePort
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..base.envelopes import Received
-    from ..wire.codec import Data
     from .endpoint import Endpoint
 
 log = logger(__name__)
@@ -49,12 +48,7 @@ class OwnPort(OutsidePort):
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
 
     def serve(self, endpoint: Endpoint) -> None:
-        self._loop.work(endpoint.core.brief)
-        self._loop.take_raw(self._receive_raw)
-        self._loop.take_turns(self._turn)
-        endpoint.core.brief.looks = self._loop.looks
-        endpoint.core.brief.leads = self._loop.is_runner
-        endpoint.lead(self._loop, guests=True)
+        endpoint.run_on(self._loop, self._alarm, self._drain, guests=True)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""
@@ -88,7 +82,7 @@ class OwnPort(OutsidePort):
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
-        check_no_turn(self._loop)
+        check_not_receiving(self._loop)
         end = time.monotonic() + timeout
         if isinstance(future, Future):
             future.leader = self._loop.lead_of
@@ -124,27 +118,18 @@ class OwnPort(OutsidePort):
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
 
-    def _receive_raw(self, data: Data, sender: ActorAddress) -> None:
-        endpoint = self.endpoint
-        if endpoint is None:
-            self._receive(Raw(bytes(data)), sender)
-            return
-        try:
-            endpoint.delivery.take_raw(data, sender)
-        except Exception as error:
-            endpoint.core.refuse("a packet", error)
-        if endpoint.core.context.state.now < self._alarm.open_until:
-            self._alarm.set(endpoint)
-
-    def _turn(self) -> None:
+    def _drain(self) -> None:
         endpoint = self.endpoint
         if endpoint is None:
             return
         try:
-            endpoint.turn()
-            self._alarm.set(endpoint)
+            endpoint.drain()
+            self._alarm.set(endpoint.pause)
         except Exception as error:
-            log.error("the program could not take a turn, and goes on:\n%s", details_of(error))
+            log.error(
+                "the program could not do the work that its threads left, and goes on:\n%s",
+                details_of(error),
+            )
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
@@ -165,4 +150,4 @@ class OwnPort(OutsidePort):
                 endpoint.tick()
             case _:
                 self.dispatch(message)
-        self._alarm.set(endpoint)
+        self._alarm.set(endpoint.pause)
