@@ -27,7 +27,6 @@ from ...protocol.errors import (
 )
 from ...serialization.library import whole
 from ..hosting import processes
-from ..wire.beats import frame_of
 from ..wire.messages import (
     AllocatedId,
     AllocateId,
@@ -46,6 +45,7 @@ from ..wire.messages import (
     Spawned,
     StillMaking,
     WorkerInfo,
+    beat_frame,
 )
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class RegistrarClient:
         """Send the registrar a sign of life."""
         self.unheard += self.answered
         beat, send_raw = Heartbeat(self._core.me, self.answered), self._port.send_raw
-        if send_raw is None or not send_raw(self.registrar, frame_of(beat)):
+        if send_raw is None or not send_raw(self.registrar, beat_frame(beat)):
             self._port.post(self.registrar, beat)
 
     def _named(self, name: str) -> WorkerInfo:

@@ -334,16 +334,6 @@ def post_as(actor: Any, address: ActorAddress, message: object) -> None:
         Actor.send(actor, address, message)  # it keeps the message until the address is known
 
 
-def holds_back(transport: object, address: ActorAddress) -> bool:
-    """Whether *transport* still holds bytes for *address*, so that sending again would not help."""
-    return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
-
-
-def timers(transport: object) -> int:
-    """Wakeups that *transport* still has to bring; 0 if it is not of our own base."""
-    return transport.wakeups if isinstance(transport, Transport) else 0
-
-
 def _short(name: str) -> str:
     """The base's own name for the system *name*; short, as it is part of a socket's path."""
     # `random` makes these numbers of a text by SHA-512; they are the same everywhere.  `hashlib`

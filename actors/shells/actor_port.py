@@ -170,7 +170,7 @@ class ActorPort(SelfRunning):
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
-        return self._own is not None and bases.holds_back(self._own, address)
+        return self._own is not None and self._own.queued_bytes(address) > 0
 
     def largest(self) -> int:
         return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
@@ -182,4 +182,4 @@ class ActorPort(SelfRunning):
         return self._loop.queued
 
     def timers(self) -> int:
-        return bases.timers(self._own)
+        return self._own.wakeups if self._own is not None else 0

@@ -48,17 +48,6 @@ from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
-from ..wire.messages import (
-    TO_ENDPOINTS,
-    EndpointJoin,
-    Envelope,
-    Joined,
-    Nudge,
-    ReplyAddress,
-    Watch,
-    Welcome,
-    check_wire,
-)
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -137,22 +126,22 @@ class Mailbox:
 
     def drain(self) -> None:
         """Do the work that other threads left. Raises nothing."""
-        self.receive(Nudge(), self._actor.myAddress)
+        self.receive(wire.Nudge(), self._actor.myAddress)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Welcome():
-                check_wire(message)
+            case wire.Welcome():
+                wire.check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
-            case Joined():
+            case wire.Joined():
                 self._take_joined(message)
                 return
             case WatchMessage():
                 self.port.silence()
-            case Nudge():
+            case wire.Nudge():
                 pass
-            case WakeupMessage(payload=Nudge()):
+            case WakeupMessage(payload=wire.Nudge()):
                 self._alarm.rang()
             case ActorExitRequest() if self.endpoint is None:
                 self._end_as_nobody()
@@ -160,7 +149,7 @@ class Mailbox:
                 return  # it was no user's
             case _ if self.endpoint is None:
                 self._stash.append((message, sender))
-                if not isinstance(message, Envelope | Raw):  # these need the welcome's identity
+                if not isinstance(message, wire.Envelope | Raw):  # they need the welcome's id
                     self._introduce_myself()
         endpoint = self.endpoint
         if endpoint is None:
@@ -168,13 +157,13 @@ class Mailbox:
         match message:
             case Raw() if self._joined:
                 endpoint.take_packet(message.data, sender)
-            case Envelope() | Watch() if not self._joined:
+            case wire.Envelope() | wire.Watch() if not self._joined:
                 self._stash.append((message, sender))  # nothing is recorded before that
-            case _ if isinstance(message, TO_ENDPOINTS):
+            case _ if isinstance(message, wire.TO_ENDPOINTS):
                 endpoint.take(message)
-            case WatchMessage() | Nudge():
+            case WatchMessage() | wire.Nudge():
                 endpoint.drain()
-            case WakeupMessage(payload=Nudge()):
+            case WakeupMessage(payload=wire.Nudge()):
                 endpoint.tick()
             case ActorExitRequest():
                 self._unstash()  # the framework ends the actor after this, joined or not
@@ -232,7 +221,7 @@ class Mailbox:
     def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself
-        join = EndpointJoin(me, os.getpid(), processes.host(), beats=beats, place=place)
+        join = wire.EndpointJoin(me, os.getpid(), processes.host(), beats=beats, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
@@ -247,9 +236,9 @@ class Mailbox:
     def _nickname(self) -> str:
         return f"{type(self._actor).__name__}-{SystemRandom().randrange(10**6):06}"
 
-    def _take_joined(self, message: Joined) -> None:
+    def _take_joined(self, message: wire.Joined) -> None:
         if self.endpoint is None and self._registrar is not None:
-            check_wire(message)
+            wire.check_wire(message)
             self._become(message.me, self._registrar, message.settings, None)
         if self.endpoint is not None and not self._joined and self.endpoint.take(message):
             self._unstash()
@@ -318,7 +307,7 @@ class Mailbox:
         if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
             self.port.post(address, message)
             return
-        tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
+        tag = ("answer", address.ask) if isinstance(address, wire.ReplyAddress) else None
         try:
             info = endpoint.registrar_client.at(address)
             if info is not None:
@@ -371,9 +360,8 @@ class Mailbox:
             raise
         if me is not None:
             endpoint.core.peers.learn(me, address)
-            self.port.post(
-                address, Welcome(me, endpoint.registrar_client.registrar, endpoint.core.settings)
-            )
+            registrar, settings = endpoint.registrar_client.registrar, endpoint.core.settings
+            self.port.post(address, wire.Welcome(me, registrar, settings))
         return address
 
     def _running(self) -> Endpoint:

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..base.envelopes import Received
+    from ..base.transport import Transport
     from .endpoint import Endpoint
 
 log = logger(__name__)
@@ -40,7 +41,7 @@ class OwnPort(OutsidePort):
 
     def __init__(self, asys: Any) -> None:
         super().__init__(asys)
-        self._transport = self._base.transport
+        self._transport: Transport = self._base.transport
         self._loop = self._transport.loop
         self.send_raw = self._transport.send_raw
         self.connection_to = self._transport.connection_to
@@ -95,10 +96,10 @@ class OwnPort(OutsidePort):
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def holds_back(self, address: ActorAddress) -> bool:
-        return bases.holds_back(self._transport, address)
+        return self._transport.queued_bytes(address) > 0
 
     def timers(self) -> int:
-        return bases.timers(self._transport)
+        return self._transport.wakeups
 
     def largest(self) -> int:
         return bases.largest(self._transport)

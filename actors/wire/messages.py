@@ -13,6 +13,7 @@ import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.dead import Span
+from ...protocol.errors import ProtocolError
 from ...protocol.ids import RRefId, WorkerId
 from ...protocol.wellformed import check
 from ...serialization.errors import Failure
@@ -138,6 +139,23 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
     me: WorkerId
     answer: bool = False
+
+
+beat_frame = msgspec.msgpack.Encoder().encode
+"""A `Heartbeat` as a frame of our own base, which nobody acknowledges.
+
+An acknowledgement would wake both ends once more for each beat, and a system at rest does nothing
+else. A lost beat does no harm: the next one says the same.
+"""
+_beat = msgspec.msgpack.Decoder(Heartbeat).decode
+
+
+def beat_in(data: bytes | bytearray) -> Heartbeat:
+    """The beat in a frame. Raises `ProtocolError`."""
+    try:
+        return _beat(data)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"a frame is not a beat: {error}") from None
 
 
 class Heard(msgspec.Struct, frozen=True):
