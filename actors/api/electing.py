@@ -31,7 +31,7 @@ def check(
     """Refuse a *registry* with which no system can run, before anything starts.
 
     Raises:
-        ValueError: it is no address of an etcd, or another argument does not fit it.
+        ValueError: it is not the address of an etcd, or another argument does not fit it.
         ModuleNotFoundError: the package `etcd3gw` is not installed.
         SystemDownError: no etcd answers there.
     """
@@ -63,7 +63,7 @@ def order_to_start(
 
 
 def registrar_proxy(asys: Any) -> Any:
-    """The address of the registrar proxy of this host, which is created if there is none."""
+    """The address of the registrar proxy of this host, which is created if need be."""
     from ..cluster.registrar_proxy import RegistrarProxy  # noqa: PLC0415 - see the top
 
     return asys.createActor(RegistrarProxy, globalName=REGISTRAR)

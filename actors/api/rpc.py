@@ -111,7 +111,7 @@ def remote(
 
     Raises:
         ValueError: the timeout is 0 or less, or *num_returns* less than 1.
-        WorkerNotFoundError, WorkerDiedError: there is no such worker any more.
+        WorkerNotFoundError, WorkerDiedError: no such worker exists, or it has died.
         SerializationError: the function or an argument cannot be pickled.
     """
     front: Front = frame().core.front
@@ -167,7 +167,7 @@ def rpc_sync(
 
     Raises:
         ValueError: the timeout is 0 or less.
-        WorkerNotFoundError, WorkerDiedError: there is no such worker, or it died before it replied.
+        WorkerNotFoundError, WorkerDiedError: no such worker exists, or it died before it replied.
         SerializationError: the function or an argument cannot be pickled.
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
         WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
@@ -231,7 +231,7 @@ def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> 
     If several references lead to one object, also by aliases, its value travels once, and they all
     get the same copy. *timeout* is in seconds, for all of them together (default: the system's).
     Blocks. As soon as one of *refs* has an error, raises it, like `RRef.to_here`, and does not wait
-    for the others. Raises `TypeError` if one of *refs* is no reference.
+    for the others. Raises `TypeError` if one of *refs* is not a reference.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
@@ -271,7 +271,7 @@ class Fetched:
         for number, ref in enumerate(refs):
             there.append(self._ask(ref))
             users.setdefault(there[-1], []).append(number)
-        run = front.waits.block_all(there)
+        run = front.waits.block(there)
         try:
             while self._wait(there):
                 while self._news:
@@ -299,7 +299,7 @@ class Fetched:
         return self._futures[known]
 
     def _wait(self, there: list[Future[Any]]) -> bool:
-        """Wait for news. False if there are none, and all answers have come."""
+        """Wait for news. False if all answers have come without any."""
         front = self._front
         with self._lock:
             if self._news or not self._left:
@@ -389,7 +389,7 @@ def wait(
         seconds = max(seconds, 0.05)  # a poll still gives the owners a moment to answer
     waited = [future for future in futures if future is not None]
     enough = _Enough(num_returns - (len(futures) - len(waited)))
-    run = front.waits.block(*waited) if num_returns == len(refs) else None
+    run = front.waits.block(waited) if num_returns == len(refs) else None
     try:
         for future in waited:
             future.watch(enough)

@@ -26,7 +26,7 @@ def enter(system: object) -> None:
 
 
 def leave(system: object) -> None:
-    """This program is no part of *system* any more."""
+    """This program is not part of *system* any more."""
     _entered[:] = [entry for entry in _entered if entry[1] is not system]
 
 

@@ -30,6 +30,7 @@ from ..core.notices import flush as flush_notices
 from ..core.notices import notice
 from ..hosting import directory, processes, versions
 from ..shells.endpoint import Endpoint
+from ..shells.inbox import Unopened
 from ..shells.program import port_of
 from ..wire.messages import (
     EndpointJoin,
@@ -48,7 +49,6 @@ from .ending import Ending, named
 
 if TYPE_CHECKING:
     import concurrent.futures
-    from collections.abc import Callable
     from pathlib import Path
 
     from thespian.actors import ActorAddress
@@ -129,30 +129,25 @@ class Stay:
 
     # ---- the beginning
 
-    def enter(
-        self, order: Establish | None, hand: Callable[[Cargo, ActorAddress], None]
-    ) -> Endpoint:
+    def enter(self, order: Establish | None) -> Endpoint:
         """Become an endpoint of the started Thespian system.
 
-        *order* is for the registrar proxy of this host, if the registrar is elected. *hand* takes
-        each message of the user to this program.
+        *order* is for the registrar proxy of this host, if the registrar is elected.
         """
         try:
             self.port.start()
         except BaseException:  # no thread can be started
             self._end(Leaving(graceful=True))
             raise
-        # At the program's exit there is no wait for its work: maybe an exception ends it.
+        # At its exit the program does not wait for its work: maybe an exception ends it.
         atexit.register(self.stop, graceful=True)
         try:
-            return self._enter(order, hand)
+            return self._enter(order)
         except BaseException:
             self.stop(graceful=True)
             raise
 
-    def _enter(
-        self, order: Establish | None, hand: Callable[[Cargo, ActorAddress], None]
-    ) -> Endpoint:
+    def _enter(self, order: Establish | None) -> Endpoint:
         place, settings = self.place, self._settings
         serving = self._serve(order) if place or order is not None else None
         registrar = (
@@ -160,6 +155,9 @@ class Stay:
             if serving is not None
             else self.asys.createActor(Registrar, globalName=REGISTRAR)
         )
+
+        def hand(cargo: Cargo, sender: ActorAddress) -> None:
+            self.port.inbox.put(Unopened(self.endpoint, cargo, sender))
 
         def become(joined: Joined) -> Endpoint:
             self.endpoint = Endpoint(
@@ -225,11 +223,6 @@ class Stay:
         endpoint = self.port.endpoint
         return DEFAULT_TIMEOUT if endpoint is None else endpoint.core.settings.timeout
 
-    def check_up(self) -> None:
-        """Raise `SystemDownError` if this program has left the system."""
-        if self.down:
-            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
-
     def finish(self, seconds: float) -> None:
         """Wait at most *seconds* for the work that this program has asked for."""
         endpoint = self.port.endpoint
@@ -276,9 +269,9 @@ class Stay:
         if leaving.graceful and endpoint is not None and not endpoint.core.closed:
             endpoint.unasked.log_dropped()
             flush_notices()
-            endpoint.turn()
+            endpoint.drain()
             # Or the news of our end may overtake our messages.
-            endpoint.delivery.drain(DRAIN)
+            endpoint.delivery.flush(DRAIN)
 
     def _close(self, leaving: Leaving) -> None:
         endpoint = self.port.endpoint

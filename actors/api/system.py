@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import contextlib
 import os
+import queue
 import sys
+from operator import index
 from typing import TYPE_CHECKING, Any, Self, TypeVar, get_args
 
-from thespian.actors import Actor, ActorAddress, InvalidActorSpecification
+from thespian.actors import (
+    Actor,
+    ActorAddress,
+    ActorSystemMessage,
+    InvalidActorSpecification,
+    PoisonMessage,
+)
 
 from ...printable import logger
-from ...protocol.errors import FarrefError, OverloadedError, SystemDownError
+from ...protocol.errors import (
+    FarrefError,
+    FetchTimeoutError,
+    NotAnEndpointError,
+    OverloadedError,
+    SystemDownError,
+)
 from ...protocol.sharing import DISCIPLINES
 from ...serialization.failures import pass_on
 from ..base import lives
 from ..base.lacks import hint
 from ..calls.futures import Future
 from ..cluster import hosts
-from ..core.current import enter_program
+from ..core import port as core_port
+from ..core.current import enter_program, running_in
 from ..core.sites import asked_for
 from ..hosting import bases, directory, launched, versions
 from ..inspect.collecting import COLLECT_PATIENCE, collect
 from ..inspect.inspector import LEAK_AGE, PATIENCE
+from ..shells.inbox import Unopened
+from ..shells.ordinary import refuse_references
 from ..shells.program import CallInPort
 from ..telemetry import switch as spans
 from ..wire.faults import Faults
@@ -29,7 +47,6 @@ from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
-from .program_mail import ProgramMail
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
@@ -44,6 +61,7 @@ if TYPE_CHECKING:
     from ..handles.rref import RRef
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
+    from ..shells.endpoint import Endpoint
 
 T = TypeVar("T")
 
@@ -57,6 +75,8 @@ LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
+LOOK = 1.0
+"""Seconds between two looks at the end of the system, while `messages` waits."""
 GLANCE = 1.0
 """Seconds after which a thread that serves wakes, so that its signal handlers run."""
 
@@ -358,8 +378,7 @@ class System:
         """Enter a started Thespian system. *order*: see `Stay.enter`."""
         self._stay = stay
         self._asys, self._port = stay.asys, stay.port
-        self._mail = ProgramMail(stay)
-        self.endpoint = stay.enter(order, self._mail.hand)
+        self.endpoint = stay.enter(order)
         enter_program(self.endpoint.core)
         sessions.enter(self)
 
@@ -404,7 +423,6 @@ class System:
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        self._stay.check_up()
         return create_worker(self._front, name, threads, on)
 
     def create(
@@ -448,7 +466,6 @@ class System:
                     "kwargs=, requirements= and on="
                 )
             return self._create_plain(actor_class)
-        self._stay.check_up()
         return create_actor(
             self._front,
             actor_class,
@@ -462,9 +479,9 @@ class System:
     def _create_plain(self, actor_class: object) -> ActorAddress:
         if not (isinstance(actor_class, type) and issubclass(actor_class, Actor)):
             raise TypeError(f"system.create needs a class of actors, not {actor_class!r}")
-        self._stay.check_up()
+        port = self._here.core.port
         address: ActorAddress
-        if isinstance(self._port, CallInPort):
+        if isinstance(port, CallInPort):
             address = self._asys.createActor(actor_class)
         else:
             with self._asys.private() as context:
@@ -472,23 +489,28 @@ class System:
         return address
 
     @property
+    def _here(self) -> Endpoint:
+        """This program's endpoint. Raises `SystemDownError` if the program has left the system."""
+        if self._stay.down:
+            raise SystemDownError(f"system {self.name!r} was shut down; start a new one")
+        return self.endpoint
+
+    @property
     def _front(self) -> Front:
-        """The services of this program's endpoint."""
-        front: Front = self.endpoint.core.front
+        """The services of this endpoint. Raises as `_here` does."""
+        front: Front = self._here.core.front
         return front
 
     def hosts(self) -> list[HostInfo]:
         """The hosts of the system now, the first one first. Blocks for one answer."""
-        self._stay.check_up()
-        return self.endpoint.registrar_client.hosts()
+        return self._here.registrar_client.hosts()
 
     def workers(self) -> list[WorkerInfo]:
         """Every living endpoint of the system, this program included, sorted by name.
 
         Blocks for one answer of the registrar.
         """
-        self._stay.check_up()
-        return self.endpoint.registrar_client.workers()
+        return self._here.registrar_client.workers()
 
     # ---- inspection
 
@@ -526,11 +548,11 @@ class System:
         Raises:
             ValueError: a number is out of range.
         """
-        self._stay.check_up()
+        inspector = self._here.inspector
         with _modules():
             from ..inspect.snapshot import take_snapshot  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
-        return take_snapshot(self.endpoint.inspector, seconds, leak_age, attached=self.is_attached)
+        return take_snapshot(inspector, seconds, leak_age, attached=self.is_attached)
 
     def why(
         self, rref: RRef[Any] | str, *, timeout: float = PATIENCE, leak_age: float = LEAK_AGE
@@ -545,19 +567,19 @@ class System:
         Raises:
             LookupError: there is no such reference, or several.
         """
-        self._stay.check_up()
+        inspector = self._here.inspector
         with _modules():
             from ..inspect.why import why  # noqa: PLC0415 - few programs inspect
-        seconds, inspector = check_timeout(timeout, PATIENCE), self.endpoint.inspector
+        seconds = check_timeout(timeout, PATIENCE)
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = PATIENCE) -> dict[str, Counters]:
         """The counters of every endpoint that answers within *timeout* seconds, by its name."""
-        self._stay.check_up()
+        inspector = self._here.inspector
         with _modules():
             from ..inspect.snapshot import count  # noqa: PLC0415 - few programs inspect
         seconds = check_timeout(timeout, PATIENCE)
-        return count(self.endpoint.inspector, seconds, attached=self.is_attached)[0]
+        return count(inspector, seconds, attached=self.is_attached)[0]
 
     def collect(
         self, *, dry_run: bool = False, timeout: float = COLLECT_PATIENCE
@@ -574,9 +596,8 @@ class System:
         Returns:
             The garbage: the ids of the objects found together, and a ring among them.
         """
-        self._stay.check_up()
-        seconds, inspector = check_timeout(timeout, COLLECT_PATIENCE), self.endpoint.inspector
-        return collect(inspector, seconds, cuts=not dry_run)
+        inspector = self._here.inspector
+        return collect(inspector, check_timeout(timeout, COLLECT_PATIENCE), cuts=not dry_run)
 
     # ---- messages
 
@@ -588,7 +609,14 @@ class System:
             NotAnEndpointError: *message* contains references, and the target is a plain actor.
             SerializationError: *message* cannot be pickled.
         """
-        self._mail.tell(to, message)
+        info = self._find_or_plain(to)
+        if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
+            self._port.post(info.address if isinstance(info, WorkerInfo) else info, message)
+        elif isinstance(info, WorkerInfo):
+            self.endpoint.calls.tell(info, message)
+        else:
+            refuse_references(message, info)
+            self._port.post(info, message)
 
     def ask(
         self,
@@ -614,7 +642,19 @@ class System:
                 another ask.
             Exception: the exception of the handler.
         """
-        return self._mail.ask(to, message, timeout, answers)
+        core, calls = self._here.core, self.endpoint.calls
+        core.check_may_block("the answer", "`await system.ask_async(...)`")
+        seconds = check_timeout(timeout, core.settings.timeout)
+        info = self._asked(to, answers)
+        if not isinstance(info, WorkerInfo):
+            return self._ask_plain(info, message, seconds)
+        futures = calls.ask(info, message, seconds, answers or 1)
+        try:
+            got = [each.result() for each in futures]
+            return got[0] if answers is None else got
+        finally:
+            calls.drop(futures[-1])
+            del futures  # an error's traceback holds this frame
 
     def ask_async(
         self,
@@ -628,7 +668,26 @@ class System:
 
         Does not block. Raises the errors of `tell`; the wait raises the others.
         """
-        return self._mail.ask_async(to, message, timeout, answers)
+        core = self._here.core
+        seconds = check_timeout(timeout, core.settings.timeout)
+        info = self._asked(to, answers)
+        if isinstance(info, WorkerInfo):
+            futures = self.endpoint.calls.ask(info, message, seconds, answers or 1)
+            last = futures[-1]  # it is done last
+            return last if answers is None else last.then(lambda _: [f.result() for f in futures])
+        refuse_references(message, info)
+        with running_in(core):
+            answer: Future[Any] = Future()
+
+        def wait() -> None:
+            try:
+                answer.set_result(self._ask_plain(info, message, seconds))
+            except BaseException as error:
+                with contextlib.suppress(concurrent.futures.InvalidStateError):  # cancelled
+                    answer.set_exception(error)
+
+        core.pool.submit(wait)
+        return answer
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:
         """The next message that an actor sent to this program, answers to asks excepted.
@@ -639,9 +698,22 @@ class System:
             FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
                 default: the system's).
         """
-        return self._mail.listen(timeout)
+        core = self._here.core
+        core.check_may_block("listen", "`async for message in system.messages()`")
+        seconds = check_timeout(timeout, core.settings.timeout)
+        try:
+            if isinstance(self._port, CallInPort):
+                message = self._port.receive(seconds)
+            else:
+                message = self._port.inbox.get(timeout=seconds)
+        except queue.Empty as error:
+            raise FetchTimeoutError(
+                f"no message came to {core.me} within {seconds:g} s; listen again, "
+                "or with a longer timeout"
+            ) from error
+        return self._opened(message)
 
-    def messages(self) -> AsyncIterator[Any]:
+    async def messages(self) -> AsyncIterator[Any]:
         """The messages that `listen` would return, as they come: ``async for``.
 
         It ends when the program shuts the system down. A message is taken only when the loop asks
@@ -650,7 +722,74 @@ class System:
         Raises:
             SystemDownError: the system ended otherwise, before or meanwhile.
         """
-        return self._mail.messages()
+        import asyncio  # noqa: PLC0415 - the running loop has loaded it
+
+        core, inbox = self._here.core, self._port.inbox
+        loop, came = asyncio.get_running_loop(), asyncio.Event()
+
+        def wake() -> None:
+            with contextlib.suppress(RuntimeError):  # the loop ended
+                loop.call_soon_threadsafe(came.set)
+
+        inbox.wakers.add(wake)
+        try:
+            while not self._stay.down:
+                came.clear()
+                try:
+                    message = inbox.get_nowait()
+                except queue.Empty:
+                    core.check_open()
+                    if self._port.call_in():  # in-process actors run only while somebody calls in
+                        await asyncio.sleep(0.002)
+                        continue
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(LOOK):
+                            await came.wait()
+                else:
+                    yield self._opened(message)
+        finally:
+            inbox.wakers.discard(wake)
+
+    def _find_or_plain(self, to: str | WorkerInfo | ActorAddress) -> WorkerInfo | ActorAddress:
+        """The endpoint that *to* means; the address itself of a plain actor."""
+        registrar_client = self._here.registrar_client
+        if isinstance(to, ActorAddress):
+            return registrar_client.at(to) or to
+        return registrar_client.find(to)
+
+    def _asked(
+        self, to: str | WorkerInfo | ActorAddress, answers: int | None
+    ) -> WorkerInfo | ActorAddress:
+        """The actor that is asked for so many *answers*."""
+        if answers is not None and index(answers) < 1:
+            raise ValueError(f"answers must be a number of at least 1, not {answers!r}")
+        info = self._find_or_plain(to)
+        if answers is not None and not isinstance(info, WorkerInfo):
+            raise NotAnEndpointError(
+                f"the actor at {info} is a plain Thespian actor, of which `ask` has one answer; "
+                "`tell` it the message, and `listen` for each answer"
+            )
+        return info
+
+    def _ask_plain(self, address: ActorAddress, message: Any, seconds: float) -> Any:
+        refuse_references(message, address)
+        if isinstance(self._port, CallInPort):
+            self._port.post(address, message)
+            return self.listen(seconds)
+        # A context of its own for each question: a late answer reaches no other.
+        with self._asys.private() as context:
+            answer = context.ask(address, message, seconds)
+        if answer is None:
+            raise FetchTimeoutError(
+                f"the plain actor at {address} did not answer in {seconds:g} s; ask again with a "
+                "longer timeout, or see whether its handler answers this message"
+            )
+        return answer
+
+    def _opened(self, message: Any) -> Any:
+        if self._port.queued() == core_port.MAX_INBOX // 2:
+            self.endpoint.core.wake()  # senders that wait may send again
+        return message() if isinstance(message, Unopened) else message
 
     # ---- the end
 
@@ -662,11 +801,11 @@ class System:
             GivenUpError: this host was silent for too long, and counts as dead.
         """
         endpoint = self.endpoint
-        room = endpoint.delivery.room
-        with room:
+        progress = endpoint.delivery.progress
+        with progress:
             # The kernel may give a signal that a stopped process gets to another thread. Python's
             # handler then runs when this one wakes.
-            while not room.wait_for(lambda: endpoint.core.closed, GLANCE):
+            while not progress.wait_for(lambda: endpoint.core.closed, GLANCE):
                 pass
         if not endpoint.deaths.in_order:
             endpoint.core.check_open()

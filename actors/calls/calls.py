@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import force_setattr, replace
 
 from ...printable import logger
-from ...protocol.effects import Fail, Settle
+from ...protocol.effects import Fail, Hand, Settle
 from ...protocol.errors import (
     OverloadedError,
     OwnerDiedError,
@@ -37,7 +37,8 @@ from ..core.core import Internal
 from ..core.current import found
 from ..core.duties import in_mailbox_thread, under_lock
 from ..core.notices import notice
-from ..wire.messages import WorkerInfo
+from ..wire.cargoes import is_answer
+from ..wire.messages import ReplyAddress, WorkerInfo
 from ..wire.settings import check_timeout
 from .futures import Future
 from .waiter import Leader, Waiter
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
     """A function, or a method's name, and the arguments."""
 
     Chain = tuple[Busy, ...]
+    Take = Callable[[Cargo, ActorAddress], None]
+    """Gives a one-way message to the user: its cargo, and the address at which to answer it."""
     Told = RequestHooks | None
     """The request as the hooks have it, if there are any."""
 
@@ -97,15 +100,18 @@ room may wait for that function."""
 class Calls(Internal):
     """Makes the calls of one endpoint, and completes their futures."""
 
-    def __init__(self, core: Core, delivery: Delivery, packer: Packer, waits: Waits) -> None:
+    def __init__(
+        self, core: Core, delivery: Delivery, packer: Packer, waits: Waits, hand: Take
+    ) -> None:
         self._core = core
+        self._give = hand
         self._state = core.context.state
         self._delivery = delivery
         self.packer = self._packer = packer
         self._waits = waits
         self.leader: Leader | None = None
         """On our own base: lets a thread that waits receive."""
-        core.handlers |= {Settle: self._settle, Fail: self._fail}
+        core.handlers |= {Settle: self._settle, Fail: self._fail, Hand: self._hand}
         self.owners: dict[WorkerId, WorkerInfo] = {}
         """The endpoints that were asked for objects."""
         self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
@@ -127,7 +133,7 @@ class Calls(Internal):
         self._made: weakref.WeakSet[Future[Any]] = weakref.WeakSet()
         """The futures that the program is to set."""
         self.unfetched = delivery.intakes["results"]
-        """The results that nobody has asked for so far."""
+        """The results that nobody has asked for yet."""
         self._pressing: dict[int, tuple[WorkerId, Flow]] = {}
         """For each thread: a peer and a flow. Its next message there is sent even without room."""
 
@@ -217,7 +223,7 @@ class Calls(Internal):
     ) -> Future[Any]:
         """Run a method of the object. *waits*: see `call`."""
         core = self._core
-        if core.closed:  # first: a death together with the system is no news
+        if core.closed:  # first: the system's end says more than a death in it
             core.check_open()
         if core.hooks is not None and asked is None:
             ask = partial(self.invoke, rref, what, timeout, chain, waits=waits)
@@ -536,7 +542,8 @@ class Calls(Internal):
             type(answer) is Waiter
             and type(payload) is Payload
             and not reply.cargo.descriptors
-            and (payload.plain or not (payload.buffers or payload.functions or payload.inert))
+            and (payload.plain or not (payload.functions or payload.inert))
+            and (payload.plain or payload.frozen or not payload.buffers)
         ):
             answer.payload, answer.over = payload, True
             if effect.sender == self._core.me:  # another thread may lead
@@ -556,7 +563,26 @@ class Calls(Internal):
             how = self._core.context.entries.how(effect.worker)
             later.append(partial(future.finish, error=_death_of(effect.worker, effect.rref, how)))
 
-    def ask_answered(self, number: int) -> Future[Any] | None:
+    def _hand(self, effect: Hand, later: Later) -> None:
+        later.append(partial(self._hand_over_mail, effect.sender, effect.message))
+
+    def _hand_over_mail(self, sender: WorkerId, message: Tell) -> None:
+        """Give a one-way message to the `ask` that it answers, or to the user. Without the lock."""
+        core, cargo = self._core, message.cargo
+        payload: Any = cargo.payload
+        if is_answer(payload):
+            future = self._ask_answered(payload.tag[1])
+            if future is not None:
+                future.finish(cargo=cargo)
+                return
+            core.chores.submit(_log_late, core.me, sender)
+        elif (address := core.address_of(sender)) is not None:
+            tag = getattr(payload, "tag", None)
+            self._give(cargo, ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address)
+            return
+        core.discards.message(cargo.descriptors)
+
+    def _ask_answered(self, number: int) -> Future[Any] | None:
         """The future of an ask, if any code still waits for it."""
         with self._core.lock:  # otherwise `end` might fail it too
             _, left = self._asks.get(number, (None, None))
@@ -619,7 +645,7 @@ class Calls(Internal):
         seconds = self._core.settings.timeout
         if timeout is not None:
             seconds = check_timeout(timeout, seconds)
-        if self._core.closed:  # first: a death together with the system is no news
+        if self._core.closed:  # first: the system's end says more than a death in it
             self._core.check_open()
         return seconds
 
@@ -655,7 +681,7 @@ class Calls(Internal):
             if cargo is None:
                 cargo = pack.cargo(partial(self._share, to.id, replies))
             if asked is not None or site is not None:
-                payload: Any = cargo.payload  # nobody has seen it so far
+                payload: Any = cargo.payload  # nobody has seen it yet
                 origin = Origin(site, () if asked is None else asked.context)
                 force_setattr(payload, "origin", origin)
             try:
@@ -715,7 +741,7 @@ class Calls(Internal):
     def _await_owner(self, to: WorkerId, seconds: float) -> None:
         """Wait while the owner *to* has not taken many messages, as a program may poll it.
 
-        Bytes do not count: a fetch has none.
+        Bytes do not count, because a fetch carries none.
         """
         core, handler = self._core, self._core.in_loop()
         most = MAX_UNSENT if handler else MAX_BACKLOG
@@ -770,7 +796,7 @@ class Calls(Internal):
 
     def _wait(self, ready: Callable[[], bool], seconds: float, *, lend: bool = True) -> bool:
         """Wait up to *seconds* until *ready*, or closed; whether it is. Blocks."""
-        core, room = self._core, self._delivery.room
+        core, progress = self._core, self._delivery.progress
         end = time.monotonic() + seconds
         if not ready():
             core.check_no_step()
@@ -781,13 +807,22 @@ class Calls(Internal):
 
         while not over() and time.monotonic() < end and core.port.call_in():
             time.sleep(0)  # in-process actors run only while the program calls in
-        with core.pool.waiting() if lend else contextlib.nullcontext(), room:
+        with core.pool.waiting() if lend else contextlib.nullcontext(), progress:
             while not over():
                 left = end - time.monotonic()
                 if left <= 0:
                     return False
-                room.wait(min(left, 0.1))  # finalizers make room without notifying
+                progress.wait(min(left, 0.1))  # finalizers make room without notifying
         return True
+
+
+def _log_late(me: WorkerId, sender: WorkerId) -> None:
+    notice(
+        log,
+        logging.WARNING,
+        f"{me} dropped an answer of {sender}: nobody waits for it. It came late (give `ask` a "
+        "longer timeout), or is not the first: `ask(..., answers=n)` returns a list of n answers",
+    )
 
 
 def _future_of(by: Any) -> Future[Any] | None:

@@ -243,13 +243,14 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     ) -> None:
         """The outcome is there: the reply *cargo*, which is still pickled, or *error*.
 
-        With neither it was set before, or there is none but the end. Nothing changes if the state
-        is not *since*, as the outcome is no longer wanted: *cargo* is given back.
+        With neither, the outcome was set before, or is only that the future has ended. If the state
+        is not *since*, the outcome is no longer wanted: nothing changes, and the references in
+        *cargo* are released.
         """
         # An answer to a question is a message like others: it may hold an error (see `_take`).
         if self.asked is not None and (self.question is None or cargo is None):
             self.asked.over(error if cargo is None else cargo.payload)
-        # Most answers come in a turn, and there the lock alone will do.
+        # Most answers come while the main thread holds signals back: then the lock alone will do.
         with self._deciding.lock if undisturbed.within else self._deciding:
             wanted = self._state == since
             if wanted:
@@ -295,8 +296,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def set_exception(self, exception: BaseException | None) -> None:
         """Set the outcome of a ``Future()`` to the error *exception*. Does not block.
 
-        Raises `TypeError` if *exception* is none, and `concurrent.futures.InvalidStateError` as
-        `set_result` does.
+        Raises `TypeError` if *exception* is not an exception, and
+        `concurrent.futures.InvalidStateError` as `set_result` does.
         """
         if not isinstance(exception, BaseException):
             raise TypeError(f"an exception is needed, not {exception!r}")
@@ -551,7 +552,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
             came = core.port.wait(self, left)
         else:
             self.check_self_wait()
-            run = self._waits.block(self)
+            run = self._waits.block((self,))
             try:
                 with core.pool.waiting():
                     came = core.port.wait(self, left)
@@ -648,7 +649,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
                     else:
                         self._result = self._packer.open(cargo, again=True)
                 except Exception as error:
-                    pass_on(error)  # an interrupt is no answer: asking again opens it
+                    pass_on(error)  # an interrupt is not an answer: asking again opens it
                     # Without the frames on the way here: they hold the message, and so this future.
                     self._exception = error.with_traceback(None)
                     trail = self._core.trail(self._rref) if self._rref else ""
@@ -714,7 +715,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         """The message was opened, or nobody needs it: its own hold on its references ends."""
         self._cargo = None
         if self._hold is not None:
-            self._core.discards.settle(self._hold)
+            self._core.discards.release(self._hold)
             self._hold = None
 
     def __reduce__(self) -> NoReturn:
@@ -736,7 +737,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         core = self._core
         if error is None or self.overlooked or forks.pid != core.pid:
             return
-        if core.closed:  # no turn will come
+        if core.closed:  # nobody drains it any more
             notices.dropped(self.what, self.place, error)
         else:
             core.dropped.append((self.what, self.place, error))

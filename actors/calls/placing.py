@@ -5,8 +5,8 @@ this way. So it costs no message to know it, and several endpoints do not see ea
 Among workers of the same load, the one that has waited longest for a request gets the next one;
 this endpoint itself comes last.
 
-An endpoint learns of an answer to a call by the answer. A creation has none, so the endpoint also
-asks when the value is there, as `wait` does.
+The answer to a call tells its end. A creation has no answer, so the endpoint also asks when the
+value is there, as `wait` does.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Load(msgspec.Struct):
 class Placing(Internal):
     """Chooses workers for one endpoint."""
 
-    def __init__(self, core: Core, registry: RegistrarClient) -> None:
+    def __init__(self, core: Core, registrar_client: RegistrarClient) -> None:
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._lock = Guard()
         self._workers: list[WorkerInfo] = []
         self._until = 0.0
@@ -117,7 +117,7 @@ class Placing(Internal):
             return chosen, load
 
     def _ask(self) -> None:
-        self._workers = self._registry.workers(only=True)
+        self._workers = self._registrar_client.workers(only=True)
         self._until = time.monotonic() + BELIEVED
         there = {info.id for info in self._workers}
         with self._lock:

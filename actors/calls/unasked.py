@@ -8,7 +8,7 @@ error together: the last of them that is freed counts. So each error is logged o
 the user most likely looks, and with the line that asked for it.
 
 At its orderly end a program asks the owners of its creations by `Unfinished`: for the creations
-that are still being made, and for the errors that nobody has fetched so far.
+that are still being made, and for the errors that nobody has fetched yet.
 
 Reports are no part of the protocol: they are plain messages. A report that is lost with a process
 is lost.
@@ -167,7 +167,7 @@ class Unasked(Internal):
         return [each for each in waiting if not each.done()]
 
     def arriving(self) -> bool:
-        """Whether a creation has not been accepted so far by a living owner."""
+        """Whether a living owner still has to accept a creation."""
         with self._core.lock:
             return bool(self._core.context.state.asked)
 

@@ -1,22 +1,24 @@
 """A request for whose answer one thread waits at once: a future without locks and callbacks.
 
 Most requests are made by `rpc_sync` and `to_here`. The calling thread waits at once; while it leads
-the loop of our own base, it receives the answer itself (`Leader`). Whatever needs more becomes a
-`Future`: an error, an answer with references, and a wait in which the thread may no longer lead.
+the loop of our own base, it receives the answer itself (`Leader`). A wait that needs more becomes a
+`Future`: for an error, for an answer with references, and if the thread may no longer lead.
 """
 
 from __future__ import annotations
 
 import time
 from functools import partial
-from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from ...serialization.frozen import Frozen
+from ...serialization.shared import used
 from ..core import notices
 from ..core.core import Internal
 from ..values.packing import opened
+from .futures import is_over
 
 if TYPE_CHECKING:
     import weakref
@@ -30,8 +32,6 @@ if TYPE_CHECKING:
     from ..core.notices import What
     from .futures import Future
     from .waits import Waits
-
-_is_over = attrgetter("over")
 
 
 class FutureMaker(Protocol):
@@ -83,14 +83,25 @@ class Waiter(msgspec.Struct, eq=False):
     def result(self) -> Any:
         """The value, or its error. Blocks. In the thread that has made the request."""
         payload = self.payload
-        if payload is not None and not payload.frozen:  # a handle keeps a frozen value
+        if payload is not None:
             if self.asked is not None:
                 self.asked.over()
-            return opened(payload)
+            return self._thawed(payload) if payload.frozen else opened(payload)
         try:
             return self.calls.future_of(self).result()
         finally:
             del self  # an error's traceback holds this frame
+
+    def _thawed(self, payload: Payload) -> Any:
+        """The frozen value in *payload*. The handle that has asked for it keeps it."""
+        frozen = Frozen.arrived(payload, ())
+        value = frozen.thaw()
+        keeper = self.asker() if self.asker is not None else None
+        if keeper is not None:
+            keeper._frozen = frozen
+        if payload.buffers:
+            used(payload.buffers)
+        return value
 
     def cancel(self) -> None:
         """Nobody waits any more."""
@@ -125,7 +136,7 @@ class Leader(Internal):
         self._loop = loop
         self.lead = loop.lead_of
         self.poller = loop.poller
-        """A waiting thread sleeps in it; the section of its request is the turn, too."""
+        """A waiting thread sleeps in it. The section of its request lasts until that wait ends."""
         self._guests = guests
 
     def receive(self, pending: Waiter) -> None:
@@ -137,7 +148,7 @@ class Leader(Internal):
             pending.asked.sent()
         if self._core.lock._is_owned():  # type: ignore[attr-defined]  # of any `RLock`
             return  # a signal handler, or a finalizer, in the midst of a step: it must not wait
-        over, pool, loop = partial(_is_over, pending), self._core.pool, self._loop
+        over, pool, loop = partial(is_over, pending), self._core.pool, self._loop
         if not pool.mine.inside:
             if self._guests:
                 loop.lead(over, pending.timeout, held=True)

@@ -86,16 +86,15 @@ class Waits(Internal):
 
     # ---- in the thread, or the task, that waits
 
-    def block(self, *futures: concurrent.futures.Future[Any]) -> CurrentRun | None:
-        """Note that the running code waits for all *futures*; pass the result to `unblock`."""
-        return self.block_all(futures)
+    def block(self, futures: Sequence[concurrent.futures.Future[Any]]) -> CurrentRun | None:
+        """Note that the running code waits for all *futures*, which may change meanwhile.
 
-    def block_all(self, futures: Sequence[concurrent.futures.Future[Any]]) -> CurrentRun | None:
-        """The same; *futures* may change."""
+        Pass the result to `unblock`.
+        """
         return self.begin(run_in(self._core, threading.get_ident()), futures)
 
     def suspend(self, future: concurrent.futures.Future[Any]) -> CurrentRun | None:
-        """The same for a coroutine."""
+        """The same for a coroutine, which waits for *future*."""
         import asyncio  # noqa: PLC0415 - a coroutine's loop has loaded it
 
         return self.begin(run_in(self._core, id(asyncio.current_task())), (future,))

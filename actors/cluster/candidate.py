@@ -41,18 +41,7 @@ from ...serialization.failures import details_of
 from ..base import signals
 from ..core.threads import Threads
 from ..hosting import bases, events, versions
-from ..wire.messages import (
-    TO_CANDIDATE,
-    Candidacy,
-    Doubt,
-    Forward,
-    Heartbeat,
-    HostJoin,
-    Meet,
-    NoStore,
-    Resign,
-    check_wire,
-)
+from ..wire import messages as wire
 from ..wire.settings import Settings
 from .elected import Elected
 from .etcd import EtcdStore, UnreadableError
@@ -106,14 +95,14 @@ class Silent(msgspec.Struct, frozen=True):
 class Candidate(SystemActor):
     """A candidate for the role of the registrar."""
 
-    takes = TO_CANDIDATE
+    takes = wire.TO_CANDIDATE
     title = "the registrar"
     log = log
 
     def __init__(self) -> None:
         super().__init__()
         self._proxy: ActorAddress | None = None
-        self._order = Candidacy("", "", 0.0)
+        self._order = wire.Candidacy("", "", 0.0)
         self._known: Settings | None = None
         """The system's settings, once this host is part of it."""
         self._campaign = Campaign(f"{os.getpid()}-{secrets.token_hex(8)}")
@@ -138,17 +127,17 @@ class Candidate(SystemActor):
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Candidacy():
+            case wire.Candidacy():
                 self._stand(message, sender)
-            case Doubt(term=term, heard=heard):
+            case wire.Doubt(term=term, heard=heard):
                 if heard:
                     self._campaign.heard(term)
                 elif term >= self._campaign.term:
                     self._campaign.suspect()
-            case Forward() | HostJoin() | Heartbeat():
+            case wire.Forward() | wire.HostJoin() | wire.Heartbeat():
                 self._serve(message, sender)
             case Silent(why=why):
-                self.send(self._proxy, NoStore(why))
+                self.send(self._proxy, wire.NoStore(why))
             case Told(to=Write()):
                 self._written(message)
             case Told(to=GiveBack()):
@@ -161,7 +150,7 @@ class Candidate(SystemActor):
                 self._consequences(self._campaign.answered(message.answer))
             case WakeupMessage():
                 self._tick()
-            case Resign():
+            case wire.Resign():
                 self._resigning = True
                 self._maybe_resign()
             case ActorExitRequest():
@@ -170,7 +159,7 @@ class Candidate(SystemActor):
 
     # ---- the store
 
-    def _stand(self, order: Candidacy, proxy: ActorAddress) -> None:
+    def _stand(self, order: wire.Candidacy, proxy: ActorAddress) -> None:
         begun = bool(self._order.system)
         self._order, self._proxy = order, proxy
         self._known = order.settings or self._known
@@ -246,14 +235,14 @@ class Candidate(SystemActor):
             self._cannot(str(error))
             return
         refused = versions.conflict(theirs, "the registrar's host")
-        self.send(self._proxy, Meet(holder.term, registrar, refused))
+        self.send(self._proxy, wire.Meet(holder.term, registrar, refused))
 
     def _cannot(self, why: str) -> None:
         """This host can have no part in what the store holds now. Each tick it looks again."""
         if why != self._wrong:
             log.error("%s", why)
         self._wrong = why
-        self.send(self._proxy, Meet(0, self.myAddress, why))
+        self.send(self._proxy, wire.Meet(0, self.myAddress, why))
 
     def _take_over(self, term: int, read: tuple[dict[str, bytes], int]) -> None:
         """The facts have arrived: become the registrar, unless the role was lost meanwhile."""
@@ -264,7 +253,7 @@ class Candidate(SystemActor):
         try:
             self._elected = Elected(ledger, self._known, facts, self._proxy)
         except Exception as error:
-            # A registrar without all facts might free what somebody holds: so there is none.
+            # A registrar without all facts might free what somebody holds, so this host is not it.
             self._asking.put(GiveBack(self._campaign.lease))
             self._consequences(self._campaign.deposed())
             unreadable = isinstance(error, UnreadableError)
@@ -275,7 +264,7 @@ class Candidate(SystemActor):
         text = "this host has the registrar of %s from now on, of term %d"
         events.tell(log, logging.INFO, "registrar.elected", text, system, term, system=system)
         self._flush()
-        self.send(self._proxy, Meet(term, self.myAddress))
+        self.send(self._proxy, wire.Meet(term, self.myAddress))
         early, self._early = self._early, []
         for message, sender in early:
             self._serve(message, sender)
@@ -310,17 +299,17 @@ class Candidate(SystemActor):
     def _serve(self, message: Any, sender: ActorAddress) -> None:
         elected = self._elected
         if elected is None:
-            if len(self._early) < MOST_EARLY and not isinstance(message, Heartbeat):
+            if len(self._early) < MOST_EARLY and not isinstance(message, wire.Heartbeat):
                 self._early.append((message, sender))
             return
         try:
             match message:
-                case Forward():
-                    check_wire(message.message)
+                case wire.Forward():
+                    wire.check_wire(message.message)
                     elected.take(message, sender)
-                case HostJoin():
+                case wire.HostJoin():
                     elected.host(message, sender)
-                case Heartbeat():
+                case wire.Heartbeat():
                     answer = elected.beat(message, sender)
                     if answer is not None:
                         self.send(sender, answer)
@@ -339,7 +328,7 @@ class Candidate(SystemActor):
                 forget = self._ledger.term if self._elected.empty else 0
                 store.resign(self._campaign.lease, forget)
             self._elected = self._ledger = None
-        self.send(self._proxy, Resign())
+        self.send(self._proxy, wire.Resign())
         self._resigning = False
 
 

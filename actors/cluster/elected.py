@@ -12,7 +12,7 @@ come a second time, and takes effect once:
 EndpointJoin    the same endpoint gets the same number, and the same answer
 Spawn           the order is known by its asker and token: in the member that it has made, or in
                 the actor that is being made. Then the proxy there hears of it again
-Mint            a second number; nobody has got the first one, and it dies with its creator
+AllocateId      a second number; nobody has got the first one, and it dies with its creator
 Settled         the answer, if all had settled that death before
 EndSystem       it is a fact, by which each registrar has the hosts leave; its own host is the last
 the others      they report an end, which is known by then, or they change nothing
@@ -29,28 +29,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from ...protocol.errors import ProtocolError
-from ..hosting.children import LEFT
-from ..wire.messages import (
-    AllSettled,
-    Deliver,
-    Died,
-    Down,
-    EndpointJoin,
-    EndpointLeave,
-    EndSystem,
-    Exited,
-    Forward,
-    Heard,
-    Heartbeat,
-    HostInfo,
-    HostJoin,
-    Lookup,
-    Mint,
-    Minted,
-    Settled,
-    Spawn,
-    Unmade,
-)
+from ..wire import messages as wire
 from .facts import Noted
 from .membership import MembershipService
 
@@ -92,7 +71,7 @@ class Elected(MembershipService):
         """A host was given up, and the store may not know it yet."""
         self._last: WorkerId | None = None
         """This registrar's own host, if it leaves once the others have: the system ends."""
-        self._next: list[tuple[HostJoin, ActorAddress]] = []
+        self._next: list[tuple[wire.HostJoin, ActorAddress]] = []
         """Hosts that have come since the system was ended."""
         self._proxies: dict[object, str] = {}
         self._homes: dict[object, str] = {}
@@ -101,7 +80,7 @@ class Elected(MembershipService):
         """The host of the request that is being taken."""
         super().__init__()
         self._settings = settings
-        self._here = HostInfo("", {})
+        self._here = wire.HostInfo("", {})
         self._host = ""
         self._detector.count_silence(settings.silence)
         self._begin()
@@ -122,12 +101,12 @@ class Elected(MembershipService):
         if host is not None:
             self._deliver(host, address, message)
 
-    def tell_all(self, message: Died | AllSettled) -> None:
+    def tell_all(self, message: wire.Died | wire.AllSettled) -> None:
         for host in self._hosts.values():
             self._deliver(host, None, message)
 
     def _deliver(self, host: Host, to: ActorAddress | None, message: object, *done: int) -> None:
-        self._ledger.send((host.agent, Deliver(self._ledger.term, done, to, message)))
+        self._ledger.send((host.agent, wire.Deliver(self._ledger.term, done, to, message)))
 
     # ---- the takeover
 
@@ -146,10 +125,10 @@ class Elected(MembershipService):
         self._wait_for_all(open_deaths)
         for host in self._hosts.values():
             self._detector.expect(host.me)
-            self._deliver(host, None, Heard())
+            self._deliver(host, None, wire.Heard())
         for cause in dict.fromkeys(dying[w].cause for w in open_deaths):
             same = tuple(w for w in open_deaths if dying[w].cause == cause)
-            self.tell_all(Died(same, cause))
+            self.tell_all(wire.Died(same, cause))
         self._gone(*[w for w in lost if w in self._members], cause="its host is gone")
         for worker, creating in list(self._creating.items()):
             if creating.place not in self._hosts:
@@ -182,7 +161,7 @@ class Elected(MembershipService):
 
     # ---- messages of the registrar proxies
 
-    def host(self, message: HostJoin, proxy: ActorAddress) -> None:
+    def host(self, message: wire.HostJoin, proxy: ActorAddress) -> None:
         """Take in a host, or hear that one follows this registrar. Its life counts once."""
         known = self._hosts.get(message.info.address)
         if message.me in self._tombstones:
@@ -197,11 +176,11 @@ class Elected(MembershipService):
             self._host_joins(message, proxy)
             self._tell_end()
 
-    def beat(self, message: Heartbeat, proxy: ActorAddress) -> Deliver | None:
+    def beat(self, message: wire.Heartbeat, proxy: ActorAddress) -> wire.Deliver | None:
         """A host lives. Returns the answer, which may leave at once: it tells no facts.
 
         So a system does not end while its store does not answer. But if neither the store nor any
-        other host is heard of any more, this one is cut off, and there is no answer.
+        other host is heard of any more, this one is cut off, and does not answer.
         """
         host = self._hosts.get(message.me.name)
         if host is None or host.me != message.me:
@@ -211,13 +190,15 @@ class Elected(MembershipService):
         self._alone = self._alone and not self._ledger.idle
         if self._alone and len(self._hosts) == 1:
             return None
-        return Deliver(self._ledger.term, (), None, Heard())
+        return wire.Deliver(self._ledger.term, (), None, wire.Heard())
 
     def refuse(self, host: WorkerId, proxy: ActorAddress, why: str = "") -> None:
         """Tell a host that it is in the system no more."""
-        self._ledger.send((proxy, Deliver(self._ledger.term, (), None, Died((host,), why))))
+        self._ledger.send(
+            (proxy, wire.Deliver(self._ledger.term, (), None, wire.Died((host,), why)))
+        )
 
-    def take(self, forward: Forward, proxy: ActorAddress) -> None:
+    def take(self, forward: wire.Forward, proxy: ActorAddress) -> None:
         """Carry out a request of an endpoint on a host, or of the registrar proxy there."""
         if forward.term != self._ledger.term:
             return  # for an earlier registrar, which was this process; it comes again
@@ -234,44 +215,26 @@ class Elected(MembershipService):
             if place not in self._hosts:
                 self.refuse(forward.host, proxy)  # it has left
             elif done:
-                self._deliver(host, None, Heard(), forward.number)
+                self._deliver(host, None, wire.Heard(), forward.number)
 
     def _do(self, message: Any, sender: ActorAddress, place: str) -> bool:
         """Carry out *message*. Returns False if the proxy sees by an answer that it is done."""
         match message:
-            case EndpointJoin():
+            case wire.EndpointJoin():
                 self._homes[sender.addressDetails] = place
                 self._join(replace(message, place=place, beats=False), sender)
-            case EndSystem():
+            case wire.EndSystem():
                 self._numbers[ENDED] = 1
                 self._tell_end()
-            case EndpointLeave(me=worker) if self._leaves_last(worker):
+            case wire.EndpointLeave(me=worker) if self._leaves_last(worker):
                 self._last = worker
                 return False
-            case EndpointLeave(me=worker) if worker.incarnation:
-                self._leave(worker)
-            case EndpointLeave():
-                self._exited(sender, LEFT)
-            case Exited(address=address, me=child, cause=cause):
-                self._exited(address, cause, child)
-            case Unmade(me=me) if message.unfit and self._order_is_missing(me):
+            case wire.Unmade(me=me) if message.unfit and self._order_is_missing(me):
                 # The proxy of its asker sends the order again, and then another host may get it.
                 self._creating[me] = replace(self._creating[me], unfit=True)
-            case Unmade():
-                self._unmade(message)
-            case Lookup():
-                self.send(sender, self._look_up(message))
-            case Mint(token=token, name=name):
-                self.send(sender, Minted(token, self._mint_child(name, sender)))
-            case Settled(me=worker, workers=dead):
-                self._settled(worker, dead, sender)
-                return False
-            case Spawn():
-                self._spawn(message, sender)
-                return False
-            case _:
+            case _ if not self.carry_out(message, sender):
                 raise ProtocolError(f"a {type(message).__name__} is no request to a registrar")
-        return True
+        return not isinstance(message, wire.Settled | wire.Spawn)
 
     def tick(self) -> None:
         """A tick has passed: compact the tombstones, and give up hosts that have been silent."""
@@ -318,7 +281,7 @@ class Elected(MembershipService):
             self._begin_anew()
         elif self._ended:
             for host in self._hosts.values():
-                self._deliver(host, None, Down("it was ended", orderly=True))
+                self._deliver(host, None, wire.Down("it was ended", orderly=True))
 
     def _leaves_last(self, worker: WorkerId) -> bool:
         """Whether *worker* is this registrar's own host, for which others are to leave first."""

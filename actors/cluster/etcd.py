@@ -75,9 +75,9 @@ def check(spec: str) -> None:
     """Raise an error unless the etcd at *spec* answers.
 
     Raises:
-        ValueError: *spec* is no address of an etcd.
+        ValueError: *spec* is not the address of an etcd.
         ModuleNotFoundError: the package `etcd3gw` is not installed.
-        SystemDownError: it does not answer, or is no etcd 3.
+        SystemDownError: it does not answer, or is not an etcd 3.
     """
     store = EtcdStore(spec, "", b"", 2.0)
     try:

@@ -42,7 +42,7 @@ WRONG = (ValueError, TypeError, RecursionError)
 
 
 def encode(entry: object) -> bytes:
-    """An entry as bytes. Raises `TypeError` for a capability that is no plain data."""
+    """An entry as bytes. Raises `TypeError` for a capability that is not plain data."""
     return msgspec.msgpack.encode(entry, enc_hook=_plain)
 
 

@@ -12,22 +12,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...protocol.succession import RegistrarLine
-from ..wire.messages import (
-    AllSettled,
-    Deliver,
-    Died,
-    EndpointLeave,
-    Forward,
-    Heard,
-    HostInfo,
-    HostJoin,
-    HostJoined,
-    Joined,
-    Make,
-    Settled,
-    Spawn,
-    Spawned,
-)
+from ..wire import messages as wire
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
@@ -60,7 +45,7 @@ class Due(NamedTuple):
 class Forwarder:
     """The endpoints of one host, the actors that it was told to make, and its pending requests."""
 
-    def __init__(self, me: WorkerId, info: HostInfo) -> None:
+    def __init__(self, me: WorkerId, info: wire.HostInfo) -> None:
         self.me = me
         self.info = info
         self.line = RegistrarLine()
@@ -96,21 +81,21 @@ class Forwarder:
     def ask(self, message: object, sender: ActorAddress) -> list[Addressed]:
         """*sender* has a request for the registrar."""
         parts: list[object] = [message]
-        if isinstance(message, Settled):  # each is answered for itself
-            parts = [Settled(message.me, (worker,)) for worker in message.workers]
+        if isinstance(message, wire.Settled):  # each is answered for itself
+            parts = [wire.Settled(message.me, (worker,)) for worker in message.workers]
         kept = [self.line.keep((sender, part)) for part in parts]
         return [self._forward(each.number, each.request) for each in kept] if self.joined else []
 
     def _forward(self, number: int, request: tuple[ActorAddress, Any]) -> Addressed:
-        return self.line.registrar, Forward(self.me, self.line.term, number, *request)
+        return self.line.registrar, wire.Forward(self.me, self.line.term, number, *request)
 
     def hello(self) -> Addressed:
         """The message by which this host joins, or follows another registrar."""
-        return self.line.registrar, HostJoin(self.me, self.info, self.joined)
+        return self.line.registrar, wire.HostJoin(self.me, self.info, self.joined)
 
     # ---- from the registrar
 
-    def take(self, message: Deliver, registrar: ActorAddress) -> list[Addressed]:
+    def take(self, message: wire.Deliver, registrar: ActorAddress) -> list[Addressed]:
         """The registrar at *registrar* has a message for this host."""
         if not self.line.believes(message.term) or self.lost:
             return []
@@ -126,35 +111,35 @@ class Forwarder:
 
     def _hand_out(self, to: ActorAddress | None, message: Any) -> list[Addressed]:
         match message:
-            case HostJoined() if not self.joined:
+            case wire.HostJoined() if not self.joined:
                 self.joined = True
                 kept = self.line.kept.values()
                 return [(None, message), *(self._forward(k.number, k.request) for k in kept)]
-            case Died(workers=workers) if to is None:
+            case wire.Died(workers=workers) if to is None:
                 if self.me in workers:
                     self.lost = True
                     return [(None, message)]
                 return self._deaths(message)
-            case AllSettled(workers=workers):
+            case wire.AllSettled(workers=workers):
                 self.line.done_if(lambda kept: _is_answered(kept, workers, to))
                 return self._all(message) if to is None else [(to, message)]
-            case Spawned(token=token) if to is not None:
+            case wire.Spawned(token=token) if to is not None:
                 self.line.done_if(lambda kept: _is_order(kept, to, token))
                 return [(to, message)]
-            case Joined(me=me, address=address):
+            case wire.Joined(me=me, address=address):
                 self.endpoints[me] = address
-            case Make(me=me):
+            case wire.Make(me=me):
                 if me in self.ordered:
                     return []
                 self.ordered.add(me)
-            case Heard() | HostJoined():
+            case wire.Heard() | wire.HostJoined():
                 return []
         return [(to, message)]
 
     def _all(self, message: object) -> list[Addressed]:
         return [(address, message) for address in self.endpoints.values()]
 
-    def _deaths(self, message: Died) -> list[Addressed]:
+    def _deaths(self, message: wire.Died) -> list[Addressed]:
         messages = self._all(message)
         for worker in message.workers:
             address = self.endpoints.pop(worker, None)
@@ -168,8 +153,10 @@ class Forwarder:
         if not self.joined or self.lost:
             return None
         self.lost = True
-        own = EndpointLeave(self.me)
-        return self.line.registrar, Forward(self.me, self.line.term, 0, self.line.registrar, own)
+        own = wire.EndpointLeave(self.me)
+        return self.line.registrar, wire.Forward(
+            self.me, self.line.term, 0, self.line.registrar, own
+        )
 
 
 def _is_answered(
@@ -177,9 +164,9 @@ def _is_answered(
 ) -> bool:
     sender, request = kept
     mine = to is None or sender == to
-    return isinstance(request, Settled) and mine and request.workers[0] in workers
+    return isinstance(request, wire.Settled) and mine and request.workers[0] in workers
 
 
 def _is_order(kept: tuple[ActorAddress, Any], to: ActorAddress, token: int) -> bool:
     sender, request = kept
-    return isinstance(request, Spawn) and sender == to and request.token == token
+    return isinstance(request, wire.Spawn) and sender == to and request.token == token

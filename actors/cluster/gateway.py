@@ -73,7 +73,7 @@ class Gateway:
         """*timeout*: seconds that each server may take for an answer.
 
         Raises:
-            ValueError: *spec* is no address of an etcd.
+            ValueError: *spec* is not the address of an etcd.
             ModuleNotFoundError: the package `etcd3gw` is not installed.
         """
         try:

@@ -20,23 +20,7 @@ from ...printable import logger
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, processes, versions
-from ..wire.messages import (
-    TO_HOST_AGENT,
-    CheckProcess,
-    Died,
-    Down,
-    EndpointLeave,
-    Heard,
-    Heartbeat,
-    HostInfo,
-    HostJoin,
-    HostJoined,
-    Make,
-    ProcessChecked,
-    Serve,
-    Serving,
-    Unmade,
-)
+from ..wire import messages as wire
 from .failure_detector import BEATS, missed
 from .making import Maker
 from .registrar import REGISTRAR, Registrar
@@ -57,7 +41,7 @@ WATCH = 0.5
 class HostAgent(SystemActor):
     """Creates the workers of its host, and reports their ends to the registrar."""
 
-    takes = TO_HOST_AGENT
+    takes = wire.TO_HOST_AGENT
     log = log
 
     def __init__(self) -> None:
@@ -91,7 +75,7 @@ class HostAgent(SystemActor):
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Serve():
+            case wire.Serve():
                 self._serve(message, sender)
             case (versions.ASK, _):
                 self.send(sender, (versions.TELL, versions.mine()))
@@ -102,24 +86,24 @@ class HostAgent(SystemActor):
                 if self._refused:
                     self._lost = True
                     self._answer_all()
-            case HostJoined(settings=settings) if not self._joined:
+            case wire.HostJoined(settings=settings) if not self._joined:
                 self._registrar = sender
                 self._settings = settings
                 self._joined = True
                 self._unheard = 0
                 self._answer_all()
-            case Make():
+            case wire.Make():
                 self._news(self._maker.obey(message, self._registrar, self._settings))
             case ChildActorExited(childAddress=address):
                 self._news(self._maker.ended(address))
-            case CheckProcess(me=worker, pid=pid):
+            case wire.CheckProcess(me=worker, pid=pid):
                 process = lives.Watched.of(pid)
-                self._say(ProcessChecked(worker, process is not None and process.running()))
-            case Heard():
+                self._say(wire.ProcessChecked(worker, process is not None and process.running()))
+            case wire.Heard():
                 self._unheard = 0
-            case Died(workers=workers):
+            case wire.Died(workers=workers):
                 self._lost = self._lost or self._me in workers
-            case Down(reason=reason):
+            case wire.Down(reason=reason):
                 self._lost = True
                 if not self._joined and not self._refused:
                     self._refused = f"{self._leader()} cannot be joined so: {reason}"
@@ -132,7 +116,7 @@ class HostAgent(SystemActor):
             case _:
                 pass
 
-    def _serve(self, message: Serve, sender: ActorAddress) -> None:
+    def _serve(self, message: wire.Serve, sender: ActorAddress) -> None:
         if not self._owner:
             signals.die_of_faults()
             self._owner = message.pid
@@ -150,14 +134,16 @@ class HostAgent(SystemActor):
         for program in self._asking:
             self.send(
                 program,
-                Serving(self._registrar, self._owner, session, pids, self._refused, self._versions),
+                wire.Serving(
+                    self._registrar, self._owner, session, pids, self._refused, self._versions
+                ),
             )
         self._asking.clear()
 
     def _leader(self) -> str:
         return f"the system at {bases.capabilities_of(self)[bases.CONVENTION]}"
 
-    def _news(self, news: Unmade | None) -> None:
+    def _news(self, news: wire.Unmade | None) -> None:
         if news is not None:
             self._say(news)
 
@@ -168,7 +154,7 @@ class HostAgent(SystemActor):
         """Tell the system that this host is gone, unless it is lost or knows that."""
         if self._registrar is not None and not self._lost:
             self._lost = True
-            self._say(EndpointLeave(self._me))
+            self._say(wire.EndpointLeave(self._me))
 
     def _tick(self) -> None:
         """Beat; check that the registrar is heard of and that the program lives."""
@@ -183,12 +169,12 @@ class HostAgent(SystemActor):
             self._tries += 1
             capabilities = dict(bases.capabilities_of(self))
             if self._compared:
-                self._say(HostJoin(self._me, HostInfo(self._me.name, capabilities)))
+                self._say(wire.HostJoin(self._me, wire.HostInfo(self._me.name, capabilities)))
             else:
                 self._say((versions.ASK, versions.mine()))
         elif silence is not None and not self._lost:
             self._unheard += 1
-            self._say(Heartbeat(self._me, answer=True))
+            self._say(wire.Heartbeat(self._me, answer=True))
             if self._unheard > BEATS + missed(silence / BEATS):
                 self._leave()  # the message may still get through
         if self._program is not None and not self._program.alive():

@@ -102,7 +102,7 @@ def wait_for(
 
     Raises:
         FetchTimeoutError: no such host joined in time.
-        ValueError: *on* is no address.
+        ValueError: *on* is not an address.
     """
     wanted = [on]
     if isinstance(on, str):

@@ -23,22 +23,7 @@ from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..hosting import events, processes
 from ..hosting.children import LEFT, ORDERLY
-from ..wire.messages import (
-    AllSettled,
-    Died,
-    EndpointJoin,
-    Found,
-    HostInfo,
-    HostJoin,
-    HostJoined,
-    Joined,
-    Lookup,
-    Make,
-    Spawn,
-    Spawned,
-    Unmade,
-    WorkerInfo,
-)
+from ..wire import messages as wire
 from ..wire.settings import Settings
 from .failure_detector import FailureDetector
 from .making import UnfitError, UnmadeError
@@ -70,7 +55,7 @@ class MembershipService:
     def __init__(self) -> None:
         super().__init__()
         self._settings = Settings()
-        self._here = HostInfo("", {})
+        self._here = wire.HostInfo("", {})
         """The host of this process, if it makes actors."""
         self._members = Members(self.table("members"))
         self._hosts: dict[str, Host] = self.table("hosts")
@@ -98,7 +83,7 @@ class MembershipService:
         """Send *message* to an endpoint, or to a host agent."""
         raise NotImplementedError
 
-    def tell_all(self, message: Died | AllSettled) -> None:
+    def tell_all(self, message: wire.Died | wire.AllSettled) -> None:
         """Send *message* to every endpoint."""
         for member in self._members.values():
             self.send(member.address, message)
@@ -117,15 +102,38 @@ class MembershipService:
     def _let_go(self, place: str, host: Host) -> None:
         """*host*, which was at *place*, is gone."""
 
+    def carry_out(self, message: object, sender: ActorAddress) -> bool:
+        """Carry out a request of the endpoint at *sender*. False if *message* is another one."""
+        match message:
+            case wire.EndpointLeave(me=WorkerId(incarnation=0)):
+                self._exited(sender, LEFT)
+            case wire.EndpointLeave(me=worker):
+                self._leave(worker)
+            case wire.Exited(address=address, me=child, cause=cause):
+                self._exited(address, cause, child)
+            case wire.Settled(me=worker, workers=dead):
+                self._settled(worker, dead, sender)
+            case wire.Lookup():
+                self.send(sender, self._look_up(message))
+            case wire.Spawn():
+                self._spawn(message, sender)
+            case wire.AllocateId(token=token, name=name):
+                self.send(sender, wire.AllocatedId(token, self._allocate_child(name, sender)))
+            case wire.Unmade():
+                self._unmade(message)
+            case _:
+                return False
+        return True
+
     # ---- who is there
 
-    def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
+    def _join(self, message: wire.EndpointJoin, sender: ActorAddress) -> None:
         me = message.me if message.me.incarnation else self._number_of(message.me.name, sender)
         known = self._members.get(me)
         if known is not None and known.address != sender:
             raise ProtocolError(f"an EndpointJoin of {me} from a wrong address")
         if me in self._tombstones:  # the actor, its creator or its host was given up meanwhile
-            self.send(sender, Died((me,)))
+            self.send(sender, wire.Died((me,)))
             return
         created = self._creating.get(me)
         place = message.place or self._here.address
@@ -145,7 +153,7 @@ class MembershipService:
         self._detector.watch(me, pid, program=message.program, beats=message.beats)
         self._watch()
         self._compact()
-        joined = Joined(
+        joined = wire.Joined(
             me,
             sender,
             self._settings,
@@ -157,10 +165,10 @@ class MembershipService:
         )
         self.send(sender, joined)
         if created is not None:
-            info = WorkerInfo(me, sender)
-            self.send(created.asker, Spawned(created.order.token, info))
+            info = wire.WorkerInfo(me, sender)
+            self.send(created.asker, wire.Spawned(created.order.token, info))
 
-    def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
+    def _host_joins(self, message: wire.HostJoin, sender: ActorAddress) -> None:
         place = message.info.address
         if not place or place == self._here.address:
             raise ProtocolError(f"a HostJoin of {place!r}, which cannot join")
@@ -175,17 +183,17 @@ class MembershipService:
             )
         self._hosts[place] = Host(message.me, message.info, sender)
         self._detector.expect(message.me)
-        self.send(sender, HostJoined(self._settings))
+        self.send(sender, wire.HostJoined(self._settings))
 
-    def _own(self) -> tuple[HostInfo, ...]:
+    def _own(self) -> tuple[wire.HostInfo, ...]:
         """This process's host, if it makes actors."""
         return (self._here,) if self.makes else ()
 
-    def _look_up(self, message: Lookup) -> Found:
+    def _look_up(self, message: wire.Lookup) -> wire.Found:
         if message.hosts:
             others = sorted(self._hosts.items())
             hosts = (*self._own(), *(host.info for _, host in others))
-            return Found(message.token, (), hosts=hosts)
+            return wire.Found(message.token, (), hosts=hosts)
         found: Collection[WorkerId]
         dead = False
         if message.name is not None:
@@ -197,13 +205,13 @@ class MembershipService:
         else:
             members = self._members.items()
             found = [worker for worker, each in members if each.worker or not message.workers]
-        infos = [WorkerInfo(worker, self._members[worker].address) for worker in found]
+        infos = [wire.WorkerInfo(worker, self._members[worker].address) for worker in found]
         host = self._members[infos[0].id].host if len(infos) == 1 else ""
-        return Found(message.token, tuple(infos), dead, host=host)
+        return wire.Found(message.token, tuple(infos), dead, host=host)
 
     # ---- creating actors
 
-    def _mint(self, name: str) -> WorkerId:
+    def _allocate(self, name: str) -> WorkerId:
         last = self._numbers.get("next")
         number = SystemRandom().getrandbits(62) if last is None else last + 1
         self._numbers["next"] = number  # other systems use other numbers (see `ids`)
@@ -212,11 +220,11 @@ class MembershipService:
     def _number_of(self, name: str, address: ActorAddress) -> WorkerId:
         """The id of an endpoint that joins without a number; the same one if it asks again."""
         known = (worker for worker in self._members.at(address) if worker.name == name)
-        return next(known, None) or self._mint(name)
+        return next(known, None) or self._allocate(name)
 
-    def _mint_child(self, name: str, creator: ActorAddress) -> WorkerId:
+    def _allocate_child(self, name: str, creator: ActorAddress) -> WorkerId:
         """The id of an actor that the endpoint at *creator* creates."""
-        child = self._mint(name)
+        child = self._allocate(name)
         parent = next(iter(self._members.at(creator)), None)
         if parent is None:  # the creator died meanwhile, so the child will never be
             self._tombstones.count([child])
@@ -224,10 +232,10 @@ class MembershipService:
             self._numbered[child] = parent
         return child
 
-    def _spawn(self, message: Spawn, sender: ActorAddress) -> None:
+    def _spawn(self, message: wire.Spawn, sender: ActorAddress) -> None:
         for worker in self._members.made_for(sender, message.token):  # by an earlier registrar
-            info = WorkerInfo(worker, self._members[worker].address)
-            self.send(sender, Spawned(message.token, info))
+            info = wire.WorkerInfo(worker, self._members[worker].address)
+            self.send(sender, wire.Spawned(message.token, info))
             return
         for me, creating in self._creating.items():
             if creating.asker == sender and creating.order.token == message.token:
@@ -236,13 +244,13 @@ class MembershipService:
         making = any(worker.name == message.name for worker in self._creating)
         if making or self._members.named(message.name):
             reason = "the name is taken in this system; choose another"
-            self.send(sender, Spawned(message.token, None, reason, taken=True))
+            self.send(sender, wire.Spawned(message.token, None, reason, taken=True))
             return
-        me = self._mint(message.name)
+        me = self._allocate(message.name)
         self._creating[me] = Creating(message, sender, self._places(message, sender))
         self._create(me, "the chosen host is not in the system, or not any more")
 
-    def _go_on(self, me: WorkerId, creating: Creating, order: Spawn) -> None:
+    def _go_on(self, me: WorkerId, creating: Creating, order: wire.Spawn) -> None:
         """Ask the host of *me* again, which knows if an earlier registrar has had *me* made."""
         creating.order = order
         if not creating.places:
@@ -256,7 +264,7 @@ class MembershipService:
         if host is not None:
             self._order(me, creating, host)
 
-    def _places(self, message: Spawn, asker: ActorAddress) -> list[str]:
+    def _places(self, message: wire.Spawn, asker: ActorAddress) -> list[str]:
         """The hosts to try, best first: the asker's, this one, then the least busy."""
         infos = [*self._own(), *(host.info for host in self._hosts.values())]
         if message.on is not None:
@@ -264,7 +272,7 @@ class MembershipService:
         making = Counter(creating.place for creating in self._creating.values())
         near = {self._members[worker].place for worker in self._members.at(asker)}
 
-        def rank(info: HostInfo) -> tuple[bool, bool, int]:
+        def rank(info: wire.HostInfo) -> tuple[bool, bool, int]:
             place = info.address
             busy = making[place] + len(self._members.on(place))
             if message.on is not None:
@@ -297,15 +305,15 @@ class MembershipService:
     def _order(self, me: WorkerId, creating: Creating, host: Host) -> None:
         """Have the host agent of *host* make the actor."""
         order = creating.order
-        self.send(host.agent, Make(me, order.actor_class, order.requirements, order.threads))
+        self.send(host.agent, wire.Make(me, order.actor_class, order.requirements, order.threads))
 
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)
-        self.send(creating.asker, Spawned(creating.order.token, None, reason))
+        self.send(creating.asker, wire.Spawned(creating.order.token, None, reason))
         # It may start yet, unknown to the registrar: so it counts as dead.
         self._gone(me, cause=reason)
 
-    def _unmade(self, message: Unmade) -> None:
+    def _unmade(self, message: wire.Unmade) -> None:
         if message.me not in self._creating:
             self._gone(message.me, cause=message.reason)
         elif message.unfit:
@@ -352,7 +360,7 @@ class MembershipService:
             if member is not None:
                 self._remembered.append((worker.name, member.address))
                 self._log_end(event, worker, cause, endpoint=worker, host=member.place)
-        self.tell_all(Died(tuple(news), cause))
+        self.tell_all(wire.Died(tuple(news), cause))
         self._wait_for_all(news)
         self._agree()
 
@@ -364,14 +372,14 @@ class MembershipService:
         """*by*, at *address*, has settled these deaths."""
         before = self._tombstones.settled(by, dead)
         if before:
-            self.send(address, AllSettled(before))
+            self.send(address, wire.AllSettled(before))
         self._agree()
 
     def _agree(self) -> None:
         """Tell all endpoints once they have all settled all deaths."""
         agreed = self._tombstones.agree()
         if agreed:
-            self.tell_all(AllSettled(agreed))
+            self.tell_all(wire.AllSettled(agreed))
 
     def _compact(self) -> None:
         """Compact the tombstones, once every endpoint has buried the dead."""

@@ -39,28 +39,7 @@ from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, simple, versions
-from ..hosting.children import LEFT
-from ..wire.messages import (
-    TO_REGISTRAR,
-    CheckProcess,
-    Died,
-    Down,
-    EndpointJoin,
-    EndpointLeave,
-    Exited,
-    Heartbeat,
-    HostInfo,
-    HostJoin,
-    Lookup,
-    Mint,
-    Minted,
-    Open,
-    ProcessChecked,
-    Settled,
-    Spawn,
-    Unmade,
-    Welcome,
-)
+from ..wire import messages as wire
 from .failure_detector import ENDED, SILENT_TICKS
 from .making import Maker
 from .members import Creating, Host
@@ -81,7 +60,7 @@ DOUBT = 0.5
 class Registrar(MembershipService, SystemActor):
     """The registrar of a system that ends with its first host."""
 
-    takes = TO_REGISTRAR
+    takes = wire.TO_REGISTRAR
     title = "the registrar"
     log = log
 
@@ -89,7 +68,7 @@ class Registrar(MembershipService, SystemActor):
         super().__init__()
         self._owner: lives.Watched | None = None
         self._opened = False
-        self._early: list[tuple[EndpointJoin, ActorAddress]] = []
+        self._early: list[tuple[wire.EndpointJoin, ActorAddress]] = []
         """The joins that came before `Open`."""
         self._ending = False
         """The system is orphaned, and the others have been told."""
@@ -106,38 +85,22 @@ class Registrar(MembershipService, SystemActor):
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Open():
+            case wire.Open():
                 self._open(message)
-            case EndpointJoin():
+            case wire.EndpointJoin():
                 self._join(message, sender)
             case (versions.ASK, theirs):
                 reason = versions.conflict(theirs, "the joining host")
                 if reason:
                     log.warning("%s", reason)
                 self.send(sender, (versions.TELL, versions.mine()))
-            case HostJoin():
+            case wire.HostJoin():
                 self._host_joins(message, sender)
-            case Heartbeat():
+            case wire.Heartbeat():
                 self._heard(self._detector, message, sender)
-            case EndpointLeave(me=WorkerId(incarnation=0)):
-                self._exited(sender, LEFT)
-            case EndpointLeave(me=worker):
-                self._leave(worker)
-            case Settled(me=worker, workers=dead):
-                self._settled(worker, dead, sender)
-            case Lookup():
-                self.send(sender, self._look_up(message))
-            case Spawn():
-                self._spawn(message, sender)
-            case Mint(token=token, name=name):
-                self.send(sender, Minted(token, self._mint_child(name, sender)))
-            case Unmade():
-                self._unmade(message)
-            case ProcessChecked(me=worker, running=running):
+            case wire.ProcessChecked(me=worker, running=running):
                 if not running and worker in self._members:
                     self._silent(worker)
-            case Exited(address=address, me=child, cause=cause):
-                self._exited(address, cause, child)
             case ChildActorExited(childAddress=address):
                 self._exited(address, self._maker.cause(address))
             case ActorSystemConventionUpdate():
@@ -151,8 +114,10 @@ class Registrar(MembershipService, SystemActor):
                 self._watch()
             case ActorExitRequest():
                 self._exit()
+            case _:
+                self.carry_out(message, sender)
 
-    def _open(self, message: Open) -> None:
+    def _open(self, message: wire.Open) -> None:
         if self._opened:
             raise ProtocolError("a second Open of the same system")
         self._opened = True
@@ -160,7 +125,7 @@ class Registrar(MembershipService, SystemActor):
         self._detector.count_silence(self._settings.silence)
         self._owner = lives.Watched.of(message.pid)
         capabilities = bases.capabilities_of(self)
-        self._here = HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
+        self._here = wire.HostInfo(capabilities.get(bases.HOST, ""), dict(capabilities))
         if not simple.hosts(self):
             signals.die_of_faults()
             self._pids = (os.getpid(), os.getppid())
@@ -190,17 +155,17 @@ class Registrar(MembershipService, SystemActor):
         reason = "it was shut down" if orderly else "its program, or its admin, was killed"
         afar = [m.address for m in self._members.values() if m.place in self._hosts]
         for address in [*afar, *(host.agent for host in self._hosts.values())]:
-            self.send(address, Down(f"{reason} on its first host, {self._here}", orderly))
+            self.send(address, wire.Down(f"{reason} on its first host, {self._here}", orderly))
 
     # ---- the membership service, and Thespian's part of it
 
-    def _join(self, message: EndpointJoin, sender: ActorAddress) -> None:
+    def _join(self, message: wire.EndpointJoin, sender: ActorAddress) -> None:
         if self._opened:
             super()._join(message, sender)
         else:  # a program attaches to a system that is just being started
             self._early.append((message, sender))
 
-    def _host_joins(self, message: HostJoin, sender: ActorAddress) -> None:
+    def _host_joins(self, message: wire.HostJoin, sender: ActorAddress) -> None:
         if not self._opened:
             raise ProtocolError("a HostJoin before the system is open")
         super()._host_joins(message, sender)
@@ -210,7 +175,7 @@ class Registrar(MembershipService, SystemActor):
         # With one host, a system of the convention that is not farref's may fit, too.
         here = bool(self._hosts) or order.on is not None
         creating.address = self._maker.make(order.actor_class, order.requirements, here=here)
-        welcome = Welcome(me, self.myAddress, self._settings, order.threads)
+        welcome = wire.Welcome(me, self.myAddress, self._settings, order.threads)
         self.send(creating.address, welcome)
 
     def _let_go(self, place: str, host: Host) -> None:
@@ -271,10 +236,10 @@ class Registrar(MembershipService, SystemActor):
         if afar is None:
             self._silent(worker)
         else:  # perhaps it computes: the agent there checks its process
-            self.send(afar.agent, CheckProcess(worker, member.pid))
+            self.send(afar.agent, wire.CheckProcess(worker, member.pid))
             self._detector.expect(worker)
 
     def _silent(self, worker: WorkerId) -> None:
         address = self._members[worker].address
         self._gone(worker, cause=self._detector.silent, event="endpoint.given_up")
-        self.send(address, Died((worker,)))  # in case it comes back
+        self.send(address, wire.Died((worker,)))  # in case it comes back

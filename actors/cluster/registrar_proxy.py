@@ -26,37 +26,7 @@ from ...protocol.errors import ProtocolError
 from ...protocol.ids import WorkerId
 from ..base import lives, signals
 from ..hosting import bases, directory, processes, versions
-from ..wire.messages import (
-    TO_REGISTRAR_PROXY,
-    Candidacy,
-    Deliver,
-    Died,
-    Doubt,
-    Down,
-    EndpointJoin,
-    EndpointLeave,
-    EndSystem,
-    Establish,
-    Exited,
-    Heard,
-    Heartbeat,
-    HostInfo,
-    HostJoin,
-    HostJoined,
-    Joined,
-    LeaveSystem,
-    Lookup,
-    Make,
-    Meet,
-    Mint,
-    NoStore,
-    Resign,
-    Serving,
-    Settled,
-    Spawn,
-    Unmade,
-    check_wire,
-)
+from ..wire import messages as wire
 from .candidate import Candidate
 from .failure_detector import ENDED, SILENT_TICKS, FailureDetector
 from .forwarder import LOST, Forwarder
@@ -74,19 +44,19 @@ DEFAULT_SILENCE = 5.0
 class RegistrarProxy(SystemActor):
     """The registrar for the endpoints of its host."""
 
-    takes = TO_REGISTRAR_PROXY
+    takes = wire.TO_REGISTRAR_PROXY
     title = "the registrar proxy"
     log = log
 
     def __init__(self) -> None:
         super().__init__()
-        self._order = Establish("", "", 0)
+        self._order = wire.Establish("", "", 0)
         self._asking: list[ActorAddress] = []
         """Programs that wait for this host to join."""
-        self._forwarder = Forwarder(WorkerId("", 0), HostInfo("", {}))
+        self._forwarder = Forwarder(WorkerId("", 0), wire.HostInfo("", {}))
         """Of this host, once it has the order to be part of a system."""
         self._candidate: ActorAddress | None = None
-        self._joins: list[tuple[ActorAddress, EndpointJoin]] = []
+        self._joins: list[tuple[ActorAddress, wire.EndpointJoin]] = []
         """Endpoints that have no answer yet."""
         self._near: dict[WorkerId, ActorAddress] = {}
         """The endpoints of this host."""
@@ -108,40 +78,49 @@ class RegistrarProxy(SystemActor):
 
     def _take(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Establish():
+            case wire.Establish():
                 self._establish(message, sender)
             case (versions.ASK, _):
                 self.send(sender, (versions.TELL, versions.mine()))
-            case Meet(refused=refused) if refused:
+            case wire.Meet(refused=refused) if refused:
                 self._wrong = refused
                 if not self._forwarder.joined:
                     self._refuse(refused)
-            case Meet(term=term, registrar=registrar):
-                self._hear(Deliver(term, (), None, Heard()), registrar)
-            case NoStore(why=why):
+            case wire.Meet(term=term, registrar=registrar):
+                self._hear(wire.Deliver(term, (), None, wire.Heard()), registrar)
+            case wire.NoStore(why=why):
                 self._wrong = why
-            case Deliver():
-                check_wire(message.message)
+            case wire.Deliver():
+                wire.check_wire(message.message)
                 self._hear(message, sender)
-            case Heartbeat():
+            case wire.Heartbeat():
                 self._heard(self._detector, message, sender)
-            case EndpointJoin():
+            case wire.EndpointJoin():
                 self._joins.append((sender, message))
                 self._ask(replace(message, place=self._forwarder.info.address), sender)
-            case EndpointLeave() | Settled() | Lookup() | Spawn() | Mint() | Exited():
+            case (
+                wire.EndpointLeave()
+                | wire.Settled()
+                | wire.Lookup()
+                | wire.Spawn()
+                | wire.AllocateId()
+                | wire.Exited()
+            ):
                 self._ask(message, sender)
             case ChildActorExited(childAddress=address):
                 self._exited(address)
             case WakeupMessage():
                 self._tick()
-            case LeaveSystem():
+            case wire.LeaveSystem():
                 self._leave(sender)
-            case EndSystem():
+            case wire.EndSystem():
                 self._end(sender)
-            case HostJoin():  # by a host agent, as in a system without a registry
+            case wire.HostJoin():  # by a host agent, as in a system without a registry
                 there = f"{self._order.registry}/{self._settings.system}"
-                self.send(sender, Down(f"it has a registry: join it by {there!r}", orderly=False))
-            case Resign():
+                self.send(
+                    sender, wire.Down(f"it has a registry: join it by {there!r}", orderly=False)
+                )
+            case wire.Resign():
                 self._left()
             case ActorExitRequest():
                 self._program = None
@@ -150,7 +129,7 @@ class RegistrarProxy(SystemActor):
 
     # ---- the host
 
-    def _establish(self, order: Establish, program: ActorAddress) -> None:
+    def _establish(self, order: wire.Establish, program: ActorAddress) -> None:
         self._asking.append(program)
         if not self._order.system:
             signals.die_of_faults()
@@ -161,7 +140,7 @@ class RegistrarProxy(SystemActor):
             self._program = lives.Watched.of(order.pid)
             capabilities = dict(bases.capabilities_of(self))
             me = WorkerId(capabilities[bases.HOST], secrets.randbits(62))
-            self._forwarder = Forwarder(me, HostInfo(me.name, capabilities))
+            self._forwarder = Forwarder(me, wire.HostInfo(me.name, capabilities))
             self._employ()
             self._tick()
         if self._forwarder.joined or self._refused:
@@ -175,7 +154,9 @@ class RegistrarProxy(SystemActor):
     def _apply(self) -> None:
         order = self._order
         settings = self._settings if self._forwarder.joined or order.settings else None
-        self.send(self._candidate, Candidacy(order.system, order.registry, self._seconds, settings))
+        self.send(
+            self._candidate, wire.Candidacy(order.system, order.registry, self._seconds, settings)
+        )
 
     @property
     def _seconds(self) -> float:
@@ -186,7 +167,7 @@ class RegistrarProxy(SystemActor):
         pids, session = processes.mine()
         for program in self._asking:
             self.send(
-                program, Serving(self.myAddress, self._order.pid, session, pids, self._refused)
+                program, wire.Serving(self.myAddress, self._order.pid, session, pids, self._refused)
             )
         self._asking.clear()
 
@@ -198,31 +179,31 @@ class RegistrarProxy(SystemActor):
         for to, each in self._forwarder.ask(message, sender):
             self.send(to, each)
 
-    def _hear(self, message: Deliver, registrar: ActorAddress) -> None:
+    def _hear(self, message: wire.Deliver, registrar: ActorAddress) -> None:
         forwarder = self._forwarder
         if not self._order.system or not forwarder.line.believes(message.term):
             return
-        if isinstance(message.message, Heard | HostJoined) and forwarder.doubts:
-            self.send(self._candidate, Doubt(message.term, heard=True))
+        if isinstance(message.message, wire.Heard | wire.HostJoined) and forwarder.doubts:
+            self.send(self._candidate, wire.Doubt(message.term, heard=True))
         self._wrong = ""
         for to, each in forwarder.take(message, registrar):
-            if isinstance(each, Joined):
+            if isinstance(each, wire.Joined):
                 self._joined(each)
             elif to is None:
                 self._for_me(each)
             else:
                 self.send(to, each)
-        if isinstance(message.message, Died):
+        if isinstance(message.message, wire.Died):
             for worker in message.message.workers:
                 self._near.pop(worker, None)
                 self._detector.forget(worker)
 
     def _for_me(self, message: Any) -> None:
         match message:
-            case HostJoined(settings=settings):
+            case wire.HostJoined(settings=settings):
                 order = self._order
                 if order.settings is not None and settings != order.settings:
-                    self._ask(EndpointLeave(self._forwarder.me), self.myAddress)
+                    self._ask(wire.EndpointLeave(self._forwarder.me), self.myAddress)
                     self._refuse(
                         f"system {settings.system!r} runs already, with other settings; join it "
                         f"by System.join('{order.registry}/{order.system}')"
@@ -232,19 +213,19 @@ class RegistrarProxy(SystemActor):
                 self._detector.count_silence(settings.silence)
                 self._apply()
                 self._answer_all()
-            case Make():
+            case wire.Make():
                 self._news(self._maker.obey(message, self.myAddress, self._settings))
-            case Down():
+            case wire.Down():
                 self._go_down(message)
-            case Died(cause=cause):
+            case wire.Died(cause=cause):
                 if self._leaving is not None or self._down:
-                    self.send(self._candidate, Resign())
+                    self.send(self._candidate, wire.Resign())
                 elif not self._forwarder.joined:
                     self._refuse(cause)
                 else:
                     self._lose(cause or "it was silent for too long, and is given up")
 
-    def _joined(self, joined: Joined) -> None:
+    def _joined(self, joined: wire.Joined) -> None:
         join = next((j for a, j in self._joins if a == joined.address), None)
         self._joins = [(a, j) for a, j in self._joins if a != joined.address]
         if join is not None:
@@ -253,7 +234,7 @@ class RegistrarProxy(SystemActor):
         pids, session = processes.mine()
         self.send(joined.address, replace(joined, session=session, pids=pids, answered=False))
 
-    def _news(self, news: Unmade | None) -> None:
+    def _news(self, news: wire.Unmade | None) -> None:
         if news is not None:
             self._ask(news, self.myAddress)
 
@@ -285,9 +266,9 @@ class RegistrarProxy(SystemActor):
             self._look()
             due = forwarder.tick()
             if due.beat:
-                self.send(forwarder.line.registrar, Heartbeat(forwarder.me, answer=True))
+                self.send(forwarder.line.registrar, wire.Heartbeat(forwarder.me, answer=True))
             if due.doubt:
-                self.send(self._candidate, Doubt(forwarder.line.term, heard=False))
+                self.send(self._candidate, wire.Doubt(forwarder.line.term, heard=False))
             self._sought += self._seconds / SILENT_TICKS
             if due.lost:
                 self._lose(self._unheard(self._seconds * LOST / SILENT_TICKS))
@@ -308,10 +289,10 @@ class RegistrarProxy(SystemActor):
         for worker in noticed.ended:
             self._near.pop(worker)
             self._detector.forget(worker)
-            self._ask(Unmade(worker, ENDED), self.myAddress)
+            self._ask(wire.Unmade(worker, ENDED), self.myAddress)
         for worker in noticed.silent:
-            self._ask(Unmade(worker, self._detector.silent), self.myAddress)
-            self.send(self._near[worker], Died((worker,)))  # in case it comes back
+            self._ask(wire.Unmade(worker, self._detector.silent), self.myAddress)
+            self.send(self._near[worker], wire.Died((worker,)))  # in case it comes back
 
     # ---- the end
 
@@ -321,7 +302,7 @@ class RegistrarProxy(SystemActor):
         self._ending = True
         reason = f"its host {self._forwarder.info.address} is cut off: {why}"
         for near in self._near.values():
-            self.send(near, Down(reason, orderly=False))
+            self.send(near, wire.Down(reason, orderly=False))
         directory.remove(self._settings.system)
 
     def _leave(self, program: ActorAddress) -> None:
@@ -333,23 +314,23 @@ class RegistrarProxy(SystemActor):
         if not forwarder.joined or forwarder.lost:
             self._left()
             return
-        self._ask(EndpointLeave(forwarder.me), self.myAddress)
+        self._ask(wire.EndpointLeave(forwarder.me), self.myAddress)
 
     def _left(self) -> None:
         for program in (self._leaving, self._ender):
             if program is not None:
-                self.send(program, LeaveSystem())
+                self.send(program, wire.LeaveSystem())
         self._ending = self._ending or self._down
 
     def _end(self, program: ActorAddress) -> None:
         """Have the registrar end the system, on all hosts."""
         self._ender = program
         if self._forwarder.joined and not self._forwarder.lost:
-            self._ask(EndSystem(), self.myAddress)
+            self._ask(wire.EndSystem(), self.myAddress)
         else:
             self._left()
 
-    def _go_down(self, down: Down) -> None:
+    def _go_down(self, down: wire.Down) -> None:
         """The system ends, in order. This host leaves; the registrar's own is the last."""
         if self._down:
             return
@@ -357,4 +338,4 @@ class RegistrarProxy(SystemActor):
         for near in self._near.values():
             self.send(near, down)
         directory.remove(self._settings.system)
-        self._ask(EndpointLeave(self._forwarder.me), self.myAddress)
+        self._ask(wire.EndpointLeave(self._forwarder.me), self.myAddress)

@@ -14,8 +14,7 @@ from ...protocol.errors import ProtocolError
 from ...serialization.failures import details_of
 from ..base.framing import Raw
 from ..hosting import bases, events
-from ..wire.beats import beat_in
-from ..wire.messages import Died, Heard, Heartbeat, check_wire
+from ..wire.messages import Died, Heard, Heartbeat, beat_in, check_wire
 from ..wire.settings import Settings
 
 if TYPE_CHECKING:

@@ -3,16 +3,16 @@
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
 threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
-it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
-met a pause that was not its own: of the garbage collector, or of the whole process. While a job
-waits (`calls.waiter`), its thread receives, so nothing is held up. While a job copies
-into shared memory, it leaves the interpreter to the other threads. So these times count only if the
-job takes longer than `NEARLY` with them.
+it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. A single slow run may
+be due to the garbage collector, or to a pause of the whole process. While a job waits
+(`calls.waiter`), its thread receives, so nothing is held up. While a job copies into shared memory,
+it leaves the interpreter to the other threads. So these times count only if the job takes longer
+than `NEARLY` with them.
 
-The kind can come back, as both may have met one. In the pool every job takes somewhat longer, as
-threads are woken and take turns. So a kind that has been `NEARLY` brief there several times in a
-row is offered again, on trial. A kind that fails its trial needs twice as many such runs before its
-next trial.
+The kind can come back, as both jobs may have met a pause. In the pool every job takes somewhat
+longer, as threads are woken and wait for each other. So a kind that has been `NEARLY` brief there
+several times in a row is offered again, on trial. A kind that fails its trial needs twice as many
+such runs before its next trial.
 
 A pool's jobs are taken in the order in which they came: nothing is offered while the pool has a
 queue, and offered jobs go before others. With one thread they begin in this order, too.

@@ -43,12 +43,12 @@ from ..recording.tracing import EFFECTS, RARE, Tracer
 from ..wire.codec import Malformed
 from ..wire.messages import WorkerInfo
 from . import notices
+from .ages import Ages
 from .brief import Brief
 from .callbacks import Callbacks
 from .discards import Discards
 from .duties import in_section, under_lock
 from .intake import NOTED
-from .mints import Mints
 from .peers import Peers
 from .pool import Pool
 from .sites import Sites
@@ -137,7 +137,7 @@ class Core(Internal):
         self.brief = Brief()
         """Does brief jobs between two messages."""
         self.discards = Discards(self.wake, self.step)
-        self.mints = Mints()
+        self.ages = Ages()
         """How old the forks and calls are that this endpoint named."""
         self.sites = Sites()
         self.sites.wanted = settings.sites
@@ -160,7 +160,7 @@ class Core(Internal):
         """Told of endpoints that died. Called in the mailbox thread."""
         self.dropped: deque[tuple[str, Place | None, Failure | BaseException]] = deque()
         """Failed calls with a dropped future; no code had looked at the error. Each has the call in
-        words, its line, and its error. The next turn logs them."""
+        words, its line, and its error. They are logged with the next `Endpoint.drain`."""
         self.callbacks = Callbacks(self.pool, str(me))
         self.refused = 0
         """Malformed or foreign messages refused so far."""
@@ -174,7 +174,7 @@ class Core(Internal):
         """After it has closed: the reason, as an error to copy and raise."""
         self.pid = forks.pid
         self.woken = False
-        """The mailbox thread is to take a turn, and has not begun it."""
+        """The mailbox thread is to call `Endpoint.drain`, and has not begun."""
         self._self_sent: deque[Message] = deque()
 
     # ---- recording; see `tracing`
@@ -220,8 +220,8 @@ class Core(Internal):
         try:
             with self.lock:
                 now = self.context.state.now = time.monotonic()
-                if now >= self.mints.due:
-                    self.mints.mark(self.context.state, now)
+                if now >= self.ages.due:
+                    self.ages.mark(self.context.state, now)
                 try:
                     if self.discards.ended:
                         self.discards.sweep(self.context, self.carry_out, later)
@@ -365,9 +365,9 @@ class Core(Internal):
             self.step(lambda: self.context.release(descriptors))
 
     def wake(self) -> None:
-        """Have the mailbox thread take a turn. Lock-free; does nothing while a turn is due already.
+        """Have the mailbox thread call `Endpoint.drain`, unless it is about to. Takes no lock.
 
-        A signal may interrupt it half way in a finalizer. Then the turn comes with the next `tick`.
+        A signal may interrupt it half way in a finalizer. Then the next `tick` does that work.
         """
         if not self.woken:
             self.woken = True
@@ -455,7 +455,7 @@ class Core(Internal):
         """Raise `SystemDownError` in a forked child, where this endpoint is inert."""
         if os.getpid() != self.pid:
             raise SystemDownError(
-                f"this process was forked from that of {self.me}, and is no endpoint itself; "
+                f"this process was forked from that of {self.me}, and is not an endpoint itself; "
                 "start the system after the fork, or attach to it by name"
             )
 

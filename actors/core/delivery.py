@@ -10,7 +10,7 @@ Posting never waits. Three things bound the memory:
 * the window of each channel;
 * the room that a receiver gives; it gives none while too much waits here (see `protocol.room`,
   and `Intake` for the count);
-* `room`, where the user's threads wait while a peer is far behind.
+* `progress`, where the user's threads wait while a peer is far behind.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ wait."""
 class Delivery(Internal):
     """Sends the packets of one endpoint, and takes those that arrive."""
 
-    def __init__(self, core: Core, registry: RegistrarClient) -> None:
+    def __init__(self, core: Core, registrar_client: RegistrarClient) -> None:
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._port = core.port
         self._gathers = core.port.runs_by_itself
         core.outlet = self
@@ -100,8 +100,8 @@ class Delivery(Internal):
         self.exports = Exports(lambda gone: core.chores.submit(gone.clear))
         self.tally = Tally()
         self.channels = self.links.channels
-        self.room = Condition(core.lock)
-        """Notified when a peer has sent something or died, and when this endpoint closes."""
+        self.progress = Condition(core.lock)
+        """Notified when a peer has sent something or has died, and when this endpoint closes."""
 
     # ---- out
 
@@ -180,7 +180,7 @@ class Delivery(Internal):
         for worker, packet in packets:
             try:
                 if shared.unread or shared.early:  # a relayed payload may be in shared memory
-                    near = self._registry.surely_near(worker)
+                    near = self._registrar_client.surely_near(worker)
                     if shared.early or not near:
                         packet = grounded(packet, near=near)  # noqa: PLW2901 - the same, elsewhere
                 one = len(packet.messages) < 2  # nearly always
@@ -263,11 +263,11 @@ class Delivery(Internal):
         left = self.links.forget(worker)
         self._lines.pop(worker, None)
         self.exports.forget(worker)
-        self.room.notify_all()
+        self.progress.notify_all()
         return left
 
     @without_lock
-    def drain(self, seconds: float) -> bool:
+    def flush(self, seconds: float) -> bool:
         """Wait up to *seconds* until all sent messages are acknowledged; whether they are.
 
         In a user's thread.
@@ -275,8 +275,8 @@ class Delivery(Internal):
         end = time.monotonic() + seconds
         while self.links.backlogged and time.monotonic() < end and self._port.call_in():
             time.sleep(0.001)
-        with self.room:
-            return self.room.wait_for(
+        with self.progress:
+            return self.progress.wait_for(
                 lambda: not self.links.backlogged, max(0.0, end - time.monotonic())
             )
 
@@ -315,8 +315,8 @@ class Delivery(Internal):
                 if core.closed or (context.dead.firsts and who in context.dead):
                     return
                 now = context.state.now = time.monotonic()
-                if now >= core.mints.due:
-                    core.mints.mark(context.state, now)
+                if now >= core.ages.due:
+                    core.ages.mark(context.state, now)
                 tally.packets_received += 1
                 if peers:
                     core.learn(*peers)
@@ -332,8 +332,8 @@ class Delivery(Internal):
                     elif isinstance(message, Bulk):
                         tally.messages_received += core.receive_all(who, message, later, number) - 1
                     number += 1
-                if self.room._waiters:
-                    self.room.notify_all()
+                if self.progress._waiters:
+                    self.progress.notify_all()
                 if links.dirty or links.owing or core.tracer:
                     packets = self.packets()
         finally:
@@ -385,7 +385,7 @@ class Delivery(Internal):
         """Have *to* change its faults, and return the counts of its packets so far."""
         if to.id == self._core.me:
             return self.meddle(Meddle(0, to.address, **what))
-        counts: Counts = self._registry.ask(
+        counts: Counts = self._registrar_client.ask(
             Meddle, PATIENCE, to, asker=self._core.address, **what
         ).counts
         return counts

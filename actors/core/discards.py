@@ -7,8 +7,8 @@ lock. A signal handler that raises may also end it half way, or before it begins
 
 So each such object has a `Hold`, made in the step that counts it. The hold is a weak reference to
 the object. Its callback is one step of the interpreter: it appends the hold to a queue here. The
-next step of the endpoint settles the queue. `__del__` wakes the endpoint so that this step comes
-soon. It appends the hold itself first, as the callback comes only after it.
+next step of the endpoint releases what is queued. `__del__` wakes the endpoint so that this step
+comes soon. It appends the hold itself first, as the callback comes only after it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 
 
 MOST = 2_000
-"""The most ends that one step settles: messages wait meanwhile. The step with the reply to a call
-settles all: what the call brought and has let go of is then returned with the reply."""
+"""The most counts that one step releases, as messages wait meanwhile. The step with the reply to a
+call releases all of them: what the call brought and has let go of goes back with the reply."""
 
 
 class Hold(weakref.ref[Any]):
@@ -52,7 +52,7 @@ class Hold(weakref.ref[Any]):
 
 
 class Discards:
-    """The counts of one endpoint, and the ended ones that are not settled yet."""
+    """The counts of one endpoint, and those that have ended and are not released yet."""
 
     def __init__(
         self, wake: Callable[[], None], step: Callable[[Callable[[], list[Effect]]], None]
@@ -65,9 +65,9 @@ class Discards:
         self.holds: dict[Hold, None] = {}  # a set takes up to three times as much
         self.ended: deque[Hold | tuple[Descriptor, ...]] = deque()
         """The holds that have ended, some maybe twice, and the descriptors of messages that nobody
-        kept; all are to be settled."""
-        self.settler = 0
-        """The thread that settles at once what ends in it: nobody has to be woken for that."""
+        kept. All of them are to be released."""
+        self.releaser = 0
+        """The thread that soon releases what ends in it, so nobody has to be woken for that."""
         self.end = self.ended.append
         """The callback of all holds: each bound method takes 72 bytes."""
 
@@ -92,16 +92,16 @@ class Discards:
         """The object of *hold*, if it has one, is collected. May be called again."""
         if not self.closed and self.pid == forks.pid:
             self.ended.append(hold)
-            if self.settler != get_ident():
+            if self.releaser != get_ident():
                 self._wake()
 
-    def settle_elsewhere(self) -> None:
-        """No thread settles at once any more what ends in it."""
-        self.settler = 0
+    def release_elsewhere(self) -> None:
+        """Counts that end in a thread are released by the mailbox thread again."""
+        self.releaser = 0
         if self.ended:
             self._wake()
 
-    def settle(self, hold: Hold | None) -> None:
+    def release(self, hold: Hold | None) -> None:
         """The message of *hold* was opened. Makes a step."""
         if hold is not None:
             self.ended.append(hold)
@@ -113,7 +113,7 @@ class Discards:
             self.ended.append(descriptors)
             self._wake()
 
-    # ---- settling; under the endpoint's lock
+    # ---- releasing; under the endpoint's lock
 
     @property
     def counted(self) -> int:
@@ -121,18 +121,18 @@ class Discards:
         return len(self.holds)
 
     def sweep(self, context: Context, carry_out: CarryOut, later: Later) -> None:
-        """Settle the counts that have ended: some now, and the others soon."""
-        effects = self.settled(context, MOST)
+        """Release counts that have ended: at most `MOST` now, and the others soon."""
+        effects = self.released(context, MOST)
         if effects:
             carry_out(effects, later)
         if self.ended:
             self._wake()
 
-    def settled(self, context: Context, most: int) -> list[Effect]:
-        """Settle at most *most* ends; returns the effects. All at once: fewer messages tell it.
+    def released(self, context: Context, most: int) -> list[Effect]:
+        """Release at most *most* counts together, which takes fewer messages. Returns the effects.
 
-        An end may come twice, and a step may settle the first before the second comes. The second
-        is no input to the machines then, so a trace has no row of it.
+        A hold may be queued twice, and a step may release it before the second time. Then the
+        second time is not an input to the machines, so a trace has no row of it.
         """
         handles: list[RRefId] = []
         messages: list[tuple[Descriptor, ...]] = []

@@ -28,7 +28,7 @@ class Intake:
     def __init__(self, on_less: Callable[[], None]) -> None:
         """Finalizers call *on_less* when a payload has been let go of; it takes no lock."""
         self.bytes = 0
-        """Bytes of the payloads here, and until `settle` of those that are gone."""
+        """Bytes of the payloads here, and until they are subtracted those that are gone."""
         self._on_less = on_less
         self._shares: dict[WorkerId, int] = {}
         """The bytes that each sender has brought."""
@@ -38,7 +38,7 @@ class Intake:
 
     def add(self, sender: WorkerId, payload: Payload) -> None:
         """*payload* came from *sender*."""
-        self.settle()
+        self._subtract()
         noted, size = weakref.ref(payload, self._let_go), payload.size
         self._noted[id(noted)] = noted, sender, size
         self._shares[sender] = self._shares.get(sender, 0) + size
@@ -46,15 +46,15 @@ class Intake:
 
     def over(self, most: int, sender: WorkerId | None = None, share: int = 0) -> bool:
         """Whether *most* bytes or more are here, and *sender* brought *share* or more of them."""
-        self.settle()
+        self._subtract()
         return self.bytes >= most and (sender is None or self.share(sender) >= share)
 
     def share(self, sender: WorkerId) -> int:
         """The bytes that *sender* has brought."""
-        self.settle()
+        self._subtract()
         return self._shares.get(sender, 0)
 
-    def settle(self) -> None:
+    def _subtract(self) -> None:
         """Subtract the payloads that have been let go of."""
         while self._gone:
             sender, size = self._gone.popleft()

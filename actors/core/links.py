@@ -1,7 +1,7 @@
 """An endpoint's conversations: one delivery channel per peer, and the times when they are due.
 
 Not thread-safe: the endpoint uses it under its lock, and posts the packets afterwards. All messages
-that one turn sends to one peer leave as one packet.
+that one step sends to one peer leave as one packet.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Links:
         self._gone = (0, 0)
         """The counts of `repeated` from forgotten channels."""
         self.owing: dict[WorkerId, None] = {}
-        """Peers that have asked for room and have not got any so far."""
+        """Peers that have asked for room and still wait for it."""
         self.on_release: Callable[[WorkerId, Message, int], None] = lambda *_: None
         """Told of messages that had waited for room and now have their numbers."""
 
@@ -70,7 +70,7 @@ class Links:
         If *prompt*, it never gathers. With the time *now* it may leave at once.
 
         Returns its number, and its packet if it leaves at once. A message of *flow* with *size*
-        bytes may have to wait for room first: then it has no number so far.
+        bytes may have to wait for room first. Then it has no number yet.
         """
         channel = self.channels.get(to) or self.channel(to)
         number = channel.send(message, flow, size)
@@ -232,7 +232,7 @@ class Links:
         return any(each.backlog or each.waits for each in list(self.channels.values()))
 
     def repeated(self) -> tuple[int, int]:
-        """Two counts so far: messages sent again, and messages received again and dropped."""
+        """How many messages have been sent again, and how many have come again and were dropped."""
         channels = self.channels.values()
         again, twice = self._gone
         again += sum(channel.retransmissions for channel in channels)

@@ -1,7 +1,7 @@
 """The other endpoints that this one knows, each in one object.
 
-The channels to them are apart (`Links`), as they are protocol state, touched only under the
-endpoint's lock. So are their deaths: a dead endpoint is no peer any more, and the context knows it.
+The channels to them are in `Links`, as they are protocol state, which is touched only under the
+endpoint's lock. Their deaths are not here either: the context knows the dead.
 
 `ActorAddress` is not hashable, and one actor may have two addresses that compare equal (the one
 that its parent got on its creation, and its own). Resolved addresses are found by their details,
@@ -35,8 +35,9 @@ class Peers:
         others reach them by it, too. To read."""
         self.numbered: dict[int, WorkerId] = {}
         """Those with an address, by their incarnations. To read."""
-        self._near: dict[WorkerId, bool] = {}
-        """Whether each sees this process, and so can open its shared memory, if that is known."""
+        self.near: dict[WorkerId, bool] = {}
+        """Whether each sees this process, and so can open its shared memory, if that is known. To
+        read."""
         self._ids: dict[Hashable, WorkerId] = {}
         self._local: list[tuple[ActorAddress, WorkerId]] = []
         self.named: dict[str, WorkerInfo] = {}
@@ -63,11 +64,7 @@ class Peers:
     def learn_near(self, worker: WorkerId, *, near: bool) -> None:
         """Whether *worker* sees this process, and so can open its shared memory."""
         with self._writing:
-            self._near[worker] = near
-
-    def near(self, worker: WorkerId) -> bool | None:
-        """Whether *worker* sees this process; None while that is not known."""
-        return self._near.get(worker)
+            self.near[worker] = near
 
     def worker_at(self, address: ActorAddress) -> WorkerId | None:
         """The endpoint at *address*; None if unknown."""
@@ -87,7 +84,7 @@ class Peers:
                 self.resolved.remove(worker)
                 if self._ids.get(address.addressDetails) == worker:
                     del self._ids[address.addressDetails]
-            self._near.pop(worker, None)
+            self.near.pop(worker, None)
             named = self.named.get(worker.name)
             if named is not None and named.id == worker:
                 del self.named[worker.name]

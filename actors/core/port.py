@@ -53,7 +53,7 @@ class Port(Protocol):
         self.post(address, message)
 
     def wake(self) -> None:
-        """Have the mailbox thread call `Endpoint.turn` soon. Takes no lock: finalizers call it."""
+        """Have the mailbox thread call `Endpoint.drain` soon. Takes no lock: finalizers call it."""
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Block until *future* is done, at most *timeout* seconds; whether it is."""

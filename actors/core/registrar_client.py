@@ -27,8 +27,9 @@ from ...protocol.errors import (
 )
 from ...serialization.library import whole
 from ..hosting import processes
-from ..wire.beats import frame_of
 from ..wire.messages import (
+    AllocatedId,
+    AllocateId,
     EndpointLeave,
     Exited,
     Found,
@@ -38,14 +39,13 @@ from ..wire.messages import (
     Inspected,
     Lookup,
     Meddled,
-    Mint,
-    Minted,
     ReplyAddress,
     Settled,
     Spawn,
     Spawned,
     StillMaking,
     WorkerInfo,
+    beat_frame,
 )
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class RegistrarClient:
         """Beats since the last message of the registrar."""
         self._core = core
         self._port = core.port
-        answers = (Found, Spawned, Minted, Heard, Meddled, Inspected, StillMaking)
+        answers = (Found, Spawned, AllocatedId, Heard, Meddled, Inspected, StillMaking)
         core.takers |= dict.fromkeys(answers, self.receive)
         core.on_deaths.append(self._died)
         self._tokens = itertools.count(1)
@@ -93,7 +93,7 @@ class RegistrarClient:
             WorkerNotFoundError: no worker of that name.
             WorkerDiedError: it has died.
             NotAnEndpointError: the address is of a plain Thespian actor.
-            TypeError: *to* is none of the three.
+            TypeError: *to* is something else.
         """
         if isinstance(to, str):
             known = self._core.peers.named.get(to)
@@ -136,7 +136,7 @@ class RegistrarClient:
         """Whether *worker* sees this process, and so can open its shared memory. Asks once."""
         if worker == self._core.me or not self._port.runs_by_itself:
             return True  # the in-process base has one process
-        near = self._core.peers.near(worker)
+        near = self._core.peers.near.get(worker)
         if near is None:
             try:
                 found = self.ask(Lookup, PATIENCE, name=worker.name)
@@ -151,7 +151,7 @@ class RegistrarClient:
 
     def surely_near(self, worker: WorkerId) -> bool:
         """Whether `near` is already known to be true. Does not block."""
-        return not self._port.runs_by_itself or bool(self._core.peers.near(worker))
+        return not self._port.runs_by_itself or bool(self._core.peers.near.get(worker))
 
     def workers(self, *, only: bool = False) -> list[WorkerInfo]:
         """Every living endpoint of the system, programs included, sorted by name.
@@ -177,9 +177,9 @@ class RegistrarClient:
             raise kind(f"worker {what['name']!r} could not be created: {spawned.reason}")
         return self._known(spawned.info)
 
-    def mint(self, name: str) -> WorkerId:
+    def allocate(self, name: str) -> WorkerId:
         """The id for an actor of this *name*, which this endpoint is about to create."""
-        me: WorkerId = self.ask(Mint, CREATION_PATIENCE, name=name).me
+        me: WorkerId = self.ask(AllocateId, CREATION_PATIENCE, name=name).me
         return me
 
     def exited(self, address: ActorAddress, cause: str) -> None:
@@ -207,7 +207,7 @@ class RegistrarClient:
         """Send the registrar a sign of life."""
         self.unheard += self.answered
         beat, send_raw = Heartbeat(self._core.me, self.answered), self._port.send_raw
-        if send_raw is None or not send_raw(self.registrar, frame_of(beat)):
+        if send_raw is None or not send_raw(self.registrar, beat_frame(beat)):
             self._port.post(self.registrar, beat)
 
     def _named(self, name: str) -> WorkerInfo:
@@ -269,7 +269,7 @@ class RegistrarClient:
     # ---- messages of the registrar, in the mailbox thread
 
     def receive(
-        self, message: Found | Spawned | Minted | Heard | Meddled | Inspected | StillMaking
+        self, message: Found | Spawned | AllocatedId | Heard | Meddled | Inspected | StillMaking
     ) -> None:
         """Take a message of the registrar, or another endpoint's answer."""
         self.unheard = 0

@@ -63,5 +63,5 @@ class Threads:
         self._told = False
 
     def deadline(self) -> float | None:
-        """When to call `again`; None: there is no need."""
+        """The time to call `again`; None if no thread waits to be started."""
         return self._again_at if self._late else None

@@ -66,9 +66,9 @@ class RRef(Reference, Generic[T]):
 
     Raises:
         SystemDownError: outside any system.
-        TypeError: *on_delete* is no function; a class is none.
-        SerializationError: *value* is to be frozen and cannot be pickled.
-        SharedMemoryFullError: *value* is to be frozen and there is no memory for that.
+        TypeError: *on_delete* is not a function; a class is not accepted.
+        SerializationError: a value that is to be frozen cannot be pickled.
+        SharedMemoryFullError: there is no memory left for the frozen value.
     """
 
     __slots__ = ("__weakref__", "_due", "_front", "_frozen", "_hold")
@@ -127,11 +127,10 @@ class RRef(Reference, Generic[T]):
         except AttributeError:  # the constructor has failed
             return
         discards = core.discards
-        soon = core.woken or discards.settler == get_ident()
+        soon = core.woken or discards.releaser == get_ident()
         if soon and not discards.closed and discards.pid == forks.pid:
-            discards.ended.append(
-                hold
-            )  # nearly always, if there are many: `gone` would do the same
+            # Nearly always, if there are many: `gone` would do the same.
+            discards.ended.append(hold)
         else:
             discards.gone(hold)
 
@@ -143,7 +142,7 @@ class RRef(Reference, Generic[T]):
         return self._id
 
     def canonical(self) -> RRefId | None:
-        """The id of the object behind this one, if it is an alias; its own id if it is none.
+        """The id of the object that this one is an alias of, or its own id if it is not an alias.
 
         None while this endpoint does not know: it learns the id from the answer of any fetch, wait
         or method call on the reference. Does not block.
@@ -357,7 +356,7 @@ class RRef(Reference, Generic[T]):
     # ---- no future
 
     def add_done_callback(self, fn: object) -> NoReturn:  # noqa: ARG002 - a future's
-        """Refuse: a reference is no future. Raises `TypeError`.
+        """Raise `TypeError`: a reference is not a future.
 
         `asyncio.wait` and similar functions call it.
         """

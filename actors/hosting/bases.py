@@ -127,7 +127,7 @@ def check(base: object) -> None:
     """Refuse a *base* on which no system can run, before anything starts.
 
     Raises:
-        ValueError: farref does not run on it, or there is none of that name.
+        ValueError: farref does not run on it, or no base has that name.
         TypeError: it is a running `ActorSystem`.
     """
     fit = ", ".join(BASES)
@@ -247,7 +247,7 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
     """Join the running system *name*.
 
     Raises:
-        SystemDownError: there is no way in.
+        SystemDownError: no other program can join it.
     """
     if base == OBJECT:
         raise SystemDownError(
@@ -332,16 +332,6 @@ def post_as(actor: Any, address: ActorAddress, message: object) -> None:
         )
     except CannotPickleAddress:
         Actor.send(actor, address, message)  # it keeps the message until the address is known
-
-
-def holds_back(transport: object, address: ActorAddress) -> bool:
-    """Whether *transport* still holds bytes for *address*, so that sending again is no help."""
-    return isinstance(transport, Transport) and transport.queued_bytes(address) > 0
-
-
-def timers(transport: object) -> int:
-    """Wakeups that *transport* still has to bring; 0 if it is not of our own base."""
-    return transport.wakeups if isinstance(transport, Transport) else 0
 
 
 def _short(name: str) -> str:

@@ -22,7 +22,7 @@ def make_findable(actor_class: type) -> type:
 
 
 def class_of(actor_class: Any) -> Any:
-    """The class that was passed to `createActor`, itself or by its name; None if there is none."""
+    """The class that was passed to `createActor`, itself or by name; None if it cannot be found."""
     if not isinstance(actor_class, str):
         return actor_class
     module, _, name = actor_class.rpartition(".")

@@ -62,9 +62,9 @@ def add(name: str, entry: dict[str, Any]) -> None:
 def sweep() -> None:
     """Remove the entries of systems and hosts that were killed, and their sockets.
 
-    Each program that starts a system, or looks for one, calls this. They take turns. Otherwise one
-    program might read an old entry, and remove it after another program has given its name to a new
-    system.
+    Each program that starts a system, or looks for one, calls this, and only one at a time does so:
+    otherwise one might read an old entry, and remove it after another program has given its name to
+    a new system.
     """
     with places.claiming(folder()):
         for kind in ("*.json", places.HOSTS):

@@ -43,7 +43,7 @@ class ReservedPlace(Discreet, frozen=True):
 
 
 def place() -> ReservedPlace | None:
-    """The place of this program's next system; None if there is none, or it is taken.
+    """The place of this program's next system; None if no place is reserved, or it is taken.
 
     Raises `SystemDownError` if a variable has a value that it cannot have.
     """
@@ -72,7 +72,7 @@ def _number(name: str, default: int) -> int:
 
 
 def key() -> bytes | None:
-    """The key that ``FARREF_KEY`` is or names, or None. Raises `SystemDownError` if it is none."""
+    """The key that ``FARREF_KEY`` is or names; None if it is not set. Raises `SystemDownError`."""
     given = os.environ.get(KEY)
     if not given:
         return None

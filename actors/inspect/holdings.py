@@ -121,7 +121,7 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
     context, now, rref = core.context, time.monotonic(), entry.rref
 
     def age(fork: ForkId) -> float | None:
-        return core.mints.age_of_fork(fork.number, now) if fork.parent == core.me else None
+        return core.ages.of_fork(fork.number, now) if fork.parent == core.me else None
 
     brought = context.loans.served(rref)
     for call in brought:
@@ -130,7 +130,7 @@ def _tables(core: Core, entry: Owner | User) -> Iterator[Holding]:
         yield Holding("message", count=entry.messages - len(brought))
     asked = [call for call in entry.pending if call in context.waiting]
     if asked:
-        oldest = max(core.mints.age_of_call(call.number, now) for call in asked)
+        oldest = max(core.ages.of_call(call.number, now) for call in asked)
         to = context.waiting[asked[0]].to
         yield Holding("pending", worker=spell(to), age=oldest, count=len(asked))
     lent: Any = getattr(entry, "lent", {})
@@ -185,7 +185,7 @@ def _flights(core: Core, delivery: Delivery, rref: RRefId) -> Iterator[Holding]:
                 type(message).__name__,
                 worker=spell(to),
                 fork="" if fork is None else spell(fork),
-                age=core.mints.age_of_fork(fork.number, now) if fork is not None and mine else None,
+                age=core.ages.of_fork(fork.number, now) if fork is not None and mine else None,
             )
 
 

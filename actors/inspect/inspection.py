@@ -255,7 +255,7 @@ def _row(
         state = "lost" if entry.lost else "confirmed" if entry.confirmed else "unconfirmed"
         waiting = len(entry.pending)
         forks, pins, requested = {}, entry.children, entry.requested
-    passed_on = [core.mints.age_of_fork(fork.number, now) for fork in pins]
+    passed_on = [core.ages.of_fork(fork.number, now) for fork in pins]
 
     def spelled(held: Mapping[ForkId, WorkerId] | Mapping[RRefId, WorkerId]) -> Held:
         return {spell(each): spell(worker) for each, worker in held.items()}

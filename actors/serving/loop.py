@@ -174,7 +174,7 @@ class Loop(Internal):
             result = work()
             if inspect.iscoroutine(result):
                 self._keep(loop.create_task(result))
-        finally:  # after any outcome of one piece, the next gets its turn
+        finally:  # the next piece starts after any outcome of this one
             self._starting = bool(self._inbox)
             if self._starting:
                 loop.call_soon(self._next)

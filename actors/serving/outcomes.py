@@ -92,7 +92,7 @@ class Outcomes(Internal):
         self._open: weakref.WeakValueDictionary[CallId, FutureAnswer] = (
             weakref.WeakValueDictionary()
         )
-        """The pending answers to calls. A creation is none: others may use its object."""
+        """The pending answers to calls, but not creations: others may use their objects."""
         self.left: deque[Pending] = deque()
         """The forgotten ones, which `end_forgotten` has not ended yet."""
         core.on_deaths.append(self._died)

@@ -92,7 +92,7 @@ class Server:
         self,
         core: Core,
         *,
-        registry: RegistrarClient,
+        registrar_client: RegistrarClient,
         delivery: Delivery,
         objects: Objects,
         packer: Packer,
@@ -100,7 +100,7 @@ class Server:
         calls: Calls,
     ) -> None:
         self._core = core
-        self._registry = registry
+        self._registrar_client = registrar_client
         self._delivery = delivery
         self._objects = objects
         self._packer = packer
@@ -232,8 +232,8 @@ class Server:
             copied = self.finish(request, Cell(self._wanted(request)))
         else:
             chain = request.chain if isinstance(request, Call) else chain_of(request)
-            if self._objects.beside:
-                chain = self._without_beside(chain)
+            if self._objects.beside:  # nothing waits for the methods of these: they take no turns
+                chain = tuple(each for each in chain if each.rref not in self._objects.beside)
             self._go(request, chain, partial(self._open, request))
         seconds = time.perf_counter() - started
         core.brief.took(kind, seconds, seconds if copied else core.pool.mine.waited)
@@ -269,7 +269,7 @@ class Server:
                             raise CancelledError(Refusal.CANCELLED.value) from None
                     result = function(*args, **kwargs)
                     if request.cargo.descriptors:  # their handles end here, if it keeps none
-                        core.discards.settler = by
+                        core.discards.releaser = by
             finally:
                 leave(core, token)
                 if hooks is not None and begun is not None:
@@ -290,7 +290,7 @@ class Server:
         else:
             self.finish(request, cell)
         if request.cargo.descriptors:
-            core.discards.settle_elsewhere()
+            core.discards.release_elsewhere()
 
     def _returned(self, request: Started, chain: tuple[Busy, ...], cell: Cell) -> None:
         """The function has ended with what is in *cell*: answer now, or when a future is set."""
@@ -309,10 +309,6 @@ class Server:
         """The object on which *request*, which has begun, takes turns; None if there is none."""
         target = target_of(request)
         return None if target in self._objects.beside else target
-
-    def _without_beside(self, chain: tuple[Busy, ...]) -> tuple[Busy, ...]:
-        """*chain* without the objects here that are not serial: nothing waits for their methods."""
-        return tuple(each for each in chain if each.rref not in self._objects.beside)
 
     def _resolve(self, request: Started, chain: tuple[Busy, ...], resolving: Resolving) -> None:
         """Start the function when the arguments are there; no thread waits until then."""
@@ -402,7 +398,7 @@ class Server:
         value = stored.value if stored is not None else None
         if type(value) is Frozen and value.light:
             with contextlib.suppress(FarrefError):  # the system ends
-                return value if self._registry.near(caller) else None
+                return value if self._registrar_client.near(caller) else None
         return None
 
     def _await(self, request: Started, cell: Cell, chain: tuple[Busy, ...]) -> None:
@@ -556,7 +552,7 @@ class Server:
             return context.refuse(call, cargo)
         effects: list[Effect] = []
         if discards.ended:  # or the callee would count what it has let go of
-            effects = discards.settled(context, len(discards.ended))
+            effects = discards.released(context, len(discards.ended))
         effects = [*effects, *context.reply(call, cargo)] if effects else context.reply(call, cargo)
         if not isinstance(request, Call):
             effects += self._done(request.rref, call)
@@ -569,15 +565,10 @@ class Server:
             self.errors += 1
         if core.hooks is not None:
             core.hooks.failed(request, error)
-        tag = getattr(getattr(cargo_of(request), "payload", None), "tag", None)
+        tag = None if isinstance(request, Fetch) else getattr(request.cargo.payload, "tag", None)
         where = f"{tag}()" if isinstance(tag, str) else type(request).__name__.lower()
         about = target_of(request) or getattr(request, "rref", None)
         failure = self._packer.failure(error, where, str(about or ""))
         if self.failed is not None:
             self.failed(error, failure)
         return failure
-
-
-def cargo_of(request: Request) -> Cargo:
-    """The user's data in *request*; empty for a fetch."""
-    return Cargo() if isinstance(request, Fetch) else request.cargo

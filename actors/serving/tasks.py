@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from .turns import in_turns
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Iterator
+    from collections.abc import Iterator
 
 LAST_AWAITS = 1.0
 """Seconds that cancelled work has to end."""
@@ -59,7 +59,10 @@ def close(loop: asyncio.AbstractEventLoop) -> Iterator[asyncio.Task[Any]]:
     for task in asyncio.all_tasks(loop):
         task._log_destroy_pending = False  # type: ignore[attr-defined]  # asyncio has it, typeshed does not
         coroutine = task.get_coro()
-        if inspect.iscoroutine(coroutine) and _unstarted(coroutine):
+        if (
+            inspect.iscoroutine(coroutine)
+            and inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED
+        ):
             coroutine.close()
             yield task
     loop.close()
@@ -74,7 +77,3 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(asyncio.wait(tasks, timeout=LAST_AWAITS))
     with contextlib.suppress(Exception):
         loop.run_until_complete(loop.shutdown_asyncgens())
-
-
-def _unstarted(coroutine: Coroutine[Any, Any, Any]) -> bool:
-    return inspect.getcoroutinestate(coroutine) == inspect.CORO_CREATED

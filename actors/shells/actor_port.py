@@ -24,15 +24,15 @@ from ..base.interrupts import new_future
 from ..calls.futures import Future, is_over
 from ..hosting import bases, simple
 from ..wire.messages import Envelope, Nudge
-from .ports import SelfRunning, check_no_turn
+from .ports import SelfRunning, check_not_receiving
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..base.transport import Transport
     from ..serving.loop import Loop
-    from ..wire.codec import Data
     from .endpoint import Endpoint
+    from .ports import Alarm
 
 
 class ActorPort(SelfRunning):
@@ -64,25 +64,11 @@ class ActorPort(SelfRunning):
             self.connection_to = self._own.connection_to
         return True
 
-    def serve(
-        self,
-        endpoint: Endpoint,
-        receive: Callable[[Data, ActorAddress], object],
-        turn: Callable[[], object],
-    ) -> None:
-        """Let *endpoint* work for the actor. *receive* takes its packets, and *turn* its turns.
-
-        These bypass Thespian's manager: it would check each of them for a message of its own, and
-        that check takes longer than all the rest.
-        """
+    def serve(self, endpoint: Endpoint, alarm: Alarm, drain: Callable[[], object]) -> None:
+        """On our own base, have *endpoint* run on its loop: see `Endpoint.run_on`."""
         if self._own is not None:
-            self._own.loop.work(endpoint.core.brief)
             endpoint.core.pool.on_end = self._own.loop.lead_of.offer
-            self._own.loop.take_raw(receive)
-            self._own.loop.take_turns(turn)
-            endpoint.core.brief.looks = self._own.loop.looks
-            endpoint.core.brief.leads = self._own.loop.is_runner
-            endpoint.lead(self._own.loop, guests=False)
+            endpoint.run_on(self._own.loop, alarm, drain, guests=False)
 
     def watch(self) -> ThespianWatch | None:
         """The watch for Thespian, valid until its next call of the actor."""
@@ -110,7 +96,7 @@ class ActorPort(SelfRunning):
             return super().wait(future, timeout)
         loop, end = self._own.loop, time.monotonic() + timeout
         lead = loop.lead_of
-        check_no_turn(loop)
+        check_not_receiving(loop)
         lead.waiting.append(None)
         try:
             if isinstance(future, Future):
@@ -184,7 +170,7 @@ class ActorPort(SelfRunning):
         Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
 
     def holds_back(self, address: ActorAddress) -> bool:
-        return self._own is not None and bases.holds_back(self._own, address)
+        return self._own is not None and self._own.queued_bytes(address) > 0
 
     def largest(self) -> int:
         return bases.largest(self._actor._myRef.transport if self.runs_by_itself else None)
@@ -196,4 +182,4 @@ class ActorPort(SelfRunning):
         return self._loop.queued
 
     def timers(self) -> int:
-        return bases.timers(self._own)
+        return self._own.wakeups if self._own is not None else 0

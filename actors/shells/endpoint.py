@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from ...protocol.errors import SystemDownError
 from ..base.interrupts import undisturbed
 from ..calls.calls import Calls
-from ..calls.mail import Mail
 from ..calls.placing import Placing
 from ..calls.unasked import Unasked
 from ..calls.waiter import Leader
@@ -39,15 +38,19 @@ from ..values.packing import Packer
 from ..wire.messages import Joined, check_wire
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from thespian.actors import ActorAddress
 
     from ...protocol.errors import FarrefError
     from ...protocol.ids import WorkerId
     from ..base.loop import RunLoop
-    from ..calls.mail import Take
+    from ..calls.calls import Take
     from ..core.counters import Counters
     from ..core.port import Port
+    from ..wire.codec import Data
     from ..wire.settings import Settings
+    from .ports import Alarm
 
 
 class Endpoint(Internal):
@@ -64,6 +67,8 @@ class Endpoint(Internal):
         hand: Take,
     ) -> None:
         """*hand* gives a one-way message to the user: its cargo and its sender's address."""
+        self._alarm: Alarm | None = None
+        """On our own base."""
         self.core = core = Core(me, port, settings, threads=threads)
         core.hooks = telemetry.hooks_for(core)
         self.registrar_client = RegistrarClient(core, registrar)
@@ -72,12 +77,11 @@ class Endpoint(Internal):
         self.objects = Objects(core)
         self.packer = Packer(core, self.registrar_client)
         self.waits = Waits(core)
-        self.calls = Calls(core, self.delivery, self.packer, self.waits)
+        self.calls = Calls(core, self.delivery, self.packer, self.waits, hand)
         self.unasked = Unasked(core, self.objects, self.calls)
-        self.mail = Mail(core, self.calls, hand)
         self.server = Server(
             core,
-            registry=self.registrar_client,
+            registrar_client=self.registrar_client,
             delivery=self.delivery,
             objects=self.objects,
             packer=self.packer,
@@ -114,15 +118,14 @@ class Endpoint(Internal):
             count=self.count,
         )
         core.handles = partial(RRef._of, front)
-        core.takers[Joined] = self.settle_in
+        core.takers[Joined] = self._joined
         if core.hooks is not None:
             telemetry.observe(self.counting)
 
-    def settle_in(self, joined: Joined) -> None:
-        """Begin to work: the registrar has answered, so the first step can come.
+    def _joined(self, joined: Joined) -> None:
+        """Begin to work: the registrar has answered, so this endpoint can make its first step.
 
-        No earlier message has taken effect. So this endpoint holds nothing of endpoints that are
-        dead already.
+        No earlier message has taken effect, so it holds nothing of endpoints that are dead already.
         """
         core = self.core
         core.address = joined.address
@@ -141,9 +144,22 @@ class Endpoint(Internal):
         self.deaths.died(joined.dying)
         core.wake()
 
-    def lead(self, loop: RunLoop, *, guests: bool) -> None:
-        """Threads that wait may run the *loop* of our own base. *guests*: see `Leader`."""
-        self.calls.leader = Leader(self.core, self.waits, loop, guests=guests)
+    def run_on(
+        self, loop: RunLoop, alarm: Alarm, drain: Callable[[], object], *, guests: bool
+    ) -> None:
+        """Work in the thread that runs the *loop* of our own base, maybe one that waits.
+
+        Packets bypass Thespian's manager, which would check each of them for a message of its own:
+        that takes longer than all the rest. *alarm* wakes this endpoint. *drain* is called when
+        other threads have left work. *guests*: see `Leader`.
+        """
+        core = self.core
+        self._alarm = alarm
+        loop.work(core.brief)
+        core.brief.looks, core.brief.leads = loop.looks, loop.is_runner
+        loop.take_raw(self.take_packet)
+        loop.take_turns(drain)
+        self.calls.leader = Leader(core, self.waits, loop, guests=guests)
 
     @in_mailbox_thread
     def take(self, message: object) -> bool:
@@ -161,15 +177,18 @@ class Endpoint(Internal):
             return True
 
     @in_mailbox_thread
-    def take_packet(self, data: bytes | bytearray, address: ActorAddress) -> None:
+    def take_packet(self, data: Data, address: ActorAddress) -> None:
         """Take the bytes of a packet from *address*. Raises nothing, like `take`."""
         try:
             self.delivery.take_raw(data, address)
         except Exception as error:
             self.core.refuse("a packet", error)
+        alarm = self._alarm
+        if alarm is not None and self.core.context.state.now < alarm.open_until:
+            alarm.set(self.pause)
 
-    def turn(self) -> None:
-        """Do the work that other threads left. Called when the mailbox thread was woken."""
+    def drain(self) -> None:
+        """Do the work that other threads have left. Called when the mailbox thread was woken."""
         core = self.core
         with undisturbed:
             core.woken = False
@@ -219,7 +238,7 @@ class Endpoint(Internal):
 
     def count(self) -> Counters:
         """The counters now, after the work that other threads left."""
-        self.turn()
+        self.drain()
         return self.counting.read()
 
     # ---- the end
@@ -233,7 +252,7 @@ class Endpoint(Internal):
             core.closed = True
             core.discards.close()
             waiting = self.calls.end()
-            self.delivery.room.notify_all()
+            self.delivery.progress.notify_all()
         self.deaths.close()
         forgotten = core.pool.close()
         core.chores.close()

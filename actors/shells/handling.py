@@ -58,10 +58,8 @@ class Handlers:
         """Have an ordinary Thespian message handled."""
         self._loop.queue(lambda: self._handle(message, sender, ()))
 
-    def queue_cargo(self, cargo: Cargo, address: ActorAddress) -> None:
+    def queue_cargo(self, cargo: Cargo, sender: ActorAddress) -> None:
         """Have a message from another endpoint handled."""
-        tag = getattr(cargo.payload, "tag", None)
-        sender = ReplyAddress(address, tag[1]) if isinstance(tag, tuple) else address
         self._loop.queue(lambda: self._deliver(cargo, sender))
 
     def queue_last(self, message: Any, sender: ActorAddress) -> threading.Event:

@@ -5,8 +5,15 @@ from __future__ import annotations
 import queue
 from typing import TYPE_CHECKING, Any
 
+from ..core.current import running_in
+
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from thespian.actors import ActorAddress
+
+    from ...protocol.messages import Cargo
+    from .endpoint import Endpoint
 
 
 class ProgramInbox(queue.Queue[Any]):
@@ -27,3 +34,23 @@ class ProgramInbox(queue.Queue[Any]):
         """Wake the coroutines."""
         for waker in tuple(self.wakers):
             waker()
+
+
+class Unopened:
+    """A message to the program; the thread that listens for it calls this, and so unpickles it."""
+
+    def __init__(self, endpoint: Endpoint, cargo: Cargo, sender: ActorAddress) -> None:
+        self._endpoint = endpoint
+        self._cargo = cargo
+        self._hold = endpoint.core.discards.hold(self, None, cargo.descriptors)
+        self.sender = sender
+
+    def __call__(self) -> Any:
+        try:
+            with running_in(self._endpoint.core):
+                return self._endpoint.packer.open(self._cargo)
+        finally:
+            self._endpoint.core.discards.release(self._hold)
+
+    def __del__(self) -> None:
+        self._endpoint.core.discards.gone(self._hold)

@@ -48,18 +48,6 @@ from ..hosting.classes import class_of, make_findable
 from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
-from ..wire.codec import Data
-from ..wire.messages import (
-    TO_ENDPOINTS,
-    EndpointJoin,
-    Envelope,
-    Joined,
-    Nudge,
-    ReplyAddress,
-    Watch,
-    Welcome,
-    check_wire,
-)
 from ..wire.settings import THREADS, Settings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
@@ -107,7 +95,7 @@ class Mailbox:
         self._joined = False
         self._registrar: ActorAddress | None = None
         """The registrar, once this actor has introduced itself there. Only for an actor whose
-        creator is no endpoint."""
+        creator is not an endpoint."""
         self._nobody = False
         """It ends before the registrar has given it an identity."""
         self._alarm = Alarm(self.port.nudge_after)
@@ -130,45 +118,30 @@ class Mailbox:
             self._receive(message, sender)
             self.port.do_left()
             if self.endpoint is not None:
-                self._alarm.set(self.endpoint)
+                self._alarm.set(self.endpoint.pause)
         except Exception as error:
             name, text = type(message).__name__, details_of(error)
             log.error("%s failed on %s:\n%s", self._name(), name, text)
         return self.port.watch()
 
-    def receive_packet(self, data: Data, sender: ActorAddress) -> None:
-        """Take a packet of *sender*'s. Raises nothing."""
-        endpoint = self.endpoint
-        if endpoint is None or not self._joined:
-            self.receive(Raw(bytes(data)), sender)
-            return
-        try:
-            endpoint.delivery.take_raw(data, sender)
-        except Exception as error:
-            endpoint.core.refuse("a packet", error)
-        if self.port.left:
-            self.receive(Nudge(), sender)
-        elif endpoint.core.context.state.now < self._alarm.open_until:
-            self._alarm.set(endpoint)
-
-    def take_turn(self) -> None:
+    def drain(self) -> None:
         """Do the work that other threads left. Raises nothing."""
-        self.receive(Nudge(), self._actor.myAddress)
+        self.receive(wire.Nudge(), self._actor.myAddress)
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         match message:
-            case Welcome():
-                check_wire(message)
+            case wire.Welcome():
+                wire.check_wire(message)
                 self._found(message.me, message.registrar, message.settings, message.threads)
                 return
-            case Joined():
-                self._settle_in(message)
+            case wire.Joined():
+                self._take_joined(message)
                 return
             case WatchMessage():
                 self.port.silence()
-            case Nudge():
+            case wire.Nudge():
                 pass
-            case WakeupMessage(payload=Nudge()):
+            case WakeupMessage(payload=wire.Nudge()):
                 self._alarm.rang()
             case ActorExitRequest() if self.endpoint is None:
                 self._end_as_nobody()
@@ -176,7 +149,7 @@ class Mailbox:
                 return  # it was no user's
             case _ if self.endpoint is None:
                 self._stash.append((message, sender))
-                if not isinstance(message, Envelope | Raw):  # these need the welcome's identity
+                if not isinstance(message, wire.Envelope | Raw):  # they need the welcome's id
                     self._introduce_myself()
         endpoint = self.endpoint
         if endpoint is None:
@@ -184,13 +157,13 @@ class Mailbox:
         match message:
             case Raw() if self._joined:
                 endpoint.take_packet(message.data, sender)
-            case Envelope() | Watch() if not self._joined:
+            case wire.Envelope() | wire.Watch() if not self._joined:
                 self._stash.append((message, sender))  # nothing is recorded before that
-            case _ if isinstance(message, TO_ENDPOINTS):
+            case _ if isinstance(message, wire.TO_ENDPOINTS):
                 endpoint.take(message)
-            case WatchMessage() | Nudge():
-                endpoint.turn()
-            case WakeupMessage(payload=Nudge()):
+            case WatchMessage() | wire.Nudge():
+                endpoint.drain()
+            case WakeupMessage(payload=wire.Nudge()):
                 endpoint.tick()
             case ActorExitRequest():
                 self._unstash()  # the framework ends the actor after this, joined or not
@@ -242,18 +215,17 @@ class Mailbox:
             Finalize(None, telemetry.flush, exitpriority=-1)
             farewell.held.append(self._let_go)
         self.endpoint = self._handlers.endpoint = endpoint
-        self.port.serve(endpoint, self.receive_packet, self.take_turn)
         endpoint.server.spawn = self._loop.spawn
         self._loop.start(endpoint.core)
 
     def _join(self, me: WorkerId, registrar: ActorAddress) -> None:
         place = bases.capabilities_of(self._actor).get(bases.HOST, "")
         beats = self.port.runs_by_itself
-        join = EndpointJoin(me, os.getpid(), processes.host(), beats=beats, place=place)
+        join = wire.EndpointJoin(me, os.getpid(), processes.host(), beats=beats, place=place)
         Actor.send(self._actor, registrar, join)
 
     def _introduce_myself(self) -> None:
-        """Find the registrar by its global name, for an actor whose creator is no endpoint.
+        """Find the registrar by its global name, for an actor whose creator is not an endpoint.
 
         The registrar's answer gives this actor its identity.
         """
@@ -264,9 +236,9 @@ class Mailbox:
     def _nickname(self) -> str:
         return f"{type(self._actor).__name__}-{SystemRandom().randrange(10**6):06}"
 
-    def _settle_in(self, message: Joined) -> None:
+    def _take_joined(self, message: wire.Joined) -> None:
         if self.endpoint is None and self._registrar is not None:
-            check_wire(message)
+            wire.check_wire(message)
             self._become(message.me, self._registrar, message.settings, None)
         if self.endpoint is not None and not self._joined and self.endpoint.take(message):
             self._unstash()
@@ -279,8 +251,12 @@ class Mailbox:
         self._become(me, registrar, Settings(), None)
 
     def _unstash(self) -> None:
-        """Handle the messages that came before the registrar's answer."""
+        """Handle the messages that came before the registrar's answer, and then all others."""
+        if self._joined:
+            return
         self._joined = True
+        if self.endpoint is not None:
+            self.port.serve(self.endpoint, self._alarm, self.drain)
         stash, self._stash = self._stash, []
         for early, sender in stash:
             self._receive(early, sender)
@@ -306,7 +282,7 @@ class Mailbox:
         """Send and create for the last handlers, and send the messages that wait for others."""
         self.port.do_left()
         if self.endpoint is not None:
-            self.endpoint.turn()
+            self.endpoint.drain()
 
     def close(self) -> None:
         """End the endpoint and its loop; open waits fail. Safe to call again."""
@@ -331,7 +307,7 @@ class Mailbox:
         if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
             self.port.post(address, message)
             return
-        tag = ("answer", address.ask) if isinstance(address, ReplyAddress) else None
+        tag = ("answer", address.ask) if isinstance(address, wire.ReplyAddress) else None
         try:
             info = endpoint.registrar_client.at(address)
             if info is not None:
@@ -373,7 +349,9 @@ class Mailbox:
         me = None
         if not global_name and kind is not None and hasattr(kind, "_is_ref_actor"):
             suffix = SystemRandom().randrange(10**6)
-            me = endpoint.registrar_client.mint(f"{endpoint.core.me}/{kind.__name__}-{suffix:06}")
+            me = endpoint.registrar_client.allocate(
+                f"{endpoint.core.me}/{kind.__name__}-{suffix:06}"
+            )
         try:
             address: ActorAddress = self.port.run(make)
         except BaseException:
@@ -382,9 +360,8 @@ class Mailbox:
             raise
         if me is not None:
             endpoint.core.peers.learn(me, address)
-            self.port.post(
-                address, Welcome(me, endpoint.registrar_client.registrar, endpoint.core.settings)
-            )
+            registrar, settings = endpoint.registrar_client.registrar, endpoint.core.settings
+            self.port.post(address, wire.Welcome(me, registrar, settings))
         return address
 
     def _running(self) -> Endpoint:

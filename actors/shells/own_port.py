@@ -21,7 +21,7 @@ from ..base.framing import Raw
 from ..calls.futures import Future, is_over
 from ..hosting import bases
 from ..wire.messages import Nudge
-from .ports import Alarm, check_no_turn
+from .ports import Alarm, check_not_receiving
 from .receiving import OutsidePort
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..base.envelopes import Received
-    from ..wire.codec import Data
+    from ..base.transport import Transport
     from .endpoint import Endpoint
 
 log = logger(__name__)
@@ -41,7 +41,7 @@ class OwnPort(OutsidePort):
 
     def __init__(self, asys: Any) -> None:
         super().__init__(asys)
-        self._transport = self._base.transport
+        self._transport: Transport = self._base.transport
         self._loop = self._transport.loop
         self.send_raw = self._transport.send_raw
         self.connection_to = self._transport.connection_to
@@ -49,12 +49,7 @@ class OwnPort(OutsidePort):
         self._alarm = Alarm(lambda seconds: self._transport.addWakeup(seconds, Nudge()))
 
     def serve(self, endpoint: Endpoint) -> None:
-        self._loop.work(endpoint.core.brief)
-        self._loop.take_raw(self._receive_raw)
-        self._loop.take_turns(self._turn)
-        endpoint.core.brief.looks = self._loop.looks
-        endpoint.core.brief.leads = self._loop.is_runner
-        endpoint.lead(self._loop, guests=True)
+        endpoint.run_on(self._loop, self._alarm, self._drain, guests=True)
 
     def stop(self) -> None:
         """Receive no more. Messages sent before are written."""
@@ -88,7 +83,7 @@ class OwnPort(OutsidePort):
 
     def wait(self, future: concurrent.futures.Future[Any], timeout: float) -> bool:
         """Receive in the calling thread, unless another waiting thread does."""
-        check_no_turn(self._loop)
+        check_not_receiving(self._loop)
         end = time.monotonic() + timeout
         if isinstance(future, Future):
             future.leader = self._loop.lead_of
@@ -101,10 +96,10 @@ class OwnPort(OutsidePort):
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def holds_back(self, address: ActorAddress) -> bool:
-        return bases.holds_back(self._transport, address)
+        return self._transport.queued_bytes(address) > 0
 
     def timers(self) -> int:
-        return bases.timers(self._transport)
+        return self._transport.wakeups
 
     def largest(self) -> int:
         return bases.largest(self._transport)
@@ -124,27 +119,18 @@ class OwnPort(OutsidePort):
         self._receive(envelope.message, envelope.sender)
         return not self._stopping
 
-    def _receive_raw(self, data: Data, sender: ActorAddress) -> None:
-        endpoint = self.endpoint
-        if endpoint is None:
-            self._receive(Raw(bytes(data)), sender)
-            return
-        try:
-            endpoint.delivery.take_raw(data, sender)
-        except Exception as error:
-            endpoint.core.refuse("a packet", error)
-        if endpoint.core.context.state.now < self._alarm.open_until:
-            self._alarm.set(endpoint)
-
-    def _turn(self) -> None:
+    def _drain(self) -> None:
         endpoint = self.endpoint
         if endpoint is None:
             return
         try:
-            endpoint.turn()
-            self._alarm.set(endpoint)
+            endpoint.drain()
+            self._alarm.set(endpoint.pause)
         except Exception as error:
-            log.error("the program could not take a turn, and goes on:\n%s", details_of(error))
+            log.error(
+                "the program could not do the work that its threads left, and goes on:\n%s",
+                details_of(error),
+            )
 
     def _receive(self, message: Any, sender: ActorAddress) -> None:
         try:
@@ -165,4 +151,4 @@ class OwnPort(OutsidePort):
                 endpoint.tick()
             case _:
                 self.dispatch(message)
-        self._alarm.set(endpoint)
+        self._alarm.set(endpoint.pause)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..base.loop import RunLoop
-    from .endpoint import Endpoint
 
 
 JUST_NOW = 0.002
@@ -27,7 +26,7 @@ LONGEST_PAUSE = 86_400.0
 """Seconds: the operating system cannot sleep for much longer than 24 days."""
 
 
-def check_no_turn(loop: RunLoop) -> None:
+def check_not_receiving(loop: RunLoop) -> None:
     """Raise `WouldBlockError` in code that has interrupted this thread while it receives.
 
     Also if it has just begun or ended to do so.
@@ -104,15 +103,15 @@ class Alarm:
             heapq.heappop(self._due)
         self._note()
 
-    def set(self, endpoint: Endpoint) -> None:
-        """Arrange for a wakeup when *endpoint* has something to do."""
+    def set(self, asked: Callable[[], float | None]) -> None:
+        """Arrange for a wakeup when the endpoint has something to do; *asked* is its `pause`."""
         now = time.monotonic()
         if now >= self.open_until:
             return
         if now - self._asked < JUST_NOW:
             pause: float | None = self._asked + ACK_DELAY - now
         else:
-            self._asked, pause = now, endpoint.pause()
+            self._asked, pause = now, asked()
         if pause is None:
             return
         pause = min(max(pause, 0.005), LONGEST_PAUSE)

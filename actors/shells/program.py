@@ -90,7 +90,7 @@ class PumpPort(OutsidePort):
         if isinstance(message, WatchMessage):
             self._bell.silence()
             if self.endpoint is not None:
-                self.endpoint.turn()
+                self.endpoint.drain()
         else:
             self.dispatch(message)
 
@@ -195,7 +195,7 @@ class CallInPort(Receiver):
             while (message := self._asys.listen(timedelta(milliseconds=1))) is not None:
                 self.dispatch(message)
             if self.endpoint is not None:
-                self.endpoint.turn()
+                self.endpoint.drain()
                 pause = self.endpoint.pause()
                 if pause is not None and pause <= 0:
                     self.endpoint.tick()

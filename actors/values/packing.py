@@ -238,7 +238,7 @@ class Packer(Internal):
         data, buffer = made
         if buffer is None:
             return Payload(data, plain=True) if self._is_short(len(data)) else None
-        return _in_slot(data, buffer) if self._core.peers.near(to) else None
+        return _in_slot(data, buffer) if self._core.peers.near.get(to) else None
 
     def _as_it_is(self, value: Frozen, to: WorkerId) -> Payload | None:
         """A frozen value for *to*; None if more than its bytes and a few places has to be sent.
@@ -249,7 +249,7 @@ class Packer(Internal):
         more = pickled.references or pickled.inert or pickled.functions
         if more or len(pickled.buffers) > FEW_BUFFERS:
             return None
-        if value.shared and not self._core.peers.near(to):
+        if value.shared and not self._core.peers.near.get(to):
             return None
         payload = Payload(pickled.data, pickled.buffers, frozen=True)
         return payload if self._is_short(payload.framed) else None
@@ -269,7 +269,7 @@ class Packer(Internal):
         """
         if not fits_slot(value):
             return None
-        near = self._core.peers.near(to)
+        near = self._core.peers.near.get(to)
         if near is None and wait and memoryview(value).nbytes > self._core.port.largest():
             near = self._registrar_client.near(to)
         if near is None and to not in self._asked:
@@ -456,7 +456,9 @@ def _shared(core: Core, share: Share, rrefs: list[RRefId]) -> tuple[Descriptor, 
 
     Under the lock.
     """
-    core.mints.mark(core.context.state, time.monotonic())
+    now = time.monotonic()
+    if now >= core.ages.due:
+        core.ages.mark(core.context.state, now)
     return share(rrefs)
 
 

@@ -64,7 +64,7 @@ def grounded(packet: Packet, *, near: bool) -> Packet:
 
 
 def payload_of(message: object) -> Payload | None:
-    """The user's payload in *message*; None if there is none, or an exception."""
+    """The user's payload in *message*; None for a message without one, or with an exception."""
     payload = getattr(getattr(message, "cargo", None), "payload", None)
     return payload if isinstance(payload, Payload) else None
 

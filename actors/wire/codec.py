@@ -92,7 +92,7 @@ class CallPart(_Row, frozen=True, tag=1):
     call: Number
     data: bytes
     name: str
-    place: Number | None
+    index: Number | None
     """The index of the function in the export cache, if it has one (`protocol.exports`)."""
     loans: tuple[Descriptor, ...]
     plain: bool
@@ -145,7 +145,7 @@ class AckPart(_Row, frozen=True, tag=7):
 
     namer: Namer
     number: Number
-    minter: Namer
+    parent: Namer
     """That of the fork."""
     fork: Number
 
@@ -255,14 +255,18 @@ def _request(
         return None
     if payload.buffers or payload.inert or payload.peers or payload.frozen:
         return None
-    name, place = payload.tag, None
+    name, index = payload.tag, None
     if type(name) is not str or len(name) > PART_BYTES:
         return None
     if payload.functions:
-        placed = payload.functions[0]
-        if type(placed) is not Exported or placed.origin is not None or len(payload.functions) > 1:
+        exported = payload.functions[0]
+        if (
+            type(exported) is not Exported
+            or exported.origin is not None
+            or len(payload.functions) > 1
+        ):
             return None
-        place = placed.index
+        index = exported.index
     call, data = message.call.number, payload.data
     plain, origin = payload.plain, payload.origin
     if isinstance(message, Create):
@@ -270,16 +274,16 @@ def _request(
         if message.target is not None or rref.creator != sender or fork.parent != sender:
             return None
         made = rref.number, fork.number, message.settled
-        return CreatePart(call, data, name, place, loans, plain, origin, *made)
+        return CreatePart(call, data, name, index, loans, plain, origin, *made)
     if message.chain:
         return None
     if isinstance(message, Call):
-        return CallPart(call, data, name, place, loans, plain, origin)
+        return CallPart(call, data, name, index, loans, plain, origin)
     if message.cancelled:
         return None
     rref = message.rref
     namer = _namer(rref.creator, sender, to)
-    return InvokePart(call, data, name, place, loans, plain, origin, namer, rref.number)
+    return InvokePart(call, data, name, index, loans, plain, origin, namer, rref.number)
 
 
 def _reply(message: Reply, _: WorkerId, to: WorkerId, longest: int) -> Part | None:
@@ -317,8 +321,8 @@ def _of_fork(message: Ack | Delete, sender: WorkerId, to: WorkerId, _: int) -> P
         return None
     else:
         (fork,), kind = message.forks, DeletePart
-    namer, minter = _namer(rref.creator, sender, to), _namer(fork.parent, sender, to)
-    return kind(namer, rref.number, minter, fork.number)
+    namer, parent = _namer(rref.creator, sender, to), _namer(fork.parent, sender, to)
+    return kind(namer, rref.number, parent, fork.number)
 
 
 _PARTS: dict[type[Message], Callable[[Any, WorkerId, WorkerId, int], Part | None]] = {
@@ -395,7 +399,7 @@ def read(
     """The packet in *data*, which is for *me*: its sender, itself, and whom it introduces.
 
     *numbered*: the known endpoints by their incarnations. None if the sender says only its number,
-    and is none of these. Raises `ProtocolError` if *data* is no packet for *me*.
+    and is not among them. Raises `ProtocolError` if *data* is not a packet for *me*.
     """
     try:
         row = _decode(data)
@@ -440,7 +444,7 @@ def _malformed(error: Exception) -> Any:
 
 
 def _to_request(part: Any, sender: WorkerId, me: WorkerId, _: object) -> Message:
-    functions = () if part.place is None else (Exported(part.place),)
+    functions = () if part.index is None else (Exported(part.index),)
     payload = Payload(
         part.data, tag=part.name, origin=part.origin, functions=functions, plain=part.plain
     )
@@ -471,7 +475,7 @@ def _to_fetch(part: FetchPart, sender: WorkerId, me: WorkerId, _: object) -> Fet
 
 def _to_of_fork(part: AckPart, sender: WorkerId, me: WorkerId, _: object) -> Ack | Delete:
     rref = RRefId(_who(part.namer, sender, me), part.number)
-    fork = ForkId(_who(part.minter, sender, me), part.fork)
+    fork = ForkId(_who(part.parent, sender, me), part.fork)
     if type(part) is DeletePart:
         return Delete(rref=rref, forks=(fork,))
     return Ack(rref=rref, fork=fork)

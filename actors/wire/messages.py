@@ -13,6 +13,7 @@ import msgspec
 from thespian.actors import ActorAddress
 
 from ...protocol.dead import Span
+from ...protocol.errors import ProtocolError
 from ...protocol.ids import RRefId, WorkerId
 from ...protocol.wellformed import check
 from ...serialization.errors import Failure
@@ -141,6 +142,23 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
     me: WorkerId
     answer: bool = False
+
+
+beat_frame = msgspec.msgpack.Encoder().encode
+"""A `Heartbeat` as a frame of our own base, which nobody acknowledges.
+
+An acknowledgement would wake both ends once more for each beat, and a system at rest does nothing
+else. A lost beat does no harm: the next one says the same.
+"""
+_beat = msgspec.msgpack.Decoder(Heartbeat).decode
+
+
+def beat_in(data: bytes | bytearray) -> Heartbeat:
+    """The beat in a frame. Raises `ProtocolError`."""
+    try:
+        return _beat(data)
+    except msgspec.DecodeError as error:
+        raise ProtocolError(f"a frame is not a beat: {error}") from None
 
 
 class Heard(msgspec.Struct, frozen=True):
@@ -311,14 +329,14 @@ class ProcessChecked(msgspec.Struct, frozen=True):
     running: bool
 
 
-class Mint(msgspec.Struct, frozen=True):
+class AllocateId(msgspec.Struct, frozen=True):
     """Endpoint -> registrar: I create an actor of this name; give me its number."""
 
     token: int
     name: str
 
 
-class Minted(msgspec.Struct, frozen=True):
+class AllocatedId(msgspec.Struct, frozen=True):
     """Registrar -> endpoint: the id of the actor that the endpoint creates."""
 
     token: int
@@ -451,7 +469,7 @@ class EndSystem(msgspec.Struct, frozen=True):
 class Meddle(msgspec.Struct, frozen=True):
     """Test -> endpoint: use these faults from now on, and return the counts of your packets.
 
-    This is no packet itself, so it arrives whatever the links lose.
+    It is not a packet itself, so it arrives whatever the links lose.
     """
 
     token: int
@@ -492,7 +510,7 @@ class Inspected(msgspec.Struct, frozen=True):
     counters: Any = None
     holdings: tuple[Any, ...] = ()
     error: str = ""
-    """The reason why there are none."""
+    """The reason why it cannot answer."""
     garbage: tuple[Any, ...] = ()
     """The `Garbage` that searches have found."""
 
@@ -548,7 +566,7 @@ class Traced(msgspec.Struct, frozen=True):
 
 
 TO_ENDPOINTS = (
-    *(Envelope, Found, Spawned, Minted, Died, AllSettled, Heard, Down, Meddle, Meddled),
+    *(Envelope, Found, Spawned, AllocatedId, Died, AllSettled, Heard, Down, Meddle, Meddled),
     *(Inspect, Inspected, Watch, Traced, Unfetched, Unfinished, StillMaking),
 )
 """The messages that an endpoint takes once it has joined: see `Core.takers`."""
@@ -556,7 +574,7 @@ TO_SHELLS = (Nudge, Welcome, Joined, Serving, LeaveSystem)
 """The messages that an endpoint's mailbox, or the program's port, takes for itself. All other
 messages are the user's."""
 TO_REGISTRAR = (
-    *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, Mint, Exited),
+    *(EndpointJoin, Heartbeat, EndpointLeave, Open, Spawn, Lookup, AllocateId, Exited),
     *(HostJoin, Unmade, ProcessChecked, Settled),
 )
 TO_HOST_AGENT = (Serve, HostJoined, Make, CheckProcess, Heard, Died, Down)

@@ -34,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True):
     orphan_grace: float = 5.0
     """The least seconds between the notice of a death and the release of the dead one's holds."""
     silence: float | None = 5.0
-    """Seconds of a cut that are survived (see `failure_detector`); None: silence is no death."""
+    """Seconds of a cut that are survived (see `failure_detector`). None: silence is no proof."""
     cycles: CycleMode = "collect"
     """Whether endpoints search for objects that only hold each other."""
     trace: str | None = None

@@ -18,7 +18,7 @@ from farref.actors.base.addresses import Address
 from farref.actors.core import brief
 from farref.actors.core.links import Links
 from farref.actors.core.peers import Peers
-from farref.actors.wire.messages import EndpointJoin, Exited, Lookup, Mint, Spawn
+from farref.actors.wire.messages import AllocateId, EndpointJoin, Exited, Lookup, Spawn
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId
 from farref.protocol.messages import Tell
@@ -69,7 +69,7 @@ ASKED: dict[str, tuple[object, str]] = {
     "one joins again": (EndpointJoin(WorkerId("w7", 0), 1, "", place="a"), "key 7"),
     "a worker is ordered": (Spawn(1, b"class", "made", None, 1, None), "key 7"),
     "a name is ordered that is taken": (Spawn(1, b"class", "w8", None, 1, None), "key 7"),
-    "an actor creates one": (Mint(1, "child"), "key 7"),
+    "an actor creates one": (AllocateId(1, "child"), "key 7"),
     "what was no endpoint has exited": (Exited(at(-1)), "key 7"),
 }
 """Messages to the registrar, each from an endpoint at a key."""

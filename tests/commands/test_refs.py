@@ -21,8 +21,8 @@ from rich.text import Text
 
 import farref
 from farref import Counters, ReferenceInfo, RRef, Snapshot, System
+from farref.actors.core.ages import MOST, STEP, Ages
 from farref.actors.core.counters import Tally
-from farref.actors.core.mints import MOST, STEP, Mints
 from farref.actors.hosting import directory
 from farref.actors.inspect import retaining
 from farref.actors.inspect.snapshot import ShortNames, _marks, _strong
@@ -492,23 +492,23 @@ def test_strong_components_of_a_long_chain() -> None:
     assert sorted(map(len, parts)) == [1, 20_001]
 
 
-def test_ages_of_what_was_minted() -> None:
-    mints, state = Mints(), Context(WorkerId("A", 1), "lend").state
-    assert mints.age_of_fork(1, 5.0) == 0
+def test_ages_of_what_was_named() -> None:
+    ages, state = Ages(), Context(WorkerId("A", 1), "lend").state
+    assert ages.of_fork(1, 5.0) == 0
     for second in range(100):
-        mints.mark(state, float(second))
+        ages.mark(state, float(second))
         state.forks, state.calls = 10 * (second + 1), second
-        mints.mark(state, second + STEP / 2)
+        ages.mark(state, second + STEP / 2)
         state.forks += 3
-    ages = [mints.age_of_fork(n, 100.0) for n in (1, 10, 13, 14, 500)]
-    assert ages == [100, 100, 100, 99, 51]
-    assert mints.age_of_call(99, 100.0) == 1
+    found = [ages.of_fork(n, 100.0) for n in (1, 10, 13, 14, 500)]
+    assert found == [100, 100, 100, 99, 51]
+    assert ages.of_call(99, 100.0) == 1
     for second in range(100, 3 * MOST):
-        mints.mark(state, float(second))
+        ages.mark(state, float(second))
         state.forks = 10 * (second + 1)
-    assert len(mints._notes) <= MOST
+    assert len(ages._notes) <= MOST
     now = float(3 * MOST)
-    assert mints.age_of_fork(10 * MOST, now) == pytest.approx(now - MOST, abs=4)
+    assert ages.of_fork(10 * MOST, now) == pytest.approx(now - MOST, abs=4)
 
 
 def test_rows_are_chosen_and_sorted() -> None:

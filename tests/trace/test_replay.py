@@ -120,7 +120,7 @@ QUESTIONS = {
 """Methods of a context that change nothing."""
 INSIDE = {"receive", "share_on", "outlive", "fork", "lend", "take_all"}
 """Methods that only the context itself calls; one that checks a message for another one; one
-that comes before all others: a recording begins with its effects (see `Endpoint.settle_in`); two
+that comes before all others: a recording begins with its effects (see `Endpoint._joined`); two
 that call recorded ones; and one that an endpoint does not use while it records."""
 
 

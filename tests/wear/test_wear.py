@@ -15,7 +15,7 @@ import farref
 from farref import RRef, System
 from farref.actors.calls import unasked
 from farref.actors.cluster import membership
-from farref.actors.core import mints, pool, registrar_client
+from farref.actors.core import ages, pool, registrar_client
 from farref.actors.core.current import enter_program, frame
 from farref.actors.hosting import bases
 from farref.testing import assert_nothing_held, until
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 BOUNDED = {
-    "Mints._notes",
+    "Ages._notes",
     "Brief._long",
     "instances of Trial",
     "farref.serialization.by_pickle.BY_NAME",
@@ -111,7 +111,7 @@ def assert_as_before(system: System, name: str, before: Reading) -> None:
 def bounds_are_reached_soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """In the workers, too, which are forked from here."""
     monkeypatch.setattr(pool, "IDLE_SECONDS", GRACE)
-    monkeypatch.setattr(mints, "MOST", 64)
+    monkeypatch.setattr(ages, "MOST", 64)
     monkeypatch.setattr(unasked, "MOST_PLACES", 8)
 
 

@@ -1,7 +1,4 @@
-"""Straight messages meet full queues, and rings of waits, in each discipline.
-
-A request waits for room, or for its turn on an object, in the general way.
-"""
+"""Requests that meet full queues, and rings of waits, in each discipline."""
 
 from __future__ import annotations
 
@@ -112,7 +109,7 @@ def test_a_poll_of_a_stopped_owner_ends(system: System, monkeypatch: pytest.Monk
 
 
 def test_calls_beyond_what_a_worker_queues_are_refused(system: System, gate: Path) -> None:
-    """B has begun none of them. It takes the general way for those."""
+    """B has begun none of them."""
     ready(system)
     busy = farref.rpc_async("B", wait_for, (str(gate), "busy"))
     assert until(system, begun(gate, "busy").exists)

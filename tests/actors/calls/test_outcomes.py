@@ -19,6 +19,7 @@ from ..helpers import PATIENCE, hold, until
 from ..scripts import write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
 
@@ -164,22 +165,32 @@ def test_several_results_of_one_call_that_fails_are_dropped_at_once(
     assert all("in test_several_results_of_one" in each for each in logged(system, caplog, 5))
 
 
-def test_the_last_of_a_chain_of_creations_is_logged(
-    system: System, caplog: pytest.LogCaptureFixture
-) -> None:
-    farref.remote("B", Failing).remote().method().remote().anything().remote().more()
-    (line,) = logged(system, caplog, 1)
-    assert "which more() (called at " in line
-    assert "in a method" in line
-
-
-def test_an_alias_is_logged_once(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    farref.remote("C", _same, (farref.remote("B", fail),))
-    logged(system, caplog, 1)
-
-
 def _same(ref: RRef[Any]) -> RRef[Any]:
     return ref
+
+
+CREATIONS: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
+    "of the program itself": (
+        lambda: farref.remote(farref.get_worker_info(), fail),
+        ("which fail() (called at ", "was to make on program:"),
+    ),
+    "on any worker": (lambda: farref.remote(farref.ANY, fail), ("which fail() (called at ",)),
+    "of an alias": (lambda: farref.remote("C", _same, (farref.remote("B", fail),)), ()),
+    "of a chain": (
+        lambda: farref.remote("B", Failing).remote().method().remote().anything().remote().more(),
+        ("which more() (called at ", "in a method"),
+    ),
+}
+
+
+@pytest.mark.parametrize("which", CREATIONS)
+def test_a_creation_is_logged_once(
+    system: System, caplog: pytest.LogCaptureFixture, which: str
+) -> None:
+    make, parts = CREATIONS[which]
+    make()
+    (line,) = logged(system, caplog, 1)
+    assert all(part in line for part in parts)
 
 
 def test_a_wait_does_not_fetch(system: System, caplog: pytest.LogCaptureFixture) -> None:
@@ -188,12 +199,6 @@ def test_a_wait_does_not_fetch(system: System, caplog: pytest.LogCaptureFixture)
     assert not errors(caplog)
     del ref
     logged(system, caplog, 1)
-
-
-def test_the_programs_own_object(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    farref.remote(farref.get_worker_info(), fail)
-    (line,) = logged(system, caplog, 1)
-    assert "was to make on program:" in line
 
 
 def test_several_results(system: System, caplog: pytest.LogCaptureFixture) -> None:
@@ -206,12 +211,6 @@ def test_several_results(system: System, caplog: pytest.LogCaptureFixture) -> No
     (line,) = logged(system, caplog, 1)
     assert f"which method() (called at {__file__}:" in line
     assert " in test_several_results) was to make on B:" in line
-
-
-def test_a_creation_on_any_worker(system: System, caplog: pytest.LogCaptureFixture) -> None:
-    farref.remote(farref.ANY, fail)
-    (line,) = logged(system, caplog, 1)
-    assert f"which fail() (called at {__file__}:" in line
 
 
 def test_other_operations(system: System, caplog: pytest.LogCaptureFixture) -> None:

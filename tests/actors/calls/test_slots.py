@@ -176,7 +176,7 @@ def test_a_receiver_without_descriptors() -> None:
 
         def is_known():
             core = frame().core
-            return any(core.peers.near(each) for each in core.peers.addresses)
+            return any(core.peers.near.values())
 
         if __name__ == "__main__":
             with System("farrefBase", timeout=20) as system:

@@ -468,7 +468,7 @@ def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
 
 
 def sevens_and_more() -> tuple[Any, set[int]]:
-    """No plain value: it goes the general way."""
+    """Not a plain value: cloudpickle packs it."""
     return sevens(), {1}
 
 
@@ -629,10 +629,7 @@ def copies() -> list[int]:
 @SHARED_MEMORY
 @pytest.mark.processes
 def test_a_value_is_copied_once_for_each_fetch() -> None:
-    """Also for the first, which finds others in the queue of the object when it is to be answered.
-
-    Then the general way takes over the copy that was made.
-    """
+    """Also for the first, which finds others in the queue of the object when it is answered."""
     with System("farrefBase", timeout=PATIENCE) as system:
         system.worker("B")
         ref = farref.remote("B", sevens)
@@ -775,7 +772,7 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
     processes: System, by_call: bool
 ) -> None:
     """Also if the thread that has sent the last one has not finished: new pages take long."""
-    assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE  # the first one goes the general way
+    assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE  # the first takes longer
     assert until(processes, lambda: farref.rpc_sync("B", kept_segments) == 1)
     ref = farref.remote("B", sevens)
     farref.rpc_sync("B", linger)

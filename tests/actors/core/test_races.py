@@ -286,12 +286,16 @@ def test_a_thread_that_waits_when_the_system_ends_just_waits_on(alone: System) -
 
 
 def test_a_thread_that_listens_waits_though_another_takes_what_came(alone: System) -> None:
-    port = alone._port
-    empty = port.inbox.empty
-    waits = iter([False, False])
-    port.inbox.empty = lambda: next(waits, empty())  # type: ignore[method-assign]  # the point of the test
-    threading.Timer(0.2, port.inbox.put, ("it came",)).start()
-    assert alone.listen(30) == "it came"
+    got: list[int] = []
+    threads = [threading.Thread(target=lambda: got.append(alone.listen(30))) for _ in range(2)]
+    for each in threads:
+        each.start()
+    for number in range(2):  # the first message wakes both
+        alone._port.inbox.put(number)
+        assert until(alone, lambda: len(got) > number)  # noqa: B023 - in this round only
+    for each in threads:
+        each.join(30)
+    assert got == [0, 1]
 
 
 def test_a_call_that_starts_while_it_is_cancelled_is_not_remembered(alone: System) -> None:

@@ -66,7 +66,6 @@ def _ask(system: System, gate: Path) -> Future[Any]:
 
 
 def _with_keywords(system: System, gate: Path) -> Future[Any]:
-    """It goes the general way."""
     return farref.rpc_async("B", hold, kwargs={"gate": gate}, timeout=SHORT)
 
 

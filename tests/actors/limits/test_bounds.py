@@ -209,58 +209,41 @@ def test_messages_to_an_actor(system: System, gate: Path, size: int) -> None:
     watch.check()
 
 
-@pytest.mark.parametrize("system", PROCESSES, indirect=True)
-@SIZES
-def test_calls_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
-    system.worker("B", threads=1)
-    count, futures = FLOOD // size, []
-    watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
-    flood = Flood(
-        lambda number: futures.append(farref.rpc_async("B", take, (gate, number, bytes(size)))),
-        count,
-    )
-    flood.stops(watch)
-    watch.check()
-    gate.touch()
-    flood.ends(system)
-    assert [future.result() for future in futures] == list(range(count))
-    assert farref.rpc_sync("B", take_all) == list(range(count))
-    watch.check()
+ASKS: dict[str, Callable[[RRef[Object], Any], Any]] = {
+    "call": lambda _, args: farref.rpc_async("B", take, args),
+    "creation": lambda _, args: farref.remote("B", take, args),
+    "method": lambda ref, args: ref.rpc_async().take(*args),
+}
+"""Requests that wait for the one thread of B, or for their turn on an object there."""
 
 
+@pytest.mark.parametrize(
+    ("system", "ask"),
+    [
+        *(pytest.param(*each.values, "call", marks=each.marks) for each in PROCESSES),
+        *(("farrefBase", each) for each in ASKS if each != "call"),
+    ],
+    indirect=["system"],
+)
 @SIZES
-def test_methods_that_wait_for_one_object(system: System, gate: Path, size: int) -> None:
-    system.worker("B")
-    count, futures = FLOOD // size, []
+def test_requests_that_wait(system: System, gate: Path, ask: str, size: int) -> None:
+    by_turns = ask == "method"
+    system.worker("B", threads=16 if by_turns else 1)
+    count, asked = FLOOD // size, list[Any]()
     watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
     ref = farref.remote("B", Object)
-    flood = Flood(
-        lambda number: futures.append(ref.rpc_async().take(gate, number, bytes(size))), count
-    )
+    farref.wait([ref])
+    flood = Flood(lambda each: asked.append(ASKS[ask](ref, (gate, each, bytes(size)))), count)
     flood.stops(watch)
-    system.worker("C")
-    assert farref.rpc_sync("C", call_often, ("B", 3000)) == 3000  # others are served
+    if by_turns:  # others are served
+        system.worker("C")
+        assert farref.rpc_sync("C", call_often, ("B", 3000)) == 3000
     watch.check()
     gate.touch()
     flood.ends(system)
-    assert [future.result() for future in futures] == list(range(count))
-    assert ref.rpc_sync().all() == list(range(count))
-    watch.check()
-
-
-@SIZES
-def test_creations_that_wait_for_a_thread(system: System, gate: Path, size: int) -> None:
-    system.worker("B", threads=1)
-    count, refs = FLOOD // size, []
-    watch = Gauge(os.getpid(), farref.rpc_sync("B", os.getpid))
-    flood = Flood(
-        lambda number: refs.append(farref.remote("B", take, (gate, number, bytes(size)))), count
-    )
-    flood.stops(watch)
-    watch.check()
-    gate.touch()
-    flood.ends(system)
-    assert [ref.to_here() for ref in refs] == list(range(count))
+    found = [each.to_here() if isinstance(each, RRef) else each.result() for each in asked]
+    assert found == list(range(count))
+    assert (ref.rpc_sync().all() if by_turns else farref.rpc_sync("B", take_all)) == found
     watch.check()
 
 

@@ -11,7 +11,6 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from msgspec.structs import replace
 from thespian.actors import Actor, ActorAddress, PoisonMessage
 from thespian.system.transport.asyncTransportBase import DROP_TRANSMITS_LEVEL
 
@@ -161,22 +160,6 @@ def test_what_handlers_send(here: System, monkeypatch: pytest.MonkeyPatch) -> No
     assert until(here, lambda: here.ask(sink, "count") == sent)
 
 
-def test_who_sends_to_a_peer_that_is_stopped(here: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "MAX_BACKLOG", 5)
-    sink = here.create(Sink)
-    assert here.ask(sink, "count") == 0
-    here.endpoint.core.settings = replace(here.endpoint.core.settings, timeout=0.2)
-    monkeypatch.setattr(here._port, "post", lambda *_: None)
-    monkeypatch.setattr(here._port, "pump", lambda: None)
-    for number in range(5):
-        here.tell(sink, number)
-    with pytest.raises(OverloadedError, match=r"5 messages and .* have waited for .* for 0\.2 s"):
-        here.tell(sink, 6)
-    monkeypatch.undo()
-    here.endpoint.core.settings = replace(here.endpoint.core.settings, timeout=PATIENCE)
-    assert until(here, lambda: here.ask(sink, "count") == 5)
-
-
 class Numbers(RefActor):
     """Handles messages once the gate is open, and records their order."""
 
@@ -199,52 +182,45 @@ def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(calls, "MAX_BACKLOG", 20)
 
 
-def test_messages_that_wait_for_a_handler(
-    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Senders of more wait; control messages do not. Then all arrive, in order."""
-    small_queues(monkeypatch)
-    actor = here.create(Numbers)
-    info = here.endpoint.registrar_client.find(actor)
-    sent: list[int] = []
-
-    def tell() -> None:
-        for number in range(200):
-            here.tell(info, (gate, number))
-            sent.append(number)
-
-    thread = threading.Thread(target=tell)
-    thread.start()
-    assert until(here, lambda: here.endpoint.delivery.load(info.id, "mail")[0] >= 20)
-    idle(here, 0.2)
-    most = 10 + 8 + 20 + 2
-    assert len(sent) <= most
-    gate.touch()
-    assert until(here, lambda: not thread.is_alive())
-    assert here.ask(info, "numbers") == list(range(200))
-
-
-def test_bytes_that_wait_for_a_handler(
-    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The same, counted in bytes. Calls overtake them."""
+def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
+
+
+WAITING = {
+    "messages": (small_queues, 0, (20, 0), 10 + 8 + 20 + 2),
+    "bytes": (few_bytes, 10_000, (0, 100_000), (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2),
+}
+"""The limits, the bytes of a message, the load of the sender that waits, and what it has sent."""
+
+
+@pytest.mark.parametrize("counted", WAITING)
+def test_messages_that_wait_for_a_handler(
+    here: System, gate: Path, monkeypatch: pytest.MonkeyPatch, counted: str
+) -> None:
+    """Senders of more wait; control messages do not. Then all arrive, in order."""
+    limit, size, load, most = WAITING[counted]
+    limit(monkeypatch)
     info = here.endpoint.registrar_client.find(here.create(Numbers))
     sent: list[int] = []
 
     def tell() -> None:
         for number in range(100):
-            here.tell(info, (gate, number, bytes(10_000)))
+            here.tell(info, (gate, number, bytes(size)))
             sent.append(number)
+
+    def waits() -> bool:
+        pairs = zip(here.endpoint.delivery.load(info.id, "mail"), load, strict=True)
+        return all(now >= least for now, least in pairs)
 
     thread = threading.Thread(target=tell)
     thread.start()
-    assert until(here, lambda: here.endpoint.delivery.load(info.id, "mail")[1] >= 100_000)
+    assert until(here, waits)
     idle(here, 0.2)
-    assert len(sent) <= (100_000 + 2 * 50_000 + 100_000) // 10_000 + 2
-    assert farref.rpc_sync(info, len, (bytes(10_000),)) == 10_000
+    assert len(sent) <= most
+    if counted == "bytes":  # calls overtake them
+        assert farref.rpc_sync(info, len, (bytes(size),)) == size
     gate.touch()
     assert until(here, lambda: not thread.is_alive())
     assert here.ask(info, "numbers") == list(range(100))

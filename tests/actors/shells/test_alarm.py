@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import pytest
 
@@ -36,10 +35,9 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
 def test_a_busy_endpoint_is_asked_once_in_a_while(now: list[float]) -> None:
     pauses: list[float] = []
     alarm, endpoint = Alarm(pauses.append), Due()
-    it: Any = endpoint
     endpoint.due = now[0] + FAR
     for _ in range(1000):  # a message every 10 us
-        alarm.set(it)
+        alarm.set(endpoint.pause)
         now[0] += JUST_NOW / 200
     assert endpoint.asked == 1
     assert pauses == [FAR, pytest.approx(ACK_DELAY, abs=JUST_NOW)]
@@ -50,21 +48,19 @@ def test_it_wakes_for_what_has_begun_since(now: list[float], gap: float) -> None
     """Whatever begins after a message is due after `ACK_DELAY`, as an acknowledgement is."""
     pauses: list[float] = []
     alarm, endpoint = Alarm(pauses.append), Due()
-    it: Any = endpoint
     endpoint.due = now[0] + FAR
-    alarm.set(it)
+    alarm.set(endpoint.pause)
     endpoint.due = now[0] + ACK_DELAY
     now[0] += gap
-    alarm.set(it)
+    alarm.set(endpoint.pause)
     assert min(alarm.due) == pytest.approx(endpoint.due)
 
 
 def test_an_endpoint_at_rest_has_no_wakeup(now: list[float]) -> None:
     pauses: list[float] = []
-    alarm: Alarm = Alarm(pauses.append)
-    it: Any = Due()
+    alarm, endpoint = Alarm(pauses.append), Due()
     for _ in range(3):
-        alarm.set(it)
+        alarm.set(endpoint.pause)
         now[0] += 2 * JUST_NOW
-    assert it.asked == 3
+    assert endpoint.asked == 3
     assert pauses == []

@@ -18,7 +18,7 @@ MOST = 4096
 """The most notes that are kept; beyond that the step doubles, and closer ones are forgotten."""
 
 
-class Mints:
+class Ages:
     """The times at which an endpoint named its forks and calls. Under its lock."""
 
     def __init__(self) -> None:
@@ -31,11 +31,11 @@ class Mints:
         """What *state* numbers from now on was named at the time *now*, or up to a step later."""
         if now < self.due:
             return
-        minted = state.forks, state.calls
+        named = state.forks, state.calls
         self.due = now + self._step
-        if self._notes and minted == self._notes[-1][0]:  # nothing belongs to it
+        if self._notes and named == self._notes[-1][0]:  # nothing belongs to it
             self._notes.pop()
-        self._notes.append((minted, now))
+        self._notes.append((named, now))
         while len(self._notes) > MOST:
             self._step *= 2
             notes, self._notes = self._notes, []
@@ -43,11 +43,11 @@ class Mints:
                 if not self._notes or each[1] >= self._notes[-1][1] + self._step:
                     self._notes.append(each)
 
-    def age_of_fork(self, number: int, now: float) -> float:
+    def of_fork(self, number: int, now: float) -> float:
         """Seconds since the fork *number* was named, or a `STEP` more."""
         return self._age(number, 0, now)
 
-    def age_of_call(self, number: int, now: float) -> float:
+    def of_call(self, number: int, now: float) -> float:
         """Seconds since the call *number* was named, or a `STEP` more."""
         return self._age(number, 1, now)
 
