@@ -30,6 +30,7 @@ and a test reads the list::
     quest       the evidence of one search for garbage in cycles
     creations   the creations that an owner has seen
     state       the tables of one endpoint, as plain data
+    states      the named states of the records in these tables, and their transitions
     entries     the beginning and end of entries in the tables, and their holders
     loans       the end of loans
     names       the names of handles, and the order of requests on them

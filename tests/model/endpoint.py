@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
-from farref.protocol.context import Context
 from farref.protocol.dead import Dead
 from farref.protocol.effects import (
     Lose,
@@ -49,6 +48,7 @@ from farref.world.shell import Shell
 from . import script as do
 from .script import Action, Code, Script
 from .state import clone, discard, freeze
+from .states import WatchedContext
 from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
@@ -75,6 +75,8 @@ def hands_over(message: Message) -> bool:
 class ScriptedEndpoint(Shell):
     """The endpoint *me*, running *script*; it shares by *sharing* in calls."""
 
+    context: WatchedContext
+
     def __init__(
         self,
         me: WorkerId,
@@ -85,7 +87,7 @@ class ScriptedEndpoint(Shell):
         ordered: bool = False,
         lingers: bool = False,
     ) -> None:
-        super().__init__(Context(me, sharing))
+        super().__init__(WatchedContext(me, sharing))
         self.sharing = sharing
         self.mortal = mortal
         self.script = script
@@ -226,6 +228,7 @@ class ScriptedEndpoint(Shell):
 
     def take(self, step: Step) -> list[Send]:
         """Take *step*; return its messages."""
+        self.context.watch()
         match step:
             case Arrival(sender=sender, message=message):
                 self._note(message)
