@@ -98,11 +98,11 @@ class Aliases(msgspec.Struct):
         alias = self.state.aliases[rref] = Alias(rref, target)
         owner.stand_for(alias)
         self.entries.hold(target)
-        return [*self._ask(alias, target), *self.entries.after(owner, owner.settle())]
+        return [*self._ask(alias, target), *self.entries.after(owner, owner.end_if_unused())]
 
     def _ask(self, alias: Alias, about: RRefId) -> list[Effect]:
         """Ask what *about* is, and have its owner list the alias."""
-        call = self.entries.mint_pin(about)
+        call = self.entries.allocate_call(about)
         self.state.asking[call] = alias.rref
         alias.asked[call] = about
         alias.listed.add(about)
@@ -137,7 +137,7 @@ class Aliases(msgspec.Struct):
         owner.aliases[message.alias] = sender
         owner.asking = owner.asking or {}
         owner.asking[message.call] = sender
-        effects = self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)
+        effects = self.answer_asking(owner) if owner.located else self._hear(owner, message.label)
         return [*lost, *effects]
 
     def _hear(self, owner: Owner, label: RRefId) -> list[Effect]:
@@ -160,7 +160,7 @@ class Aliases(msgspec.Struct):
             for call, to in asking.items()
         ]
         # If no fork and no handle is left, only these questions have kept the object: it ends here.
-        return [*answers, *self.entries.after(owner, owner.settle())] if answers else []
+        return [*answers, *self.entries.after(owner, owner.end_if_unused())] if answers else []
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
         """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
@@ -215,7 +215,7 @@ class Aliases(msgspec.Struct):
         for sender, request in waiting:
             effects += self.pass_on(alias, sender, request, [])
         effects += self._show(alias)
-        return effects if alias.gone else effects + self.entries.after(owner, owner.settle())
+        return effects if alias.gone else effects + self.entries.after(owner, owner.end_if_unused())
 
     def _show(self, alias: Alias) -> list[Effect]:
         """Unless a creation is early, everybody may now know the canonical object of *alias*."""
@@ -242,7 +242,7 @@ class Aliases(msgspec.Struct):
             if (request.direct or not request.copy) and not alias.early:
                 moved = self._moved(self.state.owners[alias.rref], sender)
                 return self.requests.reply(request.call, NOTHING, moved=moved)
-            call = self._mint_relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
+            call = self._relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
             send = Send(to, replace(request, call=call, rref=canonical, direct=False))
             return self.names.dispatch(canonical, send)
         if self._has_lost(request.cargo):
@@ -252,7 +252,7 @@ class Aliases(msgspec.Struct):
         cargo = self.references.lend_on(request.cargo, to, replies=isinstance(request, Invoke))
         if isinstance(request, Invoke):
             relay = Relay(sender, request, alias.rref)
-            call = self._mint_relay(to, canonical, cargo, relay)
+            call = self._relay(to, canonical, cargo, relay)
             send = Send(to, replace(request, call=call, rref=canonical, cargo=cargo))
             return self.names.dispatch(canonical, send)
         made, effects = self.requests.create(to, cargo, canonical)
@@ -263,9 +263,9 @@ class Aliases(msgspec.Struct):
         effects += [*self.loans.made(request.rref), *self.stand_for(request.rref, made)]
         return effects + self.entries.drop(made)
 
-    def _mint_relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
+    def _relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
         loans = loans_among(cargo.descriptors)
-        call = self.entries.mint_pin(rref, Waiting(to, rref, loans, relay=relay))
+        call = self.entries.allocate_call(rref, Waiting(to, rref, loans, relay=relay))
         self.state.relayed[relay.request.call] = call
         return call
 

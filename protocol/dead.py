@@ -17,7 +17,7 @@ Invariants (`tests/protocol/test_dead.py` tries all sequences of small ones):
 * spans never touch. Between two of them is a number that lives, or is about to. So there is at most
   one span more than there are living endpoints, however many have lived before.
 
-A number of another mint (of a stranger, or of an actor that ended before it got its number) costs a
+A number from elsewhere (of a stranger, or of an actor that ended before it got its number) costs a
 span.
 """
 

@@ -80,7 +80,7 @@ class Death(msgspec.Struct):
                 state.creating.pop(user.rref, None)
                 effects += self.entries.lose(user)
             else:
-                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
+                effects += self.entries.after(user, user.died(worker, self.entries.allocate_fork))
         effects += self.aliases.died(worker, lost)
         for message in unacknowledged:
             effects += self._take_back(message)
@@ -94,7 +94,7 @@ class Death(msgspec.Struct):
             if borrowers and report.owner not in self.state.dead:
                 user = self.entries.use(report.rref, report.owner)
                 if isinstance(user, BorrowingUser):
-                    back = user.take_back(borrowers, self.entries.mint_fork)
+                    back = user.take_back(borrowers, self.entries.allocate_fork)
                     effects += self.entries.after(user, back)
         return effects
 

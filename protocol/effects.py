@@ -117,7 +117,7 @@ class Scan(msgspec.Struct, frozen=True):
 class Weigh(msgspec.Struct, frozen=True):
     """All answers of the search from *start* are in, or it has more to cut: `Context.weigh_cycle`.
 
-    Before that the shell may call `Quest.weigh`, without a lock.
+    Before that the shell may call `Search.weigh`, without a lock.
     """
 
     start: RRefId

@@ -108,7 +108,7 @@ class Names(msgspec.Struct):
         name = self.state.names[rref] = Name(canonical, path)
         name.handles, entry.handles = entry.handles, 0
         self.entries.entry(canonical).handles += name.handles
-        return self.entries.after(entry, entry.settle())
+        return self.entries.after(entry, entry.end_if_unused())
 
     # ---- requests, in order
 

@@ -36,9 +36,9 @@ Invariants:
   code awaits, and end in any order;
 * an object that is not ``serial`` gives no turns: its requests run at once, beside each other;
 * a request is refused, never queued, if its chain shows that it would wait for itself (G6); a
-  request in a ring with requests of other chains is taken out of the queue later (see `rings`). A
-  chain names the objects with a method that keeps the turn while it waits. A method that awaits
-  does not, so its object is not in the chains of the calls that it makes.
+  request in a ring with requests of other chains is taken out of the queue later (see
+  `deadlocks`). A chain names the objects with a method that keeps the turn while it waits. A
+  method that awaits does not, so its object is not in the chains of the calls that it makes.
 
 An owner entry of this class shares in calls by forking; `lending` and `borrowing` have their own
 entries (see `sharing`).
@@ -132,7 +132,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         """Undo a fork whose message never left."""
         del self.forks[fork]
         self.forks = self.forks or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
         """The reference comes home: its message holds the owner's own entry from now on."""
@@ -165,7 +165,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         if self.forks:
             return []
         self.forks = EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
         """Raise `ProtocolError` if *sender* deletes forks that it does not hold."""
@@ -250,7 +250,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.created = self.resolved = True
         self.serial = serial
         self.target = None
-        return self._next() or self.settle()
+        return self._next() or self.end_if_unused()
 
     def stand_for(self, alias: Alias) -> None:
         """created -> alias: its value is that of another object."""
@@ -259,7 +259,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.alias = alias
 
     @property
-    def settled(self) -> bool:
+    def located(self) -> bool:
         """The place of its value is known and may be told: here, or at its canonical object."""
         return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
@@ -291,7 +291,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             self.aside = self.aside or EMPTY_SET
         else:
             raise AssertionError(f"{call} does not run on {self.rref}")
-        return self._next() or self.settle()
+        return self._next() or self.end_if_unused()
 
     def _step_aside(self, call: CallId) -> None:
         self.aside = self.aside or set()
@@ -310,7 +310,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             return []  # it has begun, or ended, or is not the sender's
         del self.queue[call]
         self.queue = self.queue or EMPTY
-        return [Refuse(sender, request, why, ring), *self.settle()]
+        return [Refuse(sender, request, why, ring), *self.end_if_unused()]
 
     def _next(self) -> list[Effect]:
         if self.running or not self.resolved or not self.queue:
@@ -354,7 +354,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
         self.aliases = aliases or EMPTY
         self.asking = {call: to for call, to in self.asking.items() if to != worker} or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     @property
     def at_rest(self) -> bool:
@@ -386,7 +386,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             alias=self.alias is not None,
         )
 
-    def settle(self) -> list[Effect]:
+    def end_if_unused(self) -> list[Effect]:
         """resolved -> freed, as soon as nobody holds it (G5) and never before (G4)."""
         return self.leave() if self.unused else []
 

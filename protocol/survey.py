@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .messages import Grip
-from .quest import MAX_SET, spread
+from .search import MAX_SET, spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping

@@ -142,8 +142,8 @@ class User(msgspec.Struct, gc=False, eq=False):
         """Those of *users* that *worker* owned, or that `died` may change."""
         return [user for user in users if user.owner == worker or user.loans]
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """*worker* is dead: the owner may have to be told of this entry. *mint* makes a fork."""
+    def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
+        """*worker* is dead: tell the owner of this entry if needed. *allocate* makes a fork."""
         return []
 
     # ---- references on the way
@@ -152,7 +152,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         """Undo a fork whose message never left."""
         del self.children[fork]
         self.children = self.children or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
         """The reference arrived, for good; the message that brought it holds the entry."""
@@ -175,7 +175,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
         self.requested = None
         effects = self._know(message.fork)
-        return effects if self.handles else effects + self.settle()
+        return effects if self.handles else effects + self.end_if_unused()
 
     def _know(self, fork: ForkId) -> list[Effect]:
         effects: list[Effect] = []
@@ -198,7 +198,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             )
         del self.children[message.fork]
         self.children = self.children or EMPTY
-        return [] if self.handles else self.settle()
+        return [] if self.handles else self.end_if_unused()
 
     # ---- the end
 
@@ -220,7 +220,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         self.children = {fork: to for fork, to in self.children.items() if to != worker} or EMPTY
         owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
         self.owed = owed or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     @property
     def in_use(self) -> bool:
@@ -229,13 +229,13 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     @property
     def at_rest(self) -> bool:
-        """Nothing but handles needs the reference, and the owner's view is settled."""
+        """Nothing but handles needs the reference, and no request to its owner is outstanding."""
         busy = self.messages or self.pending or self.children or self.loans
         return not busy and self.requested is None
 
     @property
     def unused(self) -> bool:
-        """Nothing needs the reference, and the owner's view is settled."""
+        """Nothing needs the reference, and no request to its owner is outstanding."""
         # As `at_rest`, without a call: there may be very many.
         busy = self.handles or self.messages or self.pending or self.children or self.loans
         return not busy and self.requested is None
@@ -245,7 +245,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         forks = tuple(sorted(self.known))
         return Grip(rref=self.rref, stamp=self.stamp, by=tuple(by), forks=forks)
 
-    def settle(self) -> list[Effect]:
+    def end_if_unused(self) -> list[Effect]:
         """Send the `Delete` as soon as nothing needs the reference (G1), and never before (G2)."""
         return self.leave() if self.unused else []
 

@@ -458,7 +458,7 @@ class ScriptedEndpoint(Shell):
         return [
             owner.rref
             for owner in self.context.owners.values()
-            if owner.queue and (blocker := self.context.rings.blocker(owner.rref)) is not None
+            if owner.queue and (blocker := self.context.deadlocks.blocker(owner.rref)) is not None
             if blocker in self.context.state.asking or self.awaited(blocker)[0] is not None
         ]
 

@@ -329,7 +329,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
     ),
     (
-        _no(Context, "check_mine", "not minted"),
+        _no(Context, "check_mine", "not allocated"),
         _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
     ),
     (

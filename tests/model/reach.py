@@ -64,7 +64,7 @@ def roots_of(endpoint: ScriptedEndpoint) -> Iterator[RRefId]:
         if waiting.rref is not None:
             yield waiting.rref
     for owner in endpoint.context.owners.values():
-        if not owner.settled:
+        if not owner.located:
             yield owner.rref  # its value is yet to come
         yield from (owner.rref for _ in owner.queue)
 

@@ -103,7 +103,7 @@ def introduced(context: Context) -> list[list[Effect]]:
     )
     assert loan.fork == lent
     create = Create(
-        call=replace(context.entries.mint_pin(None), caller=GONE),
+        call=replace(context.entries.allocate_call(None), caller=GONE),
         rref=RRefId(GONE, 9),
         fork=ForkId(GONE, 9),
         cargo=Cargo(),

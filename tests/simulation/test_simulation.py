@@ -17,7 +17,8 @@ import pytest
 from farref.actors.calls.queues import Queues
 from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.cycles import Cycles
+from farref.protocol.cycles import CycleCollector
+from farref.protocol.deadlocks import DeadlockDetector
 from farref.protocol.death import Death
 from farref.protocol.delivery import Channel
 from farref.protocol.effects import Looked, Refusal
@@ -27,8 +28,7 @@ from farref.protocol.lending import LendingUser
 from farref.protocol.messages import Probe
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
-from farref.protocol.quest import Quest
-from farref.protocol.rings import Rings
+from farref.protocol.search import Search
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.simulation import Act, Outcome, Plan, WrongError, draw, simulate
@@ -101,7 +101,7 @@ FOUND = [
     # for the method.
     (
         in_context(
-            "does not ask for a creation that has not come", "_ask_creator", "owner.settled", "True"
+            "does not ask for a creation that has not come", "_ask_creator", "owner.located", "True"
         ),
         (310, 1000, "calm", "borrow", False),
     ),
@@ -238,7 +238,7 @@ def _unpinned(user: User, fork: Any, to: WorkerId) -> None:
 
 def _deaf(owner: Owner, worker: WorkerId) -> list[Any]:
     """An owner that never releases the holds of the dead."""
-    return owner.settle()
+    return owner.end_if_unused()
 
 
 def _alone(user: LendingUser, worker: WorkerId, mint: Any) -> list[Any]:
@@ -267,12 +267,14 @@ def _blind(aliases: Aliases, owner: Owner) -> list[Any]:
     return []
 
 
-def _unsuspecting(rings: Rings, rref: RRefId) -> list[Any]:
+def _unsuspecting(rings: DeadlockDetector, rref: RRefId) -> list[Any]:
     """An endpoint that looks for no rings."""
     return []
 
 
-def _rash(rings: Rings, owner: Owner, sender: WorkerId, call: CallId, probe: Probe) -> list[Any]:
+def _rash(
+    rings: DeadlockDetector, owner: Owner, sender: WorkerId, call: CallId, probe: Probe
+) -> list[Any]:
     """An owner that refuses the request in the queue that a probe reaches, ring or not."""
     return rings.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
@@ -287,13 +289,13 @@ def _impatient(death: Death) -> frozenset[Any]:
     return frozenset()
 
 
-def _sure(quest: Quest) -> list[Any]:
+def _sure(search: Search) -> list[Any]:
     """A search that does not look a second time."""
-    quest.again = True
+    search.again = True
     return []
 
 
-def _shy(cycles: Cycles, rrefs: Any, *, cuts: bool) -> list[Any]:
+def _shy(cycles: CycleCollector, rrefs: Any, *, cuts: bool) -> list[Any]:
     """An endpoint that never searches."""
     return [Looked(rref) for rref in rrefs[:1]]
 
@@ -308,10 +310,10 @@ BROKEN: list[tuple[Any, str, Callable[..., Any], int]] = [
     (Channel, "receive", _twice, 0),
     (BorrowingUser, "_take_table", _mine, 0),
     (Death, "uncounted", _impatient, 81),
-    (Rings, "suspect", _unsuspecting, 0),
-    (Rings, "_came_round", _rash, 0),
-    (Quest, "begin_again", _sure, 24),
-    (Cycles, "suspect", _shy, 0),
+    (DeadlockDetector, "suspect", _unsuspecting, 0),
+    (DeadlockDetector, "_came_round", _rash, 0),
+    (Search, "begin_again", _sure, 24),
+    (CycleCollector, "suspect", _shy, 0),
 ]
 """A machine, its broken method, and the seed from which to look for a plan that goes wrong."""
 

@@ -59,7 +59,7 @@ def _roots_of(node: Resident) -> Iterator[RRefId]:
         for send in held.values():
             yield from _named(send.message)
     for owner in context.owners.values():
-        if not owner.settled:
+        if not owner.located:
             yield owner.rref  # its value is yet to come
         for _, request in owner.queue.values():
             yield owner.rref

@@ -25,7 +25,7 @@ from farref.actors.hosting import bases
 from farref.actors.serving import server as serving
 from farref.actors.wire import cargoes
 from farref.actors.wire.messages import Envelope, WorkerInfo
-from farref.protocol import delivery, owner, room
+from farref.protocol import credit, delivery, owner
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
@@ -228,7 +228,7 @@ def test_bytes_that_wait_for_a_handler(
     here: System, gate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same, counted in bytes. Calls overtake them."""
-    monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
+    monkeypatch.setattr(credit, "CREDIT_BYTES", 50_000)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
     info = here.endpoint.registrar_client.find(here.create(Numbers))

@@ -84,7 +84,7 @@ MAX_HOPS = 100
 """The most waits that a probe follows; in a longer ring each wait ends by its timeout."""
 
 
-class Rings(msgspec.Struct):
+class DeadlockDetector(msgspec.Struct):
     """The probes that look for rings."""
 
     state: Tables
@@ -184,7 +184,7 @@ class Rings(msgspec.Struct):
     def _ask_creator(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* is in the queue on *rref*, whose creation has not come: maybe it is held back."""
         owner = self._foremost(rref)
-        if owner is None or owner.settled or owner.rref.creator in self.state.dead:
+        if owner is None or owner.located or owner.rref.creator in self.state.dead:
             return []
         return [Send(owner.rref.creator, replace(probe, call=None, rref=owner.rref))]
 
