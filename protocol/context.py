@@ -169,28 +169,24 @@ class Context:
         """One handle of each of *rrefs* is gone."""
         return self._finish(self.entries.drop_all(rrefs))
 
-    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
-
-        Raises `OwnerDiedError` if the object is lost; with *lost*, for answers, it does not. So a
-        value comes although a reference in it is lost. The use of that reference raises the error.
-        """
-        return self.fork_all((rref,), to, lost=lost)[0]
-
     def fork_all(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
     ) -> tuple[Descriptor, ...]:
-        """`fork` all of *rrefs*, or none if it raises an error."""
-        return self._references.share(rrefs, to, lost=lost)
+        """Fork a child of each for *to*; the parent is pinned until it is confirmed (G2).
 
-    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
-        """Share for a call on *to*, as the discipline says; a creation has no reply."""
-        return self.lend_all((rref,), to, replies=replies)[0]
+        Raises `OwnerDiedError`, with nothing forked, if an object is lost; with *lost*, for
+        answers, it does not. So a value comes although a reference in it is lost. The use of that
+        reference raises the error.
+        """
+        return self._references.share(rrefs, to, lost=lost)
 
     def lend_all(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool = True
     ) -> tuple[Descriptor, ...]:
-        """`lend` all of *rrefs*, or none if it raises an error."""
+        """Share for a call on *to*, as the discipline says; a creation has no reply.
+
+        Raises `OwnerDiedError`, with nothing lent, if an object is lost.
+        """
         return self._references.share(rrefs, to, replies=replies)
 
     def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:

@@ -660,8 +660,9 @@ class ScriptedEndpoint(Shell):
             case do.Shut(name=name):
                 self.drop(self.loose.pop(self.opened.pop(name), ()))
             case do.Pickle(name=name, to=to, for_call=for_call):
-                share = context.lend if for_call else context.fork
-                self.unfinished = (*self.unfinished, share(self._needed(task, name), worker(to)))
+                share = context.lend_all if for_call else context.fork_all
+                made = share((self._needed(task, name),), worker(to))
+                self.unfinished = (*self.unfinished, *made)
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
@@ -690,7 +691,7 @@ class ScriptedEndpoint(Shell):
         for rref in rrefs:
             given = self.context.give_all((rref,), call)[0]
             if given in backs:
-                given = self.context.fork(rref, call.caller, lost=True)
+                given = self.context.fork_all((rref,), call.caller, lost=True)[0]
             elif given.passing is Passing.BACK:
                 backs.add(given)
             made.append(given)

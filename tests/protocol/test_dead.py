@@ -97,7 +97,7 @@ def introduced(context: Context) -> list[list[Effect]]:
         passing=Passing.FORK,
     )
     mine = context.own()
-    loan = context.lend(mine, FRIEND)
+    (loan,) = context.lend_all((mine,), FRIEND)
     report = Report(
         rref=mine, fork=loan.fork, owner=OWNER, held=False, borrowers=((ForkId(FRIEND, 3), GONE),)
     )
