@@ -3,7 +3,7 @@
 Let h be created by a function that returned a reference to g. Then h is an **alias** of its
 **target** g. If g is an alias too, and so on, the last object is **canonical**: it has a value (or
 the error in its place). The endpoint that owns an alias h holds g by a handle of its own, so the
-canonical object lives while any alias of it lives.
+canonical object lives while any alias of it lives. `states.AliasState` has the states of an alias.
 
 The three facts of the 2016 note (h is an alias of g, g is an alias of f, f is canonical) become
 known in any order, each at its own endpoint. The knowledge travels against the arrows::
@@ -27,18 +27,16 @@ known in any order, each at its own endpoint. The knowledge travels against the 
 **Cycles.** Each unresolved object keeps a *label*: the greatest id of an alias on a way to it.
 `AliasRef` carries the label down the way, again whenever it grows. There is one way out of an
 alias, so a label that comes to the same alias twice has gone round: that alias is on a cycle. From
-then on it stands for nothing and has an error for a value (`Loss.CYCLE`), which makes it the
-canonical object of all the others. (Smaller labels need not be passed on: the greatest label that
-enters a cycle goes round it, wherever it came from.)
+then on it has an error for a value (`Loss.CYCLE`), which makes it the canonical object of all the
+others. (Smaller labels need not be passed on: the greatest one that enters a cycle goes round it.)
 
 **Death.** If the owner of an alias's target dies, the alias gets an error for a value, unless its
-owner has been told of the canonical object: by the answer, or by another message that names it. If
-the owner of the alias dies, its users lose it, unless they have been told of the canonical object.
+owner has been told of the canonical object. If the owner of the alias dies, its users lose it,
+unless they have been told of the canonical object.
 
 Invariants:
 
-* an alias is freed like any object, when nobody holds it (G5), whether or not its canonical object
-  is known, and it lets go of its target then;
+* an alias is freed like any object, when nobody holds it (G5), and lets go of its target then;
 * no request overtakes an earlier one of the same caller on the same alias. A creation that was
   acknowledged here may still be on its way to the canonical object (`Alias.early`). Until it has
   arrived, nobody is told of the place of the value: neither the owners of this alias's aliases nor

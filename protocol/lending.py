@@ -1,7 +1,7 @@
 """Lending: a loan for a call is a fork that asks the owner only if the callee keeps it.
 
 The lender pins the loan as it would pin a child; the callee and the owner exchange no message. When
-the call has run, the callee has four cases::
+the call has run, the callee has four cases (`states.LoanState` has the states of a loan)::
 
     not needed there any more                     the reply returns the loan; no message
     in use, and the owner counts the callee       the same: the entry needs this loan no more

@@ -26,21 +26,12 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
-`Probe`               waiter -> endpoint    (not in the notes)
-                      it asked
-`WhoHolds`            owner -> holder       (not in the notes)
-`Holders`             holder -> owner       (not in the notes)
-`Cut`                 owner -> owner        (not in the notes)
-`CreditAsked`         sender -> receiver    (not in the notes)
-`CreditGiven`         receiver -> sender    (not in the notes)
-`Bulk`                any -> any            (not in the notes)
 ====================  ====================  ============================================
 
 Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
-disciplines, `aliases` for the messages about aliases, `deadlocks` for `Probe`, `cycles` for
-`WhoHolds` and the two after it, `credit` for the two about credit, and `bulk` for the last one.
-Delivery keeps these three to itself: two are about messages, not about references, and one is many
-messages.
+disciplines and `aliases` for the messages about aliases. The notes do not have the others:
+`deadlocks` uses `Probe`; `cycles` uses `WhoHolds`, `Holders` and `Cut`. Delivery keeps the last
+three to itself, `CreditAsked` and `CreditGiven` (see `credit`) and `Bulk` (see `bulk`).
 
 A call's *chain* lists objects. A method of each of them waits for this very call, maybe through
 other calls. The chain also names the request that runs this method. If an object is in the chain,

@@ -1,24 +1,17 @@
 """The owner's view of one object: its holders, the requests that wait for it, and its end.
 
-In the owner's view a fork is *unknown*, then *known*, then *deleted*::
-
-    unknown --ForkRequest, Create, or forked by the owner itself--> known
-    known   --Delete, the child's death, or the reference came home--> deleted
+`states.OwnerState` has the states of the object, `states.RequestState` those of the requests on it.
 
 `Owner.forks` holds exactly the known forks. A deleted fork needs no tombstone: a user deletes only
 after the owner has confirmed it (see `user`), and every message takes effect at most once. So no
 message about a fork can arrive after its `Delete`.
 
-The object itself goes through three stages::
-
-    placeholder --Create--> created --resolve--> resolved --nobody holds it--> freed
-
 A *placeholder* stands for an object before its creation arrives. Messages come in any order, so a
 fork request, a fetch, a call, even a delete (the note's A -> Y -> Z) may overtake the creation.
-Forks of a placeholder are counted at once, since counting needs no value. Fetches and calls wait,
+Forks of a placeholder are counted at once, since counting needs no value; fetches and calls wait,
 as they do for any missing value. A placeholder is never freed: its creator holds it, though the
 owner does not know it yet. Therefore the dangerous case of the note (some forks unknown, others
-deleted) does no harm: while one fork is unknown its parent is pinned (G2). So some known ancestor
+deleted) does no harm: while a fork is unknown its parent is pinned (G2). So some known ancestor
 remains along the fork tree, or the creation itself is still outstanding.
 
 Invariants:
@@ -26,19 +19,17 @@ Invariants:
 * the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
   ``forks``, ``pending``, ``asking``, the queue, the running request and ``aside`` are all empty
   (G4, G5);
-* at most one request (fetches included) runs on an object at a time, and requests start in the
-  order of arrival: an object behind a reference behaves like an actor;
-* the code of a request may await. Then the request *pauses*: it gives its turn away, and stands
-  *aside* until it can go on. To go on it takes a new turn. It lines up for that behind everything
-  that has come before, as a new request does. So there is one line for the new and the resumed,
-  none of them overtakes another, and neither kind can starve the other (as on an asyncio loop). A
-  resumed request is never refused. Therefore requests start in order, interleave only where their
-  code awaits, and end in any order;
+* at most one request (fetches included) has the turn at a time, and requests start in the order of
+  arrival: an object behind a reference behaves like an actor;
+* a request whose code awaits *pauses*: it gives its turn away and stands *aside*. When it can go
+  on, it lines up for a new turn behind everything that has come before, as a new request does. So
+  no request overtakes another in the line, and neither kind can starve the other (as on an asyncio
+  loop). Requests interleave only where their code awaits, and end in any order;
 * an object that is not ``serial`` gives no turns: its requests run at once, beside each other;
-* a request is refused, never queued, if its chain shows that it would wait for itself (G6); a
-  request in a ring with requests of other chains is taken out of the queue later (see
-  `deadlocks`). A chain names the objects with a method that keeps the turn while it waits. A
-  method that awaits does not, so its object is not in the chains of the calls that it makes.
+* a request is refused, never queued, if its chain shows that it would wait for itself (G6). One in
+  a ring with requests of other chains is taken out of the queue later (see `deadlocks`). One that
+  has begun is never refused. A chain names the objects with a method that keeps the turn while it
+  waits. A method that awaits does not, so its object is not in the chains of its calls.
 
 An owner entry of this class shares in calls by forking; `lending` and `borrowing` have their own
 entries (see `sharing`).

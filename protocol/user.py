@@ -2,20 +2,14 @@
 
 An endpoint keeps **one** user entry of an object, however many forks reach it. The entry is
 *confirmed* as soon as the owner counts one fork of it (`User.known` is not empty). While it is not,
-exactly one request is outstanding (`User.requested`: the `Create` that made it, or a
-`ForkRequest`)::
-
-    (none) --remote(), or a fork from another user--> unconfirmed --Ack--> confirmed
-    (none) --a fork from the owner------------------------------------> confirmed
-    confirmed, and nothing uses it, and no child pins it --Delete--> (none)
-
-The effects of a fork's arrival:
+at most one request is outstanding (`User.requested`: the `Create` that made it, or a
+`ForkRequest`). `states.UserState` has the states. The effects of a fork's arrival:
 
 ===================  =========================  =========================================
 the entry is         the parent is the owner    the parent is another user
 ===================  =========================  =========================================
 absent               known, no message          `ForkRequest`; `ChildAck` owed to parent
-unconfirmed          known, confirmed by it     `ChildAck` owed until the owner confirms
+pending              known, confirmed by it     `ChildAck` owed until the owner confirms
 confirmed            known, no message          `ChildAck` at once: this entry is counted
 ===================  =========================  =========================================
 
