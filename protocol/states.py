@@ -7,8 +7,8 @@ only truth, so the machines pay nothing for it.
 
 A transition is the effect of one *input* of a `Context`: of a method (`drop`, `resolve`), or of a
 message that it takes (`Ack`). An input may always leave a record as it is; only changes are in the
-tables. The explorer compares every step with them (`tests/model/states.py`), and each row is
-reached by a program, so none is invented. docs/protocol.md prints them.
+table. The explorer compares every step with it (`tests/model/states.py`), and each row is reached
+by a program, so none is invented. docs/protocol.md prints it.
 """
 
 from __future__ import annotations
@@ -186,136 +186,94 @@ GROUPS: dict[str, str] = {
 """Inputs that may bring references; that may share some, as an alias's owner does when it passes a
 request or an answer on; by which a request has been handled; and that may let go of something."""
 
-BECOMES: dict[Enum, dict[Enum, str]] = {
-    OwnerState.ABSENT: {
-        OwnerState.PLACEHOLDER: "create ARRIVAL AliasRef Fetch ForkRequest",
-        OwnerState.CREATED: "Create",
-        OwnerState.ALIAS: "Create",
-        OwnerState.RESOLVED: "own",
-    },
-    OwnerState.PLACEHOLDER: {
-        OwnerState.CREATED: "Create",
-        OwnerState.ALIAS: "Create",
-        OwnerState.RESOLVED: "resolve",
-        OwnerState.ABSENT: "resolve",
-    },
-    OwnerState.CREATED: {
-        OwnerState.ALIAS: "stand_for Canonical",
-        OwnerState.RESOLVED: "resolve",
-        OwnerState.ABSENT: "resolve stand_for Canonical",
-    },
-    OwnerState.ALIAS: {
-        OwnerState.CREATED: "died AliasRef",
-        OwnerState.ABSENT: "RELEASE",
-    },
-    OwnerState.RESOLVED: {OwnerState.ABSENT: "RELEASE"},
-    UserState.ABSENT: {
-        UserState.BORROWED: "Call Create Invoke",
-        UserState.PENDING: "create died ARRIVAL",
-        UserState.CONFIRMED: "ARRIVAL",
-        UserState.LOST: "ARRIVAL",
-    },
-    UserState.BORROWED: {
-        UserState.PENDING: "died ARRIVAL HANDLED",
-        UserState.CONFIRMED: "ARRIVAL NotifyRefRemoved",
-        UserState.LOST: "died",
-        UserState.ABSENT: "RELEASE",
-    },
-    UserState.PENDING: {
-        UserState.CONFIRMED: "ARRIVAL Ack NotifyRefRemoved",
-        UserState.LOST: "died",
-        UserState.ABSENT: "died Ack",
-    },
-    UserState.CONFIRMED: {
-        UserState.LOST: "died",
-        UserState.ABSENT: "RELEASE",
-    },
-    UserState.LOST: {UserState.ABSENT: "RELEASE"},
-    LoanState.ABSENT: {
-        LoanState.LENT: "SHARING",
-        LoanState.PINNED: "SHARING",
-        LoanState.LISTED: "died Reply",
-        LoanState.BORROWED: "Call Create Invoke",
-        LoanState.OWED: "ARRIVAL",
-        LoanState.ASKED: "create died ARRIVAL",
-        LoanState.COUNTED: "ARRIVAL SHARING ForkRequest RefRemoved",
-    },
-    LoanState.LENT: {
-        LoanState.ACKNOWLEDGED: "ChildAck",
-        LoanState.PINNED: "Reply",
-        LoanState.COUNTED: "Reply",
-        LoanState.ABSENT: "RELEASE",
-    },
-    LoanState.ACKNOWLEDGED: {LoanState.ABSENT: "RELEASE"},
-    LoanState.PINNED: {
-        LoanState.LISTED: "Reply Returned",
-        LoanState.ABSENT: "RELEASE",
-    },
-    LoanState.LISTED: {LoanState.ABSENT: "RELEASE"},
-    LoanState.BORROWED: {
-        LoanState.OWED: "HANDLED",
-        LoanState.REPORTED: "HANDLED",
-        LoanState.ASKED: "died HANDLED",
-        LoanState.ABSENT: "RELEASE",
-    },
-    LoanState.OWED: {LoanState.ABSENT: "RELEASE"},
-    LoanState.REPORTED: {
-        LoanState.COUNTED: "NotifyRefRemoved",
-        LoanState.ABSENT: "RELEASE",
-    },
-    LoanState.ASKED: {
-        LoanState.COUNTED: "Ack",
-        LoanState.ABSENT: "died Ack",
-    },
-    LoanState.COUNTED: {LoanState.ABSENT: "RELEASE"},
-    RequestState.ABSENT: {
-        RequestState.HELD: "invoke",
-        RequestState.SENT: "call create died fetch invoke Canonical Create Fetch Invoke",
-        RequestState.QUEUED: "Create Fetch Invoke",
-        RequestState.RUNNING: "Create Fetch Invoke",
-        RequestState.RELAYED: "Fetch Invoke",
-    },
-    RequestState.HELD: {RequestState.SENT: "Ack Reply"},
-    RequestState.SENT: {
-        RequestState.HELD: "Reply",
-        RequestState.ABSENT: "died Ack Create Reply",
-    },
-    RequestState.QUEUED: {
-        RequestState.RUNNING: "done pause resolve",
-        RequestState.RELAYED: "died Canonical",
-        RequestState.ABSENT: "Cancel Canonical Create Probe",
-    },
-    RequestState.RUNNING: {
-        RequestState.PAUSED: "pause",
-        RequestState.ABSENT: "done",
-    },
-    RequestState.PAUSED: {
-        RequestState.RUNNING: "resume",
-        RequestState.RESUMING: "resume",
-    },
-    RequestState.RESUMING: {RequestState.RUNNING: "done pause"},
-    RequestState.RELAYED: {RequestState.ABSENT: "died Reply"},
-    AliasState.ABSENT: {
-        AliasState.UNRESOLVED: "stand_for Canonical Create",
-        AliasState.GONE: "stand_for Canonical",
-    },
-    AliasState.UNRESOLVED: {
-        AliasState.EARLY: "Canonical",
-        AliasState.SHOWN: "died Canonical",
-        AliasState.GONE: "RELEASE",
-        AliasState.ABSENT: "died Canonical",
-    },
-    AliasState.EARLY: {
-        AliasState.SHOWN: "Ack",
-        AliasState.ABSENT: "RELEASE",
-    },
-    AliasState.SHOWN: {
-        AliasState.GONE: "RELEASE",
-        AliasState.ABSENT: "RELEASE",
-    },
-    AliasState.GONE: {AliasState.ABSENT: "died Canonical"},
-}
-"""For each state, the states that may follow, and the inputs and groups by which they do."""
+TRANSITIONS: tuple[tuple[Enum, Enum, str], ...] = (
+    (OwnerState.ABSENT, OwnerState.PLACEHOLDER, "create ARRIVAL AliasRef Fetch ForkRequest"),
+    (OwnerState.ABSENT, OwnerState.CREATED, "Create"),
+    (OwnerState.ABSENT, OwnerState.ALIAS, "Create"),
+    (OwnerState.ABSENT, OwnerState.RESOLVED, "own"),
+    (OwnerState.PLACEHOLDER, OwnerState.CREATED, "Create"),
+    (OwnerState.PLACEHOLDER, OwnerState.ALIAS, "Create"),
+    (OwnerState.PLACEHOLDER, OwnerState.RESOLVED, "resolve"),
+    (OwnerState.PLACEHOLDER, OwnerState.ABSENT, "resolve"),
+    (OwnerState.CREATED, OwnerState.ALIAS, "stand_for Canonical"),
+    (OwnerState.CREATED, OwnerState.RESOLVED, "resolve"),
+    (OwnerState.CREATED, OwnerState.ABSENT, "resolve stand_for Canonical"),
+    (OwnerState.ALIAS, OwnerState.CREATED, "died AliasRef"),
+    (OwnerState.ALIAS, OwnerState.ABSENT, "RELEASE"),
+    (OwnerState.RESOLVED, OwnerState.ABSENT, "RELEASE"),
+    (UserState.ABSENT, UserState.BORROWED, "Call Create Invoke"),
+    (UserState.ABSENT, UserState.PENDING, "create died ARRIVAL"),
+    (UserState.ABSENT, UserState.CONFIRMED, "ARRIVAL"),
+    (UserState.ABSENT, UserState.LOST, "ARRIVAL"),
+    (UserState.BORROWED, UserState.PENDING, "died ARRIVAL HANDLED"),
+    (UserState.BORROWED, UserState.CONFIRMED, "ARRIVAL NotifyRefRemoved"),
+    (UserState.BORROWED, UserState.LOST, "died"),
+    (UserState.BORROWED, UserState.ABSENT, "RELEASE"),
+    (UserState.PENDING, UserState.CONFIRMED, "ARRIVAL Ack NotifyRefRemoved"),
+    (UserState.PENDING, UserState.LOST, "died"),
+    (UserState.PENDING, UserState.ABSENT, "died Ack"),
+    (UserState.CONFIRMED, UserState.LOST, "died"),
+    (UserState.CONFIRMED, UserState.ABSENT, "RELEASE"),
+    (UserState.LOST, UserState.ABSENT, "RELEASE"),
+    (LoanState.ABSENT, LoanState.LENT, "SHARING"),
+    (LoanState.ABSENT, LoanState.PINNED, "SHARING"),
+    (LoanState.ABSENT, LoanState.LISTED, "died Reply"),
+    (LoanState.ABSENT, LoanState.BORROWED, "Call Create Invoke"),
+    (LoanState.ABSENT, LoanState.OWED, "ARRIVAL"),
+    (LoanState.ABSENT, LoanState.ASKED, "create died ARRIVAL"),
+    (LoanState.ABSENT, LoanState.COUNTED, "ARRIVAL SHARING ForkRequest RefRemoved"),
+    (LoanState.LENT, LoanState.ACKNOWLEDGED, "ChildAck"),
+    (LoanState.LENT, LoanState.PINNED, "Reply"),
+    (LoanState.LENT, LoanState.COUNTED, "Reply"),
+    (LoanState.LENT, LoanState.ABSENT, "RELEASE"),
+    (LoanState.ACKNOWLEDGED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.PINNED, LoanState.LISTED, "Reply Returned"),
+    (LoanState.PINNED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.LISTED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.BORROWED, LoanState.OWED, "HANDLED"),
+    (LoanState.BORROWED, LoanState.REPORTED, "HANDLED"),
+    (LoanState.BORROWED, LoanState.ASKED, "died HANDLED"),
+    (LoanState.BORROWED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.OWED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.REPORTED, LoanState.COUNTED, "NotifyRefRemoved"),
+    (LoanState.REPORTED, LoanState.ABSENT, "RELEASE"),
+    (LoanState.ASKED, LoanState.COUNTED, "Ack"),
+    (LoanState.ASKED, LoanState.ABSENT, "died Ack"),
+    (LoanState.COUNTED, LoanState.ABSENT, "RELEASE"),
+    (RequestState.ABSENT, RequestState.HELD, "invoke"),
+    (
+        RequestState.ABSENT,
+        RequestState.SENT,
+        "call create died fetch invoke Canonical Create Fetch Invoke",
+    ),
+    (RequestState.ABSENT, RequestState.QUEUED, "Create Fetch Invoke"),
+    (RequestState.ABSENT, RequestState.RUNNING, "Create Fetch Invoke"),
+    (RequestState.ABSENT, RequestState.RELAYED, "Fetch Invoke"),
+    (RequestState.HELD, RequestState.SENT, "Ack Reply"),
+    (RequestState.SENT, RequestState.HELD, "Reply"),
+    (RequestState.SENT, RequestState.ABSENT, "died Ack Create Reply"),
+    (RequestState.QUEUED, RequestState.RUNNING, "done pause resolve"),
+    (RequestState.QUEUED, RequestState.RELAYED, "died Canonical"),
+    (RequestState.QUEUED, RequestState.ABSENT, "Cancel Canonical Create Probe"),
+    (RequestState.RUNNING, RequestState.PAUSED, "pause"),
+    (RequestState.RUNNING, RequestState.ABSENT, "done"),
+    (RequestState.PAUSED, RequestState.RUNNING, "resume"),
+    (RequestState.PAUSED, RequestState.RESUMING, "resume"),
+    (RequestState.RESUMING, RequestState.RUNNING, "done pause"),
+    (RequestState.RELAYED, RequestState.ABSENT, "died Reply"),
+    (AliasState.ABSENT, AliasState.UNRESOLVED, "stand_for Canonical Create"),
+    (AliasState.ABSENT, AliasState.GONE, "stand_for Canonical"),
+    (AliasState.UNRESOLVED, AliasState.EARLY, "Canonical"),
+    (AliasState.UNRESOLVED, AliasState.SHOWN, "died Canonical"),
+    (AliasState.UNRESOLVED, AliasState.GONE, "RELEASE"),
+    (AliasState.UNRESOLVED, AliasState.ABSENT, "died Canonical"),
+    (AliasState.EARLY, AliasState.SHOWN, "Ack"),
+    (AliasState.EARLY, AliasState.ABSENT, "RELEASE"),
+    (AliasState.SHOWN, AliasState.GONE, "RELEASE"),
+    (AliasState.SHOWN, AliasState.ABSENT, "RELEASE"),
+    (AliasState.GONE, AliasState.ABSENT, "died Canonical"),
+)
+"""Each state, a state that may follow, and the inputs and groups by which it does."""
 
 
 def inputs(which: str) -> list[str]:

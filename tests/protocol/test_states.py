@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from farref.protocol.states import BECOMES, GROUPS, MACHINES, UserState, inputs
+from farref.protocol.states import GROUPS, MACHINES, TRANSITIONS, UserState, inputs
 
 from ..model import states
 from ..model.explorer import Mistake, explore
@@ -64,9 +64,8 @@ def printed() -> str:
 
 
 def _becomes(state: Enum) -> str:
-    return "<br>".join(
-        f"`{after.name}` by {_listed(events)}" for after, events in BECOMES.get(state, {}).items()
-    )
+    rows = (f"`{it.name}` by {_listed(which)}" for was, it, which in TRANSITIONS if was is state)
+    return "<br>".join(rows)
 
 
 def _listed(which: str) -> str:
@@ -103,17 +102,17 @@ def test_each_row_is_reached_by_a_program() -> None:
         explore(Moves(PROGRAM_OF[name])).check()
     missing = [
         f"{was} becomes {becomes} by {by}"
-        for was, following in BECOMES.items()
-        for becomes, names in following.items()
-        for by in names.split()
+        for was, becomes, which in TRANSITIONS
+        for by in which.split()
         if not any((was, event, becomes) in states.REACHED for event in inputs(by))
     ]
     assert not missing, "remove these rows, or add programs that reach them to REACHING"
 
 
 def test_a_transition_without_a_row_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(states, "REACHED", set())
-    monkeypatch.setitem(BECOMES[UserState.PENDING], UserState.CONFIRMED, "NotifyRefRemoved")
+    monkeypatch.setattr(
+        states, "ROWS", states.ROWS - {(UserState.PENDING, "Ack", UserState.CONFIRMED)}
+    )
     result = explore(Moves(PROGRAM_OF["note: return value"]))
     assert result.mistake is not None
-    assert "PENDING becomes CONFIRMED by Ack, which is not in the tables" in result.mistake.reason
+    assert "PENDING becomes CONFIRMED by Ack: no row of the table" in result.mistake.reason
