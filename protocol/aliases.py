@@ -277,7 +277,7 @@ class Aliases(msgspec.Struct):
         return any(map(self.entries.is_lost, rrefs))
 
     def arrived(self, rref: RRefId) -> list[Effect]:
-        """The creation of *rref* has arrived; maybe it had been passed on."""
+        """The creation of *rref* has arrived; it may have been passed on."""
         on, acks = self.state.passed_on.pop(rref, (None, ()))
         alias = self.state.aliases.get(on) if on is not None else None
         if alias is None or rref not in alias.early:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MANY = 8
-"""A message with so many references has them in columns."""
+"""A message with this many references or more has them in columns."""
 MOST = 1_000_000
-"""The most references of one message: little on the wire takes much memory."""
+"""The most references of one message: a few bytes on the wire become much memory."""
 LARGEST = 1 << 62
-"""Larger numbers have no place in a column. Ids are counted from 1."""
+"""Larger numbers do not fit into a column. Ids are counted from 1."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -51,7 +51,7 @@ class Columns(Part, frozen=True):
 
 
 def columns_of(descriptors: Iterable[Descriptor]) -> list[Columns] | None:
-    """*descriptors* in columns; None if one has a number that fits into none."""
+    """*descriptors* in columns; None if a number does not fit."""
     made: list[Columns] = []
     last: tuple[object, ...] = ()
     numbers: list[int] = []

@@ -1,10 +1,9 @@
-"""The dead, for ever, in memory that grows with the living.
+"""The dead, remembered forever, in memory that grows only with the living.
 
 No endpoint may forget the dead. A packet of a process that was stopped for an hour may still come.
 A third endpoint may hand on a reference to an object of a worker that died long ago, or to an
 object that such a worker requested. A program may keep a `WorkerInfo` for days, even in a file, and
-call it. At no moment do these dangers end, so no clock and no round of questions makes it safe to
-forget.
+call it. These dangers never end, so no clock and no round of questions makes it safe to forget.
 
 Nor must the dead be remembered one by one. The registrar numbers the lives in its system (see
 `ids`): each number is one more than the last one, and none is given twice. All lives end some day.

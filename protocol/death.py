@@ -119,7 +119,7 @@ class Death(msgspec.Struct):
         for owner in discipline.owner.holding(worker, state.owners.values()):
             effects += self.entries.after(owner, owner.forget(worker))
             if not owner.created and owner.rref.creator == worker:
-                # Its creation can not arrive any more, so neither can its value.
+                # Its creation cannot arrive any more, so it will never have a value.
                 effects.append(Lose(owner.rref))
         for user in discipline.user.holding(state.users.values()):
             effects += self.entries.after(user, user.forget(worker))

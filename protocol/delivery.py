@@ -149,7 +149,7 @@ class Channel:
 
     @property
     def deadline(self) -> float | None:
-        """The time of the next duty of `tick`; None while there is none."""
+        """The time when `tick` has something to do; None if it has nothing."""
         retry, due = self.retry_at, self.acknowledge_at
         return due if retry is None or (due is not None and due < retry) else retry
 

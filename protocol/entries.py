@@ -107,7 +107,7 @@ class Entries(msgspec.Struct):
     # ---- the begin
 
     def use(self, rref: RRefId, owner: WorkerId) -> User:
-        """The user entry; a new one if there is none."""
+        """The user entry of *rref*, made now if it is missing."""
         state = self.state
         user = state.users.get(rref)
         if user is None:
@@ -122,7 +122,7 @@ class Entries(msgspec.Struct):
         return owner
 
     def check_mine(self, rref: RRefId) -> None:
-        """Raise `ProtocolError` if *rref* can not live here."""
+        """Raise `ProtocolError` if *rref* cannot live here."""
         allocated = rref.creator != self.state.me or 0 < rref.number <= self.state.rrefs
         if rref in self.state.users or not allocated:
             raise ProtocolError(f"{rref} is not owned by {self.state.me}")

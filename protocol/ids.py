@@ -5,7 +5,7 @@ allocate the same id, and no endpoint has to ask another. Besides the name that 
 `WorkerId` carries a number, its *incarnation*. A restarted worker, or another worker at a recycled
 address, has another incarnation, so it can never be mistaken for the first one. (Guarantees G1 and
 G4 rest on this fencing.) The registrar gives consecutive incarnations to all endpoints of its
-system, beginning at a random number. So the dead can be remembered for ever (see `dead`), and two
+system, beginning at a random number. So the dead can be remembered forever (see `dead`), and two
 systems do not mistake each other's endpoints either.
 
 An endpoint keeps many ids, and every protocol step makes, hashes and compares some. So they are

@@ -555,7 +555,7 @@ FLOW_OF: dict[type, Flow] = {
 }
 """The flow of each message that needs credit (see `credit`); all others are control messages."""
 OF_DELIVERY = frozenset({CreditAsked, CreditGiven, Bulk})
-"""Messages of delivery to delivery: nothing else has to handle them."""
+"""Messages from one end's delivery to the other's: no machine handles them."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical, Holders})
 """The kinds of messages in which `strangers_in` finds endpoints."""

@@ -72,7 +72,7 @@ class Names(msgspec.Struct):
         return shown or rref
 
     def canonical(self, rref: RRefId) -> RRefId | None:
-        """The object behind *rref*, maybe itself; None while this endpoint does not know."""
+        """The object behind *rref*, which may be *rref* itself; None while it is unknown here."""
         found = self.whereabouts(rref)
         entry = self.entries.find(found) if found == rref else None
         if entry is None:

@@ -186,7 +186,7 @@ class Search:
     # ---- the judgement
 
     def _judge(self) -> None:
-        """What no look has seen alive is garbage: find the sets that hang together, and cuts."""
+        """What no look has seen alive is garbage: find its connected sets, and their cuts."""
         dead = sorted(self.owned.keys() - self.live)
         beside: dict[RRefId, list[RRefId]] = {rref: [] for rref in dead}
         edges = {

@@ -8,7 +8,7 @@ makes the answer in steps, and lets messages in between them:
 
 1. it begins the answer (`Surveys.begin`);
 2. it sees which handles are held by values alone (`Survey.see`; the findings may follow later). An
-   exact answer needs one moment for all objects that hang together. At this moment
+   exact answer needs one moment for all connected objects. At this moment
    `Surveys.count` notes how many handles they have;
 3. `Surveys.grip` makes some grips at a time.
 
@@ -129,7 +129,7 @@ class Surveys(msgspec.Struct):
     def count(self, survey: Survey, entries: Mapping[RRefId, Owner | User]) -> None:
         """Now the shell sees which values hold these objects: note how many handles they have.
 
-        All objects that hang together must be counted at one moment.
+        All connected objects must be counted at one moment.
         """
         handles = map(_handles_of, entries.values())
         survey.handles.update(zip(entries, handles, strict=True))

@@ -87,7 +87,7 @@ class User(msgspec.Struct, gc=False, eq=False):
     lent: dict[ForkId, bool] = EMPTY
     """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
     canonical: bool = False
-    """The owner has answered a request on the object itself: the object is no alias."""
+    """The owner has answered a request on the object itself, so the object is not an alias."""
     stamp: int = 0
     """The references and requests that have left from here (see `cycles`)."""
 
@@ -125,11 +125,11 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """The reference came as a loan; its message holds the entry."""
-        raise AssertionError(f"{descriptor.fork} of {self.rref} is no loan: this system forks")
+        raise AssertionError(f"{descriptor.fork} of {self.rref} came as a loan; this system forks")
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         """The call for which *fork* was lent to this endpoint has run here: returns the report."""
-        raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
+        raise AssertionError(f"{fork} of {self.rref} is not a loan (with a reply: {replies})")
 
     @staticmethod
     def bereaved(worker: WorkerId, users: Iterable[User]) -> list[User]:
