@@ -11,11 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from farref.protocol.owner import Owner
 from farref.protocol.states import GROUPS, MACHINES, TRANSITIONS, UserState, inputs
 
 from ..model import states
 from ..model.explorer import Mistake, explore
 from ..model.model import ProgramModel
+from ..model.mutants import Mutant, mutated
 from ..model.programs import PROGRAMS
 from ..model.world import Taken, WorldState
 
@@ -109,10 +111,21 @@ def test_each_row_is_reached_by_a_program() -> None:
     assert not missing, "remove these rows, or add programs that reach them to REACHING"
 
 
+def flaw(program: str) -> str | None:
+    """The transition without a row that *program* makes, if the explorer finds one."""
+    mistake = explore(Moves(PROGRAM_OF[program])).mistake
+    return mistake and mistake.reason
+
+
 def test_a_transition_without_a_row_is_a_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        states, "ROWS", states.ROWS - {(UserState.PENDING, "Ack", UserState.CONFIRMED)}
-    )
-    result = explore(Moves(PROGRAM_OF["note: return value"]))
-    assert result.mistake is not None
-    assert "PENDING becomes CONFIRMED by Ack: no row of the table" in result.mistake.reason
+    program, row = "note: return value", (UserState.PENDING, "Ack", UserState.CONFIRMED)
+    assert flaw(program) is None
+    monkeypatch.setattr(states, "ROWS", states.ROWS - {row})
+    assert flaw(program) == "AssertionError: PENDING becomes CONFIRMED by Ack: no row of the table"
+
+
+def test_a_machine_that_makes_another_transition_is_a_mistake() -> None:
+    old = "self.alias = alias"
+    with mutated(Mutant("is resolved at once", Owner, "stand_for", old, "self.resolved = True")):
+        found = flaw("an alias that nobody uses")
+    assert found == "AssertionError: CREATED becomes RESOLVED by stand_for: no row of the table"
