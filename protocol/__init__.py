@@ -15,7 +15,7 @@ and a test reads the list::
     liveness    finds endpoints that are silent for too long
     succession  passes the registrar's role from host to host
     store       a table of bytes that endpoints share
-    room        limits the messages that a sender sends before its receiver takes them
+    credit      limits the messages that a sender sends before its receiver takes them
     delivery    each message once and in order, over a network that loses and repeats
     columns     many references of one message, in columns
     bulk        many control messages of one step, as one
@@ -27,9 +27,10 @@ and a test reads the list::
     lending     the two views where calls lend
     borrowing   the two views where calls lend, and replies report borrowers
     sharing     the disciplines: which two views a system has
-    quest       the evidence of one search for garbage in cycles
+    search      the evidence of one search for garbage in cycles
     creations   the creations that an owner has seen
     state       the tables of one endpoint, as plain data
+    states      the named states of the records in these tables, and their transitions
     entries     the beginning and end of entries in the tables, and their holders
     loans       the end of loans
     names       the names of handles, and the order of requests on them
@@ -38,7 +39,7 @@ and a test reads the list::
     aliases     objects that stand for other objects
     hosting     the requests of others on the objects here
     death       the consequences of another endpoint's death
-    rings       finds requests that wait for each other
+    deadlocks   finds requests that wait for each other
     survey      an endpoint's answers to a search for garbage in cycles
     cycles      finds objects that only hold each other
     context     composes all of them, and gives each message to its machine

@@ -3,7 +3,7 @@
 Let h be created by a function that returned a reference to g. Then h is an **alias** of its
 **target** g. If g is an alias too, and so on, the last object is **canonical**: it has a value (or
 the error in its place). The endpoint that owns an alias h holds g by a handle of its own, so the
-canonical object lives while any alias of it lives.
+canonical object lives while any alias of it lives. `states.AliasState` has the states of an alias.
 
 The three facts of the 2016 note (h is an alias of g, g is an alias of f, f is canonical) become
 known in any order, each at its own endpoint. The knowledge travels against the arrows::
@@ -27,18 +27,16 @@ known in any order, each at its own endpoint. The knowledge travels against the 
 **Cycles.** Each unresolved object keeps a *label*: the greatest id of an alias on a way to it.
 `AliasRef` carries the label down the way, again whenever it grows. There is one way out of an
 alias, so a label that comes to the same alias twice has gone round: that alias is on a cycle. From
-then on it stands for nothing and has an error for a value (`Loss.CYCLE`), which makes it the
-canonical object of all the others. (Smaller labels need not be passed on: the greatest label that
-enters a cycle goes round it, wherever it came from.)
+then on it has an error for a value (`Loss.CYCLE`), which makes it the canonical object of all the
+others. (Smaller labels need not be passed on: the greatest one that enters a cycle goes round it.)
 
 **Death.** If the owner of an alias's target dies, the alias gets an error for a value, unless its
-owner has been told of the canonical object: by the answer, or by another message that names it. If
-the owner of the alias dies, its users lose it, unless they have been told of the canonical object.
+owner has been told of the canonical object. If the owner of the alias dies, its users lose it,
+unless they have been told of the canonical object.
 
 Invariants:
 
-* an alias is freed like any object, when nobody holds it (G5), whether or not its canonical object
-  is known, and it lets go of its target then;
+* an alias is freed like any object, when nobody holds it (G5), and lets go of its target then;
 * no request overtakes an earlier one of the same caller on the same alias. A creation that was
   acknowledged here may still be on its way to the canonical object (`Alias.early`). Until it has
   arrived, nobody is told of the place of the value: neither the owners of this alias's aliases nor
@@ -98,11 +96,11 @@ class Aliases(msgspec.Struct):
         alias = self.state.aliases[rref] = Alias(rref, target)
         owner.stand_for(alias)
         self.entries.hold(target)
-        return [*self._ask(alias, target), *self.entries.after(owner, owner.settle())]
+        return [*self._ask(alias, target), *self.entries.after(owner, owner.end_if_unused())]
 
     def _ask(self, alias: Alias, about: RRefId) -> list[Effect]:
         """Ask what *about* is, and have its owner list the alias."""
-        call = self.entries.mint_pin(about)
+        call = self.entries.allocate_call(about)
         self.state.asking[call] = alias.rref
         alias.asked[call] = about
         alias.listed.add(about)
@@ -137,7 +135,7 @@ class Aliases(msgspec.Struct):
         owner.aliases[message.alias] = sender
         owner.asking = owner.asking or {}
         owner.asking[message.call] = sender
-        effects = self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)
+        effects = self.answer_asking(owner) if owner.located else self._hear(owner, message.label)
         return [*lost, *effects]
 
     def _hear(self, owner: Owner, label: RRefId) -> list[Effect]:
@@ -160,7 +158,7 @@ class Aliases(msgspec.Struct):
             for call, to in asking.items()
         ]
         # If no fork and no handle is left, only these questions have kept the object: it ends here.
-        return [*answers, *self.entries.after(owner, owner.settle())] if answers else []
+        return [*answers, *self.entries.after(owner, owner.end_if_unused())] if answers else []
 
     def _moved(self, owner: Owner, to: WorkerId) -> Moved | None:
         """If this object is an alias and *to* lives: a fork of the canonical object for *to*."""
@@ -215,7 +213,7 @@ class Aliases(msgspec.Struct):
         for sender, request in waiting:
             effects += self.pass_on(alias, sender, request, [])
         effects += self._show(alias)
-        return effects if alias.gone else effects + self.entries.after(owner, owner.settle())
+        return effects if alias.gone else effects + self.entries.after(owner, owner.end_if_unused())
 
     def _show(self, alias: Alias) -> list[Effect]:
         """Unless a creation is early, everybody may now know the canonical object of *alias*."""
@@ -242,7 +240,7 @@ class Aliases(msgspec.Struct):
             if (request.direct or not request.copy) and not alias.early:
                 moved = self._moved(self.state.owners[alias.rref], sender)
                 return self.requests.reply(request.call, NOTHING, moved=moved)
-            call = self._mint_relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
+            call = self._relay(to, canonical, NOTHING, Relay(sender, request, alias.rref))
             send = Send(to, replace(request, call=call, rref=canonical, direct=False))
             return self.names.dispatch(canonical, send)
         if self._has_lost(request.cargo):
@@ -252,7 +250,7 @@ class Aliases(msgspec.Struct):
         cargo = self.references.lend_on(request.cargo, to, replies=isinstance(request, Invoke))
         if isinstance(request, Invoke):
             relay = Relay(sender, request, alias.rref)
-            call = self._mint_relay(to, canonical, cargo, relay)
+            call = self._relay(to, canonical, cargo, relay)
             send = Send(to, replace(request, call=call, rref=canonical, cargo=cargo))
             return self.names.dispatch(canonical, send)
         made, effects = self.requests.create(to, cargo, canonical)
@@ -263,9 +261,9 @@ class Aliases(msgspec.Struct):
         effects += [*self.loans.made(request.rref), *self.stand_for(request.rref, made)]
         return effects + self.entries.drop(made)
 
-    def _mint_relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
+    def _relay(self, to: WorkerId, rref: RRefId, cargo: Cargo, relay: Relay) -> CallId:
         loans = loans_among(cargo.descriptors)
-        call = self.entries.mint_pin(rref, Waiting(to, rref, loans, relay=relay))
+        call = self.entries.allocate_call(rref, Waiting(to, rref, loans, relay=relay))
         self.state.relayed[relay.request.call] = call
         return call
 
@@ -279,7 +277,7 @@ class Aliases(msgspec.Struct):
         return any(map(self.entries.is_lost, rrefs))
 
     def arrived(self, rref: RRefId) -> list[Effect]:
-        """The creation of *rref* has arrived; maybe it had been passed on."""
+        """The creation of *rref* has arrived; it may have been passed on."""
         on, acks = self.state.passed_on.pop(rref, (None, ()))
         alias = self.state.aliases.get(on) if on is not None else None
         if alias is None or rref not in alias.early:

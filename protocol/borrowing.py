@@ -1,4 +1,4 @@
-"""Borrowing: reference counts settle on a task's reply, and the owner watches the borrowers.
+"""Borrowing: a task's reply says what it still holds, and the owner watches the borrowers.
 
 This is the borrowing note's protocol, made safe. A callee that still holds a reference after its
 call says so in the reply. With it the callee passes on its *table*: the endpoints that borrowed the
@@ -120,7 +120,7 @@ class BorrowingUser(User):
                 self.borrowers = table or EMPTY
             del self.children[fork]
             self.children = self.children or EMPTY
-        return [] if self.handles else self.settle()
+        return [] if self.handles else self.end_if_unused()
 
     # ---- at the borrower
 
@@ -160,7 +160,7 @@ class BorrowingUser(User):
     def notified(self, fork: ForkId) -> list[Effect]:
         """The owner counts the loan *fork*, and wants a report of this entry's end."""
         self.reported = without(self.reported, fork)
-        return self._know(fork) + self.settle()
+        return self._know(fork) + self.end_if_unused()
 
     def ack(self, sender: WorkerId, message: Ack) -> list[Effect]:
         if message.fork == self.requested:
@@ -173,25 +173,25 @@ class BorrowingUser(User):
     def bereaved(worker: WorkerId, users: Iterable[User]) -> list[User]:  # noqa: ARG004 - a borrower asks whoever died
         return list(users)
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
+    def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
         """Whichever endpoint died, the way from the owner to here may be broken."""
         if self.guardian is not None and self.guardian.parent == worker:
             self.guardian = None  # no lender will take its table; the announcement replaces it
-        return self._announce(mint)
+        return self._announce(allocate)
 
-    def take_back(self, borrowers: Borrowers, mint: Callable[[], ForkId]) -> list[Effect]:
+    def take_back(self, borrowers: Borrowers, allocate: Callable[[], ForkId]) -> list[Effect]:
         """The lender that got this table has died, maybe before it could pass the table on."""
         table = self.borrowers or {}
         table.update(borrowers)
         self.borrowers = table or EMPTY
         self.stamp += 1
-        return self._announce(mint) + self.settle()
+        return self._announce(allocate) + self.end_if_unused()
 
-    def _announce(self, mint: Callable[[], ForkId]) -> list[Effect]:
+    def _announce(self, allocate: Callable[[], ForkId]) -> list[Effect]:
         if self.lost or self.known or self.requested is not None:
             return []
         self.announcing = True
-        self.requested = mint()
+        self.requested = allocate()
         return [Send(self.owner, ForkRequest(rref=self.rref, fork=self.requested))]
 
     @staticmethod

@@ -54,16 +54,16 @@ def together(effects: list[Effect], me: WorkerId) -> list[Effect]:
             if len(message.forks) != 1 or message.borrowers:
                 others.append(effect)
                 continue
-            minter = message.forks[0].parent
+            fork_parent = message.forks[0].parent
         else:
-            minter = message.fork.parent
+            fork_parent = message.fork.parent
         if (
             to is not last[0]
             or kind is not last[1]
             or creator is not last[2]
-            or minter is not last[3]
+            or fork_parent is not last[3]
         ):
-            last = to, kind, creator, minter
+            last = to, kind, creator, fork_parent
             group = groups.setdefault(last, [])
         group.append(effect)
     for group in groups.values():
@@ -84,7 +84,7 @@ def _bulk(group: list[Send]) -> Effect:
     bulk = Bulk(
         kind=KINDS[type(first)],
         creator=first.rref.creator,
-        minter=names[0].parent,
+        fork_parent=names[0].parent,
         number=number,
         fork=fork,
         numbers=tuple([each - number for each in numbers]),
@@ -95,7 +95,7 @@ def _bulk(group: list[Send]) -> Effect:
 
 def apart(bulk: Bulk) -> list[InBulk]:
     """The messages in *bulk*. Raises `ProtocolError` if no correct peer sends it."""
-    creator, minter, least, first = bulk.creator, bulk.minter, bulk.number, bulk.fork
+    creator, fork_parent, least, first = bulk.creator, bulk.fork_parent, bulk.number, bulk.fork
     many = len(bulk.numbers)
     if many != len(bulk.forks) or not 0 < many <= MOST:
         raise ProtocolError(f"a bulk has {many} objects and {len(bulk.forks)} forks")
@@ -104,8 +104,10 @@ def apart(bulk: Bulk) -> list[InBulk]:
     both = zip([least + it for it in bulk.numbers], [first + it for it in bulk.forks], strict=True)
     if bulk.kind == "Delete":
         return [
-            Delete(rref=RRefId(creator, number), forks=(ForkId(minter, fork),))
+            Delete(rref=RRefId(creator, number), forks=(ForkId(fork_parent, fork),))
             for number, fork in both
         ]
     kind = _OTHERS[bulk.kind]
-    return [kind(rref=RRefId(creator, number), fork=ForkId(minter, fork)) for number, fork in both]
+    return [
+        kind(rref=RRefId(creator, number), fork=ForkId(fork_parent, fork)) for number, fork in both
+    ]

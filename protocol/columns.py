@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 MANY = 8
-"""A message with so many references has them in columns."""
+"""A message with this many references or more has them in columns."""
 MOST = 1_000_000
-"""The most references of one message: little on the wire takes much memory."""
+"""The most references of one message: a few bytes on the wire become much memory."""
 LARGEST = 1 << 62
-"""Larger numbers have no place in a column. Ids are counted from 1."""
+"""Larger numbers do not fit into a column. Ids are counted from 1."""
 
 _encode = msgspec.msgpack.Encoder().encode
 
@@ -37,7 +37,7 @@ class Columns(Part, frozen=True):
     """Consecutive descriptors that differ only in the numbers of their objects and forks."""
 
     creator: WorkerId
-    minter: WorkerId
+    fork_parent: WorkerId
     """The parent in the names of the forks."""
     owner: WorkerId
     parent: WorkerId
@@ -51,7 +51,7 @@ class Columns(Part, frozen=True):
 
 
 def columns_of(descriptors: Iterable[Descriptor]) -> list[Columns] | None:
-    """*descriptors* in columns; None if one has a number that fits into none."""
+    """*descriptors* in columns; None if a number does not fit."""
     made: list[Columns] = []
     last: tuple[object, ...] = ()
     numbers: list[int] = []
@@ -59,8 +59,8 @@ def columns_of(descriptors: Iterable[Descriptor]) -> list[Columns] | None:
     number = fork = 0
     for each in descriptors:
         rref, forked = each.rref, each.fork
-        creator, minter, name = rref.creator, forked.parent, each.name
-        same = creator, minter, each.owner, each.parent, each.passing, each.counted, name
+        creator, fork_parent, name = rref.creator, forked.parent, each.name
+        same = creator, fork_parent, each.owner, each.parent, each.passing, each.counted, name
         if same != last:
             numbers, forks, number, fork, last = [], [], 0, 0, same
             # The lists are filled further; encoding takes a list for a tuple.
@@ -85,12 +85,17 @@ def descriptors_of(columns: Sequence[Columns]) -> tuple[Descriptor, ...]:
         both = (*numbers, *forks)
         if min(both) < 0 or max(both) >= LARGEST:
             raise ProtocolError("its references are malformed: a number is out of range")
-        creator, minter, owner, parent = each.creator, each.minter, each.owner, each.parent
+        creator, fork_parent, owner, parent = (
+            each.creator,
+            each.fork_parent,
+            each.owner,
+            each.parent,
+        )
         passing, counted, name = each.passing, each.counted, each.name
         made += [
             Descriptor(
                 rref=RRefId(creator, number),
-                fork=ForkId(minter, fork),
+                fork=ForkId(fork_parent, fork),
                 owner=owner,
                 parent=parent,
                 passing=passing,

@@ -24,7 +24,8 @@ Death reaches a context in two steps, ``died`` and ``bury`` (see `death`).
 A shell calls the public methods of a context. It reads the tables (``state``; ``owners``,
 ``users``, ``waiting`` and ``dead`` have short names here), sets ``state.now`` and fills
 ``state.causes``. It asks `Names.canonical`, `Names.path`, `Aliases.standing_for`, `Loans.borrowed`,
-`Loans.served`, `Rings.blocker`, `Cycles.may_be_garbage`, `Entries.how` and `Surveys`.
+`Loans.served`, `DeadlockDetector.blocker`, `CycleCollector.may_be_garbage`, `Entries.how` and
+`Surveys`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from typing import TYPE_CHECKING, Any
 
 from .aliases import Aliases
 from .borrowing import batched
-from .cycles import Cycles
+from .cycles import CycleCollector
+from .deadlocks import DeadlockDetector
 from .death import Death
 from .effects import Effect, Hand, Run, Send, Settle, Stop
 from .entries import Entries
@@ -70,7 +72,6 @@ from .messages import (
 from .names import Names
 from .references import References
 from .requests import Requests
-from .rings import Rings
 from .sharing import DISCIPLINES, Sharing
 from .state import Tables, Waiting
 from .survey import Surveys
@@ -106,8 +107,8 @@ class Context:
         aliases = self.aliases = Aliases(state, entries, loans, names, references, requests)
         self._hosting = Hosting(state, entries, references, requests, aliases)
         self._death = Death(state, entries, loans, aliases)
-        self.rings = Rings(state, entries)
-        self.cycles = Cycles(state)
+        self.deadlocks = DeadlockDetector(state, entries)
+        self.cycles = CycleCollector(state)
         self.surveys = Surveys(state, entries, aliases)
         self._batches = state.discipline.batches
         self._takers: dict[type, Callable[[WorkerId, Any], list[Effect]]] = {
@@ -128,7 +129,7 @@ class Context:
             AliasRef: aliases.receive_alias_ref,
             Canonical: aliases.receive_canonical,
             AliasGone: aliases.receive_alias_gone,
-            Probe: self.rings.receive_probe,
+            Probe: self.deadlocks.receive_probe,
             WhoHolds: self.cycles.receive_who_holds,
             Holders: self.cycles.receive_holders,
             Cut: self.cycles.receive_cut,
@@ -149,7 +150,7 @@ class Context:
 
     def own(self, *, serial: bool = True) -> RRefId:
         """Make a new object here, with its value and one handle: ``RRef(value)``."""
-        rref = self.entries.mint_rref()
+        rref = self.entries.allocate_rref()
         owner = self.entries.begin(rref)
         owner.created = owner.resolved = True
         owner.serial = serial
@@ -168,28 +169,24 @@ class Context:
         """One handle of each of *rrefs* is gone."""
         return self._finish(self.entries.drop_all(rrefs))
 
-    def fork(self, rref: RRefId, to: WorkerId, *, lost: bool = False) -> Descriptor:
-        """Fork a child for *to*; the parent is pinned until it is confirmed (G2).
-
-        Raises `OwnerDiedError` if the object is lost; with *lost*, for answers, it does not. So a
-        value comes although a reference in it is lost. The use of that reference raises the error.
-        """
-        return self.fork_all((rref,), to, lost=lost)[0]
-
     def fork_all(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, lost: bool = False
     ) -> tuple[Descriptor, ...]:
-        """`fork` all of *rrefs*, or none if it raises an error."""
-        return self._references.share(rrefs, to, lost=lost)
+        """Fork a child of each for *to*; the parent is pinned until it is confirmed (G2).
 
-    def lend(self, rref: RRefId, to: WorkerId, *, replies: bool = True) -> Descriptor:
-        """Share for a call on *to*, as the discipline says; a creation has no reply."""
-        return self.lend_all((rref,), to, replies=replies)[0]
+        Raises `OwnerDiedError`, with nothing forked, if an object is lost; with *lost*, for
+        answers, it does not. So a value comes although a reference in it is lost. The use of that
+        reference raises the error.
+        """
+        return self._references.share(rrefs, to, lost=lost)
 
     def lend_all(
         self, rrefs: Sequence[RRefId], to: WorkerId, *, replies: bool = True
     ) -> tuple[Descriptor, ...]:
-        """`lend` all of *rrefs*, or none if it raises an error."""
+        """Share for a call on *to*, as the discipline says; a creation has no reply.
+
+        Raises `OwnerDiedError`, with nothing lent, if an object is lost.
+        """
         return self._references.share(rrefs, to, replies=replies)
 
     def give_all(self, rrefs: Sequence[RRefId], call: CallId) -> tuple[Descriptor, ...]:
@@ -328,14 +325,14 @@ class Context:
 
     def suspect(self, rref: RRefId) -> list[Effect]:
         """Requests have been queued on *rref* for some time: check whether they wait in a ring."""
-        return self._finish(self.rings.suspect(rref))
+        return self._finish(self.deadlocks.suspect(rref))
 
     def waits(self, run: CallId, call: CallId | None, number: int, what: str) -> list[Effect]:
         """The answer to a `Look`: *run* waits for *call*, or (None) for no request.
 
         *number* distinguishes this wait of *run* from its others; *what* is the wait in words.
         """
-        return self._finish(self.rings.waits(run, call, number, what))
+        return self._finish(self.deadlocks.waits(run, call, number, what))
 
     def suspect_cycle(self, rrefs: Iterable[RRefId], *, cuts: bool = True) -> list[Effect]:
         """The objects *rrefs* here may be garbage in rings: search, until `Looked`.
@@ -411,14 +408,14 @@ class Context:
             and not (message.loans or message.cargo.descriptors)
             and not (message.relayed or message.refused)
             and (waiting.rref is None or self._requests.is_answered(waiting.rref, call))
-        ):  # exit: it is only to be settled
+        ):  # exit: nothing but the call ends
             del state.waiting[call]
             if waiting.loans:
                 settle = Settle(sender, message, waiting.by)
                 return [settle, *self.loans.ended(sender, waiting.loans, ())]
             return [Settle(sender, message, waiting.by)]
         effects = self._requests.receive_reply(sender, message, waiting)
-        if waiting.relay is not None:  # its loans are settled now
+        if waiting.relay is not None:  # its loans have ended
             effects += self.aliases.pass_back(waiting.relay, message.cargo)
             effects += self.entries.release(message.cargo.descriptors)
         return effects

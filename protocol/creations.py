@@ -2,7 +2,7 @@
 
 Messages come in any order, so an owner may hear of an object before its `Create`; then it waits for
 that one. The owner may also hear of a freed object, from an endpoint that announces itself too
-late, after `orphan_grace`. To wait for a creation of long ago would be to wait for ever. So each
+late, after `orphan_grace`. It would wait forever for a creation of long ago. Therefore each
 `Create` carries a *watermark*: all of this creator's objects at this owner with smaller numbers
 have been acknowledged. An owner remembers the watermark and the numbers seen above it. Where a link
 keeps its messages in order, these are no more than the creations in flight at once.

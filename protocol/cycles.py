@@ -5,7 +5,7 @@ value holds one to the first. This machine does. It looks *back*, from objects t
 to their holders and on to theirs, and so it involves only the endpoints that hold these objects. It
 costs nothing where nothing is suspected.
 
-This module decides who is asked, and when. `survey` makes an endpoint's answers. `quest` holds the
+This module decides who is asked, and when. `survey` makes an endpoint's answers. `search` holds the
 evidence of a search, and judges it.
 
 **Looking back.** The shell of an owner suspects some objects (`Context.suspect_cycle`). A *look*
@@ -71,7 +71,7 @@ Invariants:
 * only the endpoint that searches remembers anything of the search. A death ends the search, if it
   has not been judged; the shell suspects the objects again later. So all garbage is found at last
   (G5);
-* no step deals with more than `SOME` objects, or with one answer. `Quest.weigh` takes longer, and
+* no step deals with more than `SOME` objects, or with one answer. `Search.weigh` takes longer, and
   needs no table;
 * a ring of m endpoints takes 4 (m - 1) messages for the looks and at most one for the cut.
 """
@@ -84,7 +84,7 @@ import msgspec
 
 from .effects import Collect, Looked, Scan, Send, Weigh
 from .messages import Holders, WhoHolds
-from .quest import Quest
+from .search import Search
 from .survey import SOME
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ if TYPE_CHECKING:
     from .state import Tables
 
 
-class Cycles(msgspec.Struct):
+class CycleCollector(msgspec.Struct):
     """The searches of this endpoint for garbage in cycles, and its answers to others."""
 
     state: Tables
@@ -113,20 +113,20 @@ class Cycles(msgspec.Struct):
         rrefs = tuple(rrefs)
         if not any(map(self.may_be_garbage, rrefs)):  # else the first look finds those that live
             return [Looked(rref) for rref in rrefs[:1]]
-        quest = self.state.quests[rrefs[0]] = Quest(self.state.me, rrefs, cuts=cuts)
-        return self._look(quest)
+        search = self.state.searches[rrefs[0]] = Search(self.state.me, rrefs, cuts=cuts)
+        return self._look(search)
 
     def give_up(self, start: RRefId) -> list[Effect]:
         """In the search from *start*, wait no longer for other endpoints that have not answered."""
-        quest = self.state.quests.get(start)
-        if quest is None:
+        search = self.state.searches.get(start)
+        if search is None:
             return []
-        for look, asked in list(quest.asked.items()):
+        for look, asked in list(search.asked.items()):
             if asked[0] != self.state.me:
-                del quest.asked[look]
-                quest.silent.add(asked[0])
-                quest.answers.append((asked, ()))
-        return [] if quest.asked else [Weigh(start)]
+                del search.asked[look]
+                search.silent.add(asked[0])
+                search.answers.append((asked, ()))
+        return [] if search.asked else [Weigh(start)]
 
     def scanned(self, asker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
         """The answer to a `Scan`."""
@@ -136,11 +136,11 @@ class Cycles(msgspec.Struct):
 
     def weigh(self, start: RRefId) -> list[Effect]:
         """The answer to a `Weigh`: look further back, or a second time, or cut."""
-        quest = self.state.quests.get(start)
-        if quest is None or quest.asked:
+        search = self.state.searches.get(start)
+        if search is None or search.asked:
             return []
-        quest.weigh()
-        return self._conclude(quest) if quest.judged else self._look(quest)
+        search.weigh()
+        return self._conclude(search) if search.judged else self._look(search)
 
     # ---- at an endpoint that is looked at
 
@@ -162,51 +162,51 @@ class Cycles(msgspec.Struct):
         return self._answered(sender, message.look, message.grips)
 
     def _answered(self, worker: WorkerId, look: int, grips: tuple[Grip, ...]) -> list[Effect]:
-        quests = self.state.quests.values()
-        quest = next((each for each in quests if look in each.asked), None)
-        if quest is None or quest.asked[look][0] != worker:
+        searches = self.state.searches.values()
+        search = next((each for each in searches if look in each.asked), None)
+        if search is None or search.asked[look][0] != worker:
             return []
-        quest.answers.append((quest.asked.pop(look), grips))
-        return [] if quest.asked else [Weigh(quest.start)]
+        search.answers.append((search.asked.pop(look), grips))
+        return [] if search.asked else [Weigh(search.start)]
 
-    def _look(self, quest: Quest) -> list[Effect]:
+    def _look(self, search: Search) -> list[Effect]:
         """Make the looks that are due."""
         effects: list[Effect] = []
-        exact = quest.again and quest.cuts
-        for worker, rrefs in quest.asks:
+        exact = search.again and search.cuts
+        for worker, rrefs in search.asks:
             if worker in self.state.dead:  # it holds the objects until its grace is over
-                quest.answers.append(((worker, rrefs), ()))
+                search.answers.append(((worker, rrefs), ()))
                 continue
             self.state.looks += 1
             look = self.state.looks
-            quest.asked[look] = worker, rrefs
+            search.asked[look] = worker, rrefs
             if worker == self.state.me:
                 effects.append(Scan(worker, look, rrefs, exact))
             else:
                 effects.append(Send(worker, WhoHolds(look=look, rrefs=rrefs, exact=exact)))
-        quest.asks.clear()
-        return effects or [Weigh(quest.start)]
+        search.asks.clear()
+        return effects or [Weigh(search.start)]
 
-    def _conclude(self, quest: Quest) -> list[Effect]:
+    def _conclude(self, search: Search) -> list[Effect]:
         """Make the cuts and report the garbage, some at a time."""
         effects: list[Effect] = []
-        for worker, cut in quest.cutting[:SOME]:
+        for worker, cut in search.cutting[:SOME]:
             if worker == self.state.me:
                 effects += self.receive_cut(self.state.me, cut)
             else:
                 effects.append(Send(worker, cut))
-        found = tuple(quest.found[:SOME])
-        del quest.cutting[:SOME], quest.found[:SOME]
-        over = not quest.cutting and not quest.found
+        found = tuple(search.found[:SOME])
+        del search.cutting[:SOME], search.found[:SOME]
+        over = not search.cutting and not search.found
         if over:
-            del self.state.quests[quest.start]
+            del self.state.searches[search.start]
         if found or over:
-            effects.append(Looked(quest.start, found, over))
-        return effects if over else [*effects, Weigh(quest.start)]
+            effects.append(Looked(search.start, found, over))
+        return effects if over else [*effects, Weigh(search.start)]
 
     def died(self) -> list[Effect]:
         """An endpoint has died: no answer may come, and what was seen may be wrong."""
-        ended = [start for start, quest in self.state.quests.items() if not quest.judged]
+        ended = [start for start, search in self.state.searches.items() if not search.judged]
         for start in ended:
-            del self.state.quests[start]
+            del self.state.searches[start]
         return [Looked(start) for start in ended]

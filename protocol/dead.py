@@ -1,10 +1,9 @@
-"""The dead, for ever, in memory that grows with the living.
+"""The dead, remembered forever, in memory that grows only with the living.
 
 No endpoint may forget the dead. A packet of a process that was stopped for an hour may still come.
 A third endpoint may hand on a reference to an object of a worker that died long ago, or to an
 object that such a worker requested. A program may keep a `WorkerInfo` for days, even in a file, and
-call it. At no moment do these dangers end, so no clock and no round of questions makes it safe to
-forget.
+call it. These dangers never end, so no clock and no round of questions makes it safe to forget.
 
 Nor must the dead be remembered one by one. The registrar numbers the lives in its system (see
 `ids`): each number is one more than the last one, and none is given twice. All lives end some day.
@@ -17,7 +16,7 @@ Invariants (`tests/protocol/test_dead.py` tries all sequences of small ones):
 * spans never touch. Between two of them is a number that lives, or is about to. So there is at most
   one span more than there are living endpoints, however many have lived before.
 
-A number of another mint (of a stranger, or of an actor that ended before it got its number) costs a
+A number from elsewhere (of a stranger, or of an actor that ended before it got its number) costs a
 span.
 """
 

@@ -80,7 +80,7 @@ class Death(msgspec.Struct):
                 state.creating.pop(user.rref, None)
                 effects += self.entries.lose(user)
             else:
-                effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))
+                effects += self.entries.after(user, user.died(worker, self.entries.allocate_fork))
         effects += self.aliases.died(worker, lost)
         for message in unacknowledged:
             effects += self._take_back(message)
@@ -94,7 +94,7 @@ class Death(msgspec.Struct):
             if borrowers and report.owner not in self.state.dead:
                 user = self.entries.use(report.rref, report.owner)
                 if isinstance(user, BorrowingUser):
-                    back = user.take_back(borrowers, self.entries.mint_fork)
+                    back = user.take_back(borrowers, self.entries.allocate_fork)
                     effects += self.entries.after(user, back)
         return effects
 
@@ -119,7 +119,7 @@ class Death(msgspec.Struct):
         for owner in discipline.owner.holding(worker, state.owners.values()):
             effects += self.entries.after(owner, owner.forget(worker))
             if not owner.created and owner.rref.creator == worker:
-                # Its creation can not arrive any more, so neither can its value.
+                # Its creation cannot arrive any more, so it will never have a value.
                 effects.append(Lose(owner.rref))
         for user in discipline.user.holding(state.users.values()):
             effects += self.entries.after(user, user.forget(worker))

@@ -11,19 +11,19 @@ turn sends one packet to each peer.) The link may lose, repeat, delay and reorde
     receiver    a number is handed over when all smaller ones have been; a number that came
                 before is dropped; one that is ahead waits, inside the window
 
-A user message may have to wait for room at the peer before it gets a number: see `room`. Then
-messages that need no room overtake it. The questions and answers about room are messages of the
+A user message may have to wait for the peer's credit before it gets a number: see `credit`. Then
+messages that need no credit overtake it. The questions and answers about credit are messages of the
 conversation themselves, so none is lost; only the channel looks at them.
 
 Invariants (explored over every loss, repetition and order of small programs):
 
 * the messages of one flow that were handed over are a prefix of those that the peer sent in it:
   none twice, none skipped, none reordered (G3);
-* while both ends live, and the link delivers now and then, every message that needs no room is
+* while both ends live, and the link delivers now and then, every message that needs no credit is
   handed over; and if the receiver takes messages now and then, every message is;
 * memory is bounded: at most `WINDOW` messages are in flight, at most as many wait out of order, and
   both ends forget acknowledged messages. The receiver is handed no more messages than it has given
-  room for. The sender itself must limit the messages that wait there (`load`).
+  credit for. The sender itself must limit the messages that wait there (`load`).
 
 A peer is one *incarnation* (`WorkerId`). So a restarted peer has another channel with its own
 numbers, and no message of the old conversation can be mistaken for one of the new. Time is an
@@ -37,18 +37,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from .credit import Credit
 from .errors import ProtocolError
-from .messages import FLOWS, Flow, Message, RoomAsked, RoomGiven
-from .room import Room
+from .messages import FLOWS, CreditAsked, CreditGiven, Flow, Message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     Full = Callable[[], Collection[Flow]]
-    """The flows that have no room here now."""
+    """The flows of which this endpoint can take no more now."""
 
 WINDOW = 1024
-"""The most messages in flight, per channel and direction; and of one flow, without new room."""
+"""The most messages in flight, per channel and direction; and of one flow, without new credit."""
 ACK_DELAY = 0.05
 """Seconds for which an acknowledgement waits for other traffic to ride on."""
 FIRST_RETRY = 1.0
@@ -70,10 +70,10 @@ class Channel:
 
     __slots__ = (
         "_ahead",
+        "_credits",
         "_next",
         "_pause",
         "_released",
-        "_rooms",
         "_told",
         "acknowledge_at",
         "asking",
@@ -103,14 +103,14 @@ class Channel:
         self.acknowledge_at: float | None = None
         """The time when an acknowledgement leaves alone."""
         self._ahead: dict[int, Message] = {}
-        self._rooms: dict[Flow, Room] = {flow: Room(flow) for flow in FLOWS}
-        """The peer's room, for each flow."""
+        self._credits: dict[Flow, Credit] = {flow: Credit(flow) for flow in FLOWS}
+        """The peer's credit, for each flow."""
         self.asking = 0
-        """The flows for which this endpoint has asked for room, and has got none yet."""
+        """The flows for which this endpoint has asked for credit, and has got none yet."""
         self._released: list[tuple[Message, int]] = []
-        """Messages that waited for room and have now got their numbers; for `released`."""
+        """Messages that waited for credit and have now got their numbers; for `released`."""
         self.owed: tuple[Flow, ...] = ()
-        """The flows for which the peer asked for room and has got none yet."""
+        """The flows for which the peer asked for credit and has got none yet."""
         self.retransmissions = 0
         """Messages sent again so far."""
         self.duplicates = 0
@@ -124,59 +124,59 @@ class Channel:
     def load(self, flow: Flow) -> tuple[int, int]:
         """The outstanding load: the number of all messages, and the bytes of *flow*.
 
-        It counts messages that the peer has not acknowledged, and those that wait for its room.
+        It counts messages that the peer has not acknowledged, and those that wait for its credit.
         """
         waiting = 0
-        for each in self._rooms.values():
+        for each in self._credits.values():
             waiting += len(each.waiting)
         return self.backlog + waiting, self.bytes_of(flow)
 
     def bytes_of(self, flow: Flow) -> int:
         """The bytes of *flow* in the `load`."""
-        room = self._rooms[flow]
-        return room.bytes + room.waiting_bytes
+        credit = self._credits[flow]
+        return credit.bytes + credit.waiting_bytes
 
     @property
     def waits(self) -> bool:
-        """Whether a message waits for room."""
-        return any(room.waiting for room in self._rooms.values())
+        """Whether a message waits for credit."""
+        return any(credit.waiting for credit in self._credits.values())
 
     @property
     def unacknowledged(self) -> list[Message]:
-        """The messages not acknowledged, in the order of sending, then those that wait for room."""
-        waiting = [message for room in self._rooms.values() for message, _ in room.waiting]
+        """The messages not acknowledged, in the order of sending, then those waiting for credit."""
+        waiting = [message for credit in self._credits.values() for message, _ in credit.waiting]
         return [*self.flight, *self.unsent, *waiting]
 
     @property
     def deadline(self) -> float | None:
-        """The time of the next duty of `tick`; None while there is none."""
+        """The time when `tick` has something to do; None if it has nothing."""
         retry, due = self.retry_at, self.acknowledge_at
         return due if retry is None or (due is not None and due < retry) else retry
 
     def send(self, message: Message, flow: Flow | None = None, size: int = 0) -> int | None:
         """Take *message* for the peer; it leaves with the next `packet`. Returns its number.
 
-        A message of *flow*, of *size* bytes, may have to wait for room. Then it has no number yet;
-        see `released`.
+        A message of *flow*, of *size* bytes, may have to wait for credit. Then it has no number
+        yet; see `released`.
         """
         if flow is not None:
-            room = self._rooms[flow]
-            if room.messages >= WINDOW or room.bytes >= room.most:  # so if any waits
-                room.wait(message, size)
+            credit = self._credits[flow]
+            if credit.messages >= WINDOW or credit.bytes >= credit.most:  # so if any waits
+                credit.wait(message, size)
                 return None
-            room.messages += 1
-            room.bytes += size
+            credit.messages += 1
+            credit.bytes += size
             number = self._next + len(self.unsent)
             self.unsent.append(message)
-            half = 2 * room.messages >= WINDOW or 2 * room.bytes >= room.most
-            if half and room.asked is None:
-                self._ask(flow, room)
+            half = 2 * credit.messages >= WINDOW or 2 * credit.bytes >= credit.most
+            if half and credit.asked is None:
+                self._ask(flow, credit)
             return number
         self.unsent.append(message)
         return self._next + len(self.unsent) - 1
 
     def released(self) -> list[tuple[Message, int]]:
-        """Messages that waited for room and leave with the next `packet`, with their numbers.
+        """Messages that waited for credit and leave with the next `packet`, with their numbers.
 
         Each message is returned once.
         """
@@ -184,49 +184,49 @@ class Channel:
         return released
 
     def press(self, flow: Flow) -> None:
-        """All waiting messages leave now, as if there were room."""
-        room = self._rooms[flow]
-        while room.waiting:
-            self._release(room)
-        self._ask(flow, room)
+        """All waiting messages leave now, as if there were credit."""
+        credit = self._credits[flow]
+        while credit.waiting:
+            self._release(credit)
+        self._ask(flow, credit)
 
     def give(self, flow: Flow) -> None:
-        """There is room for *flow* here again."""
+        """This endpoint can take messages of *flow* again."""
         self.owed = tuple(each for each in self.owed if each != flow)
-        self.unsent.append(RoomGiven(flow=flow))
+        self.unsent.append(CreditGiven(flow=flow))
 
-    def _ask(self, flow: Flow, room: Room) -> None:
-        """Ask the peer, after all messages sent so far, whether it has room for more."""
-        if room.asked is None:
-            room.asked = room.messages, room.bytes
+    def _ask(self, flow: Flow, credit: Credit) -> None:
+        """Ask the peer, after all messages sent so far, whether it takes more."""
+        if credit.asked is None:
+            credit.asked = credit.messages, credit.bytes
             self.asking += 1
-            self.unsent.append(RoomAsked(flow=flow))
+            self.unsent.append(CreditAsked(flow=flow))
 
-    def _release(self, room: Room) -> None:
-        message = room.next()
+    def _release(self, credit: Credit) -> None:
+        message = credit.next()
         self._released.append((message, self._next + len(self.unsent)))
         self.unsent.append(message)
 
     def _given(self, flow: Flow) -> None:
-        """The peer has room: as many waiting messages leave as it has room for."""
-        room = self._rooms[flow]
-        self.asking -= room.asked is not None
-        room.given()
-        while room.waiting and room.messages < WINDOW and room.bytes < room.most:
-            self._release(room)
-        if 2 * room.messages >= WINDOW or 2 * room.bytes >= room.most:
-            self._ask(flow, room)
+        """The peer gives credit: as many waiting messages leave as it covers."""
+        credit = self._credits[flow]
+        self.asking -= credit.asked is not None
+        credit.given()
+        while credit.waiting and credit.messages < WINDOW and credit.bytes < credit.most:
+            self._release(credit)
+        if 2 * credit.messages >= WINDOW or 2 * credit.bytes >= credit.most:
+            self._ask(flow, credit)
 
     def packet(self, now: float, again: Collection[Message] | None = None) -> Packet | None:
         """All messages that can leave now, in one packet; None if nothing must be said now.
 
         With *again*, a packet with these, the last ones in flight, and no other.
         """
-        room, unsent = WINDOW - len(self.flight), self.unsent
+        free, unsent = WINDOW - len(self.flight), self.unsent
         batch: tuple[Message, ...] = ()
         if again is not None:
             batch = tuple(again)
-        elif not unsent or room <= 0:
+        elif not unsent or free <= 0:
             due = self.acknowledge_at
             if due is None or now < due:
                 return None
@@ -234,7 +234,7 @@ class Channel:
             if len(unsent) == 1:  # nearly always
                 batch = (unsent.popleft(),)
             else:
-                batch = tuple([unsent.popleft() for _ in range(min(room, len(unsent)))])
+                batch = tuple([unsent.popleft() for _ in range(min(free, len(unsent)))])
             self._next += len(batch)
             self.flight.extend(batch)
             if self.retry_at is None:
@@ -246,10 +246,10 @@ class Channel:
     def receive(self, packet: Packet, now: float, full: Full = tuple) -> list[Message]:
         """Take a packet of the peer; return the messages to hand over now, in order.
 
-        The flows in ``full()`` get no room until `give` is called. It is called only if the peer
-        asks for room. Messages about room are handed over, too: they mean nothing to others. The
-        packet was decoded, so everything in it has its type. Raises `ProtocolError`, with nothing
-        changed, if no correct peer sends the packet.
+        The flows in ``full()`` get no credit until `give` is called. It is called only if the peer
+        asks for credit. Messages about credit are handed over, too: they mean nothing to others.
+        The packet was decoded, so everything in it has its type. Raises `ProtocolError`, with
+        nothing changed, if no correct peer sends the packet.
         """
         first, messages, flight = packet.first, packet.messages, self.flight
         end, new = first + len(messages), packet.expects - self._next + len(flight)
@@ -273,9 +273,9 @@ class Channel:
         else:
             handed = self._put_in_order(packet)
         for message in handed:
-            if type(message) is RoomAsked:
+            if type(message) is CreditAsked:
                 self._asked(message.flow, full)
-            elif type(message) is RoomGiven:
+            elif type(message) is CreditGiven:
                 self._given(message.flow)
         if self.handed - self._told >= WINDOW // 4:
             self.acknowledge_at = now  # before the sender's window fills and it must stop
@@ -285,7 +285,7 @@ class Channel:
 
     def _asked(self, flow: Flow, full: Full) -> None:
         if flow not in full():
-            self.unsent.append(RoomGiven(flow=flow))
+            self.unsent.append(CreditGiven(flow=flow))
         elif flow not in self.owed:
             self.owed = (*self.owed, flow)
 

@@ -104,8 +104,8 @@ class Look(msgspec.Struct, frozen=True):
 class Scan(msgspec.Struct, frozen=True):
     """Say by `Context.scanned` how this endpoint holds *rrefs*, for look *look* of *asker*.
 
-    *exact*: as it is at one moment of the search (see `survey`). Else a variable that came or went
-    during the search may be missed.
+    With *exact* the answer must be true of one moment (see `survey`). Otherwise it may miss a
+    variable that came or went meanwhile.
     """
 
     asker: WorkerId
@@ -117,7 +117,7 @@ class Scan(msgspec.Struct, frozen=True):
 class Weigh(msgspec.Struct, frozen=True):
     """All answers of the search from *start* are in, or it has more to cut: `Context.weigh_cycle`.
 
-    Before that the shell may call `Quest.weigh`, without a lock.
+    Before that the shell may call `Search.weigh`, without a lock.
     """
 
     start: RRefId
@@ -130,7 +130,7 @@ class Collect(msgspec.Struct, frozen=True):
 
 
 class Garbage(msgspec.Struct, frozen=True):
-    """Objects that only hold each other, and that hang together: a finding of a search."""
+    """A finding of a search: connected objects that only hold each other."""
 
     objects: tuple[RRefId, ...]
     ring: tuple[RRefId, ...]

@@ -3,7 +3,7 @@
 There is an `Owner` for each object that lives here and a `User` for each object that lives
 elsewhere, both of the system's discipline (see `sharing`). Handles, messages and calls keep an
 entry. An entry that nothing keeps leaves the tables, and an alias that leaves lets go of its
-target. This module also mints ids, and drops messages to the dead.
+target. This module also allocates ids, and drops messages to the dead.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Entries(msgspec.Struct):
     # ---- the begin
 
     def use(self, rref: RRefId, owner: WorkerId) -> User:
-        """The user entry; a new one if there is none."""
+        """The user entry of *rref*, made now if it is missing."""
         state = self.state
         user = state.users.get(rref)
         if user is None:
@@ -122,9 +122,9 @@ class Entries(msgspec.Struct):
         return owner
 
     def check_mine(self, rref: RRefId) -> None:
-        """Raise `ProtocolError` if *rref* can not live here."""
-        minted = rref.creator != self.state.me or 0 < rref.number <= self.state.rrefs
-        if rref in self.state.users or not minted:
+        """Raise `ProtocolError` if *rref* cannot live here."""
+        allocated = rref.creator != self.state.me or 0 < rref.number <= self.state.rrefs
+        if rref in self.state.users or not allocated:
             raise ProtocolError(f"{rref} is not owned by {self.state.me}")
 
     def own_or_await(
@@ -189,12 +189,12 @@ class Entries(msgspec.Struct):
         name = self.state.names.get(rref)
         if name is not None:
             name.handles -= 1
-            self._settle_name(rref, name)
+            self._end_name_if_unused(rref, name)
         entry = self.entry(rref if name is None else name.canonical)
         if entry.handles == 0:
             raise AssertionError(f"{entry.rref} has no handle to drop")
         entry.handles -= 1
-        return self.settle(entry)
+        return self.end_if_unused(entry)
 
     def release(self, descriptors: Iterable[Descriptor]) -> list[Effect]:
         """A message has been handled: release its references."""
@@ -207,7 +207,7 @@ class Entries(msgspec.Struct):
                 raise AssertionError(f"no message holds {entry.rref}")
             entry.messages -= 1
             if not (entry.handles or (user and user.loans)):  # else they keep it
-                effects += self.settle(entry)
+                effects += self.end_if_unused(entry)
         return effects
 
     def answered(self, rref: RRefId, request: CallId) -> list[Effect]:
@@ -218,7 +218,7 @@ class Entries(msgspec.Struct):
             return []
         entry.pending.discard(request)
         entry.pending = entry.pending or EMPTY_SET
-        return self.settle(entry)
+        return self.end_if_unused(entry)
 
     def _free(self, rref: RRefId, request: CallId) -> None:
         """*request* on *rref* needs its name no longer, and no other has to wait for it."""
@@ -227,14 +227,14 @@ class Entries(msgspec.Struct):
         if handle is not None:
             name = state.names[handle]
             name.requests -= 1
-            self._settle_name(handle, name)
+            self._end_name_if_unused(handle, name)
         handle = handle or rref
         if state.fetching.get(handle) == request:
             del state.fetching[handle]
         if state.held:
             state.freed[rref] = state.freed[handle] = None
 
-    def _settle_name(self, rref: RRefId, name: Name) -> None:
+    def _end_name_if_unused(self, rref: RRefId, name: Name) -> None:
         """Forget that *name* is the one of *rref* if no handle and no request has it any more."""
         if not (name.handles or name.requests):
             del self.state.names[rref]
@@ -265,7 +265,7 @@ class Entries(msgspec.Struct):
         user.lose()
         return self.after(user, [])
 
-    def settle(self, entry: Owner | User) -> list[Effect]:
+    def end_if_unused(self, entry: Owner | User) -> list[Effect]:
         """Let *entry* go if nothing keeps it any more."""
         if entry.handles or entry.messages or not entry.unused:
             return []
@@ -314,17 +314,17 @@ class Entries(msgspec.Struct):
 
     # ---- ids
 
-    def mint_rref(self) -> RRefId:
+    def allocate_rref(self) -> RRefId:
         """The id of a new object."""
         self.state.rrefs += 1
         return RRefId(self.state.me, self.state.rrefs)
 
-    def mint_fork(self) -> ForkId:
+    def allocate_fork(self) -> ForkId:
         """The id of a new fork."""
         self.state.forks += 1
         return ForkId(self.state.me, self.state.forks)
 
-    def mint_pin(self, rref: RRefId | None, waiting: Waiting | None = None) -> CallId:
+    def allocate_call(self, rref: RRefId | None, waiting: Waiting | None = None) -> CallId:
         """Mint the id of a call; it pins the object that it is called on until it is answered.
 
         *waiting* is the call, if a `Reply` will answer it.

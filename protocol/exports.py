@@ -22,7 +22,7 @@ they were sent. So there are three rules. The sender chooses between item and in
 that gives the message to delivery, not when it pickles the message, because another thread might
 send first. The receiver updates its cache when a message is handed over, not when it is opened,
 because threads open messages in any order. And no two flows share a cache, because messages of one
-flow may wait for room while those of another one overtake them.
+flow may wait for credit while those of another one overtake them.
 
 A peer is one incarnation. So a restarted peer begins with empty caches, at both ends.
 """

@@ -1,11 +1,11 @@
 """Ids of workers, references, forks and calls, made without coordination.
 
-One endpoint alone mints each id, from its own `WorkerId` and a counter. So no two endpoints can
-mint the same id, and no endpoint has to ask another. Besides the name that people read, a
+One endpoint alone allocates each id, from its own `WorkerId` and a counter. So no two endpoints can
+allocate the same id, and no endpoint has to ask another. Besides the name that people read, a
 `WorkerId` carries a number, its *incarnation*. A restarted worker, or another worker at a recycled
 address, has another incarnation, so it can never be mistaken for the first one. (Guarantees G1 and
 G4 rest on this fencing.) The registrar gives consecutive incarnations to all endpoints of its
-system, beginning at a random number. So the dead can be remembered for ever (see `dead`), and two
+system, beginning at a random number. So the dead can be remembered forever (see `dead`), and two
 systems do not mistake each other's endpoints either.
 
 An endpoint keeps many ids, and every protocol step makes, hashes and compares some. So they are
@@ -43,7 +43,7 @@ class WorkerId(_Id, frozen=True, cache_hash=True):
 class RRefId(_Id, frozen=True):
     """One shared object, named by the endpoint that requested it (its creator).
 
-    The creator need not be the owner: ``remote("B", f)`` called on A mints ``A/1`` for an
+    The creator need not be the owner: ``remote("B", f)`` called on A allocates ``A/1`` for an
     object that B will own.
     """
 

@@ -1,7 +1,7 @@
 """Lending: a loan for a call is a fork that asks the owner only if the callee keeps it.
 
 The lender pins the loan as it would pin a child; the callee and the owner exchange no message. When
-the call has run, the callee has four cases::
+the call has run, the callee has four cases (`states.LoanState` has the states of a loan)::
 
     not needed there any more                     the reply returns the loan; no message
     in use, and the owner counts the callee       the same: the entry needs this loan no more
@@ -71,7 +71,7 @@ class LendingOwner(Owner):
             if report is None or not report.held:
                 self.forks.pop(fork, None)
                 self.forks = self.forks or EMPTY
-        return [] if self.handles else self.settle()
+        return [] if self.handles else self.end_if_unused()
 
     def forget(self, worker: WorkerId) -> list[Effect]:
         self.lent = {fork: to for fork, to in self.lent.items() if to != worker} or EMPTY
@@ -131,7 +131,7 @@ class LendingUser(User):
                 del children[fork]
                 if not children:
                     self.children = EMPTY
-        return [] if self.handles else self.settle()
+        return [] if self.handles else self.end_if_unused()
 
     # ---- at the borrower
 
@@ -183,7 +183,7 @@ class LendingUser(User):
 
     # ---- death and the end
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
+    def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
         """The borrower of a dead lender asks at once."""
         effects: list[Effect] = []
         for fork, loan in self.loans.items():

@@ -70,7 +70,7 @@ class Loans(msgspec.Struct):
         return {loan.rref: loan for loan in reversed(loans_among(descriptors))}
 
     def end(self, call: CallId, *, replies: bool) -> tuple[tuple[Report, ...], list[Effect]]:
-        """A request has been handled: release its references, and settle the loans in it."""
+        """A request has been handled: release its references, and end the loans in it."""
         descriptors = self.state.serving.pop(call, ())
         if not descriptors:
             return (), []
@@ -95,17 +95,17 @@ class Loans(msgspec.Struct):
                 continue
             if each.passing is not _LOAN:
                 continue
-            report, settled = user.end_loan(fork, replies=replies)
-            if settled:
-                effects += entries.sendable(settled)
+            report, requests = user.end_loan(fork, replies=replies)
+            if requests:
+                effects += entries.sendable(requests)
             if not (user.handles or user.messages):
-                effects += entries.settle(user)
+                effects += entries.end_if_unused(user)
             if report is not None:
                 reports.append(report)
         return tuple(reports), effects
 
     def made(self, rref: RRefId) -> list[Effect]:
-        """The function that makes *rref* has run: settle the loans for it."""
+        """The function that makes *rref* has run: end the loans for it."""
         call = self.state.making.pop(rref, None)
         if call is None:
             return []

@@ -4,7 +4,7 @@ There are two families. **Control messages** carry only the protocol; the user's
 them. **User messages** carry the user's data (a function, arguments, a value) in a `Cargo`, with
 one `Descriptor` for every reference inside. The descriptors travel *beside* the bytes, never only
 inside them. So an endpoint that cannot unpickle a message, or dies too early to do so, still
-settles every fork in it (G5).
+ends every fork in it (G5).
 
 The reference machines assume that each message takes effect at most once and in **any order**, also
 between one pair of endpoints; `delivery` guarantees more than that. No message depends on an
@@ -17,7 +17,7 @@ message               from -> to            in the notes' words
 `Ack`                 owner -> user         B confirms a fork, or "acknowledges {100, 1}"
 `ChildAck`            child -> parent       "the child ACK to A": the parent may unpin
 `Delete`              user -> owner         G1: the owner is told of the user's end
-`Returned`            callee -> lender      the part of a task's reply that settles loans
+`Returned`            callee -> lender      the part of a task's reply that ends loans
 `NotifyRefRemoved`    owner -> borrower     "F asks G to notify F once G is done using x"
 `RefRemoved`          borrower -> owner     "G replies to F"
 `AliasRef`            alias's -> target's   "AliasObjectIDs(ref_h, ref_g)"
@@ -26,25 +26,17 @@ message               from -> to            in the notes' words
                       owner                 object store that ref is an alias for c_ref"
 `AliasGone`           alias's -> target's   the reverse map "when we ... deallocate an object"
                       owner
-`Probe`               waiter -> endpoint    (not in the notes)
-                      it asked
-`WhoHolds`            owner -> holder       (not in the notes)
-`Holders`             holder -> owner       (not in the notes)
-`Cut`                 owner -> owner        (not in the notes)
-`RoomAsked`           sender -> receiver    (not in the notes)
-`RoomGiven`           receiver -> sender    (not in the notes)
-`Bulk`                any -> any            (not in the notes)
 ====================  ====================  ============================================
 
 Only the borrowing discipline uses `NotifyRefRemoved` and `RefRemoved`. See `sharing` for the three
-disciplines, `aliases` for the messages about aliases, `rings` for `Probe`, `cycles` for `WhoHolds`
-and the two after it, `room` for the two about room, and `bulk` for the last one. Delivery keeps
-these three to itself: two are about messages, not about references, and one is many messages.
+disciplines and `aliases` for the messages about aliases. The notes do not have the others:
+`deadlocks` uses `Probe`; `cycles` uses `WhoHolds`, `Holders` and `Cut`. Delivery keeps the last
+three to itself, `CreditAsked` and `CreditGiven` (see `credit`) and `Bulk` (see `bulk`).
 
 A call's *chain* lists objects. A method of each of them waits for this very call, maybe through
 other calls. The chain also names the request that runs this method. If an object is in the chain,
-and still runs that request, it would wait for itself. So it refuses the call (G6). `rings` finds
-calls that wait for each other along several chains.
+and still runs that request, it would wait for itself. So it refuses the call (G6). `deadlocks`
+finds calls that wait for each other along several chains.
 """
 
 from __future__ import annotations
@@ -64,7 +56,7 @@ if TYPE_CHECKING:
 Bulky = Literal["ForkRequest", "Ack", "ChildAck", "Delete"]
 """The kinds of messages that travel in bulk."""
 Flow = Literal["mail", "requests", "results"]
-"""User messages of one flow keep their order (see `room`)."""
+"""User messages of one flow keep their order (see `credit`)."""
 FLOWS: tuple[Flow, ...] = get_args(Flow)
 
 
@@ -109,7 +101,7 @@ class Passing(Enum):
 class Descriptor(Part, frozen=True, kw_only=True):
     """A child reference in a message: its object, its fork, its owner and its parent.
 
-    *parent* minted *fork* and sends it. One exception: in the reply that gives a loan back, both
+    *parent* allocated *fork* and sends it. One exception: in the reply that gives a loan back, both
     are still those of the loan, and the callee sends it.
     """
 
@@ -356,14 +348,14 @@ class Cancel(Said, frozen=True, kw_only=True):
     rref: RRefId | None = None
 
 
-class RoomAsked(Said, frozen=True, kw_only=True):
-    """Sender -> receiver: have you room for more of *flow*? `RoomGiven` answers it."""
+class CreditAsked(Said, frozen=True, kw_only=True):
+    """Sender -> receiver: may I send more of *flow*? `CreditGiven` answers it."""
 
     flow: Flow
 
 
-class RoomGiven(Said, frozen=True, kw_only=True):
-    """Receiver -> sender: I have as much room for *flow* as before you asked."""
+class CreditGiven(Said, frozen=True, kw_only=True):
+    """Receiver -> sender: you have as much credit for *flow* as before you asked."""
 
     flow: Flow
 
@@ -375,7 +367,7 @@ class Bulk(Said, frozen=True, kw_only=True):
     kind: Bulky
     creator: WorkerId
     """Of all the objects."""
-    minter: WorkerId
+    fork_parent: WorkerId
     """The parent in the names of all the forks."""
     number: Number
     """The least of the objects' numbers."""
@@ -506,8 +498,8 @@ Control = (
     | WhoHolds
     | Holders
     | Cut
-    | RoomAsked
-    | RoomGiven
+    | CreditAsked
+    | CreditGiven
     | Bulk
 )
 InBulk = ForkRequest | Ack | ChildAck | Delete
@@ -561,9 +553,9 @@ FLOW_OF: dict[type, Flow] = {
     **dict.fromkeys((Call, Create, Invoke, Fetch, Cancel), "requests"),
     Reply: "results",
 }
-"""The flow of each message that needs room (see `room`); all others are control messages."""
-OF_DELIVERY = frozenset({RoomAsked, RoomGiven, Bulk})
-"""Messages of delivery to delivery: nothing else has to handle them."""
+"""The flow of each message that needs credit (see `credit`); all others are control messages."""
+OF_DELIVERY = frozenset({CreditAsked, CreditGiven, Bulk})
+"""Messages from one end's delivery to the other's: no machine handles them."""
 
 NAMING = frozenset({Reply, Returned, RefRemoved, Canonical, Holders})
 """The kinds of messages in which `strangers_in` finds endpoints."""

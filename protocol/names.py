@@ -72,7 +72,7 @@ class Names(msgspec.Struct):
         return shown or rref
 
     def canonical(self, rref: RRefId) -> RRefId | None:
-        """The object behind *rref*, maybe itself; None while this endpoint does not know."""
+        """The object behind *rref*, which may be *rref* itself; None while it is unknown here."""
         found = self.whereabouts(rref)
         entry = self.entries.find(found) if found == rref else None
         if entry is None:
@@ -108,7 +108,7 @@ class Names(msgspec.Struct):
         name = self.state.names[rref] = Name(canonical, path)
         name.handles, entry.handles = entry.handles, 0
         self.entries.entry(canonical).handles += name.handles
-        return self.entries.after(entry, entry.settle())
+        return self.entries.after(entry, entry.end_if_unused())
 
     # ---- requests, in order
 

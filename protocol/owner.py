@@ -1,24 +1,17 @@
 """The owner's view of one object: its holders, the requests that wait for it, and its end.
 
-In the owner's view a fork is *unknown*, then *known*, then *deleted*::
-
-    unknown --ForkRequest, Create, or forked by the owner itself--> known
-    known   --Delete, the child's death, or the reference came home--> deleted
+`states.OwnerState` has the states of the object, `states.RequestState` those of the requests on it.
 
 `Owner.forks` holds exactly the known forks. A deleted fork needs no tombstone: a user deletes only
 after the owner has confirmed it (see `user`), and every message takes effect at most once. So no
 message about a fork can arrive after its `Delete`.
 
-The object itself goes through three stages::
-
-    placeholder --Create--> created --resolve--> resolved --nobody holds it--> freed
-
 A *placeholder* stands for an object before its creation arrives. Messages come in any order, so a
 fork request, a fetch, a call, even a delete (the note's A -> Y -> Z) may overtake the creation.
-Forks of a placeholder are counted at once, since counting needs no value. Fetches and calls wait,
+Forks of a placeholder are counted at once, since counting needs no value; fetches and calls wait,
 as they do for any missing value. A placeholder is never freed: its creator holds it, though the
 owner does not know it yet. Therefore the dangerous case of the note (some forks unknown, others
-deleted) does no harm: while one fork is unknown its parent is pinned (G2). So some known ancestor
+deleted) does no harm: while a fork is unknown its parent is pinned (G2). So some known ancestor
 remains along the fork tree, or the creation itself is still outstanding.
 
 Invariants:
@@ -26,19 +19,17 @@ Invariants:
 * the object is freed exactly when it is resolved, or an alias, and ``handles``, ``messages``,
   ``forks``, ``pending``, ``asking``, the queue, the running request and ``aside`` are all empty
   (G4, G5);
-* at most one request (fetches included) runs on an object at a time, and requests start in the
-  order of arrival: an object behind a reference behaves like an actor;
-* the code of a request may await. Then the request *pauses*: it gives its turn away, and stands
-  *aside* until it can go on. To go on it takes a new turn. It lines up for that behind everything
-  that has come before, as a new request does. So there is one line for the new and the resumed,
-  none of them overtakes another, and neither kind can starve the other (as on an asyncio loop). A
-  resumed request is never refused. Therefore requests start in order, interleave only where their
-  code awaits, and end in any order;
+* at most one request (fetches included) has the turn at a time, and requests start in the order of
+  arrival: an object behind a reference behaves like an actor;
+* a request whose code awaits *pauses*: it gives its turn away and stands *aside*. When it can go
+  on, it lines up for a new turn behind everything that has come before, as a new request does. So
+  no request overtakes another in the line, and neither kind can starve the other (as on an asyncio
+  loop). Requests interleave only where their code awaits, and end in any order;
 * an object that is not ``serial`` gives no turns: its requests run at once, beside each other;
-* a request is refused, never queued, if its chain shows that it would wait for itself (G6); a
-  request in a ring with requests of other chains is taken out of the queue later (see `rings`). A
-  chain names the objects with a method that keeps the turn while it waits. A method that awaits
-  does not, so its object is not in the chains of the calls that it makes.
+* a request is refused, never queued, if its chain shows that it would wait for itself (G6). One in
+  a ring with requests of other chains is taken out of the queue later (see `deadlocks`). One that
+  has begun is never refused. A chain names the objects with a method that keeps the turn while it
+  waits. A method that awaits does not, so its object is not in the chains of its calls.
 
 An owner entry of this class shares in calls by forking; `lending` and `borrowing` have their own
 entries (see `sharing`).
@@ -132,7 +123,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         """Undo a fork whose message never left."""
         del self.forks[fork]
         self.forks = self.forks or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def arrive(self, descriptor: Descriptor, me: WorkerId) -> list[Effect]:
         """The reference comes home: its message holds the owner's own entry from now on."""
@@ -165,7 +156,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         if self.forks:
             return []
         self.forks = EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def check_delete(self, sender: WorkerId, message: Delete) -> None:
         """Raise `ProtocolError` if *sender* deletes forks that it does not hold."""
@@ -250,7 +241,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.created = self.resolved = True
         self.serial = serial
         self.target = None
-        return self._next() or self.settle()
+        return self._next() or self.end_if_unused()
 
     def stand_for(self, alias: Alias) -> None:
         """created -> alias: its value is that of another object."""
@@ -259,7 +250,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         self.alias = alias
 
     @property
-    def settled(self) -> bool:
+    def located(self) -> bool:
         """The place of its value is known and may be told: here, or at its canonical object."""
         return self.resolved or (self.alias is not None and self.alias.shown is not None)
 
@@ -291,7 +282,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             self.aside = self.aside or EMPTY_SET
         else:
             raise AssertionError(f"{call} does not run on {self.rref}")
-        return self._next() or self.settle()
+        return self._next() or self.end_if_unused()
 
     def _step_aside(self, call: CallId) -> None:
         self.aside = self.aside or set()
@@ -310,7 +301,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             return []  # it has begun, or ended, or is not the sender's
         del self.queue[call]
         self.queue = self.queue or EMPTY
-        return [Refuse(sender, request, why, ring), *self.settle()]
+        return [Refuse(sender, request, why, ring), *self.end_if_unused()]
 
     def _next(self) -> list[Effect]:
         if self.running or not self.resolved or not self.queue:
@@ -354,7 +345,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
         aliases = {rref: owner for rref, owner in self.aliases.items() if owner != worker}
         self.aliases = aliases or EMPTY
         self.asking = {call: to for call, to in self.asking.items() if to != worker} or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     @property
     def at_rest(self) -> bool:
@@ -386,7 +377,7 @@ class Owner(msgspec.Struct, gc=False, eq=False):
             alias=self.alias is not None,
         )
 
-    def settle(self) -> list[Effect]:
+    def end_if_unused(self) -> list[Effect]:
         """resolved -> freed, as soon as nobody holds it (G5) and never before (G4)."""
         return self.leave() if self.unused else []
 

@@ -99,7 +99,7 @@ class References(msgspec.Struct):
     ) -> list[Owner | User]:
         """The entry behind each of *rrefs*."""
         state = self.state
-        if rrefs and state.dead.firsts:  # a message without any is no matter of this machine
+        if rrefs and state.dead.firsts:  # else the receiver of the message does not matter here
             self.entries.check_alive(to)
         found: list[Owner | User] = []
         for rref in rrefs:

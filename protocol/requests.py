@@ -1,7 +1,7 @@
 """The requests that an endpoint makes and answers: creations, calls, fetches, and their replies.
 
-An endpoint mints the ids of its requests here. A request pins its object until it is answered. It
-is answered once: by its `Reply` (a creation by its `Ack`), or by the death of its receiver.
+An endpoint allocates the ids of its requests here. A request pins its object until it is answered.
+It is answered once: by its `Reply` (a creation by its `Ack`), or by the death of its receiver.
 
 A fetch that may not be passed on (`Fetch.direct`) gets the place of the value from the owner of an
 alias. The endpoint then asks again there, under the same id.
@@ -70,7 +70,7 @@ class Requests(msgspec.Struct):
             user = state.users[rref] = state.discipline.user(rref, to, state.now)
             user.create(fork)
             user.handles = 1
-        call = self.entries.mint_pin(where)
+        call = self.entries.allocate_call(where)
         if where is not None:
             state.creating[rref] = where, call
         asked = state.asked.get(to)
@@ -97,7 +97,7 @@ class Requests(msgspec.Struct):
             self.state.waiting[call] = Waiting(user.owner, rref, loans, None, None, by)
             return call, [Send(user.owner, Invoke(call=call, rref=rref, cargo=cargo, chain=chain))]
         where, owner = self._at(rref, to)
-        call = self.entries.mint_pin(where, Waiting(owner, where, loans, by=by))
+        call = self.entries.allocate_call(where, Waiting(owner, where, loans, by=by))
         if chain:
             chain = self._whole(chain, where)
         send = Send(owner, Invoke(call=call, rref=where, cargo=cargo, chain=chain))
@@ -125,7 +125,7 @@ class Requests(msgspec.Struct):
             return call, [Send(user.owner, fetch)]
         where, to = self._at(rref)
         direct = direct and self.names.canonical(rref) is None
-        call = self.entries.mint_pin(where, Waiting(to, where, by=by))
+        call = self.entries.allocate_call(where, Waiting(to, where, by=by))
         if chain:
             chain = self._whole(chain, where)
         fetch = Fetch(call=call, rref=where, copy=copy, direct=direct, chain=chain)
@@ -238,7 +238,7 @@ class Requests(msgspec.Struct):
             target = message.moved.fork.rref
             effects += self.names.learn(waiting.rref, target, message.moved.path)
         elsewhere = message.moved is not None and not message.relayed
-        # A request that was passed on is answered in turn, not settled here.
+        # A request that was passed on is answered in turn, not handed to the program.
         if waiting.relay is None and (not elsewhere or waiting.fetch is None):
             user = self.state.users.get(waiting.rref) if waiting.rref is not None else None
             aside = message.relayed or message.refused

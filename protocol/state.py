@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from .effects import Effect, Send
     from .messages import Probe
     from .owner import Owner
-    from .quest import Quest
+    from .search import Search
     from .sharing import Discipline
     from .user import User
 
@@ -117,7 +117,7 @@ class Tables(msgspec.Struct, eq=False):
     """Other requests passed on: the caller's id of each, and our own id."""
     looking: dict[CallId, Probe] = msgspec.field(default_factory=dict)
     """Probes that wait, within a step, for the shell to tell what a request waits for."""
-    quests: dict[RRefId, Quest] = msgspec.field(default_factory=dict)
+    searches: dict[RRefId, Search] = msgspec.field(default_factory=dict)
     """The searches for garbage in cycles that this endpoint makes, by the object suspected."""
     looks: int = 0
     """The number of looks that it has asked for."""

@@ -94,7 +94,7 @@ class Table:
         try:
             number = int(self.values.get(key, b"0")) + amount
         except ValueError:
-            return f"the value of {key!r} is no whole number, so nothing can be added to it"
+            return f"the value of {key!r} is not a whole number, so nothing can be added to it"
         self.values[key] = str(number).encode()
         return number
 

@@ -7,16 +7,16 @@ A shell may have to answer for very many objects, and messages cannot wait for a
 makes the answer in steps, and lets messages in between them:
 
 1. it begins the answer (`Surveys.begin`);
-2. it sees which handles are held by values alone. An exact answer needs one moment for all objects
-   that hang together. At this moment `Surveys.count` notes how many handles these have. The
-   findings may follow later (`Survey.see`);
+2. it sees which handles are held by values alone (`Survey.see`; the findings may follow later). An
+   exact answer needs one moment for all connected objects. At this moment
+   `Surveys.count` notes how many handles they have;
 3. `Surveys.grip` makes some grips at a time.
 
-So a grip is made after the moment of the finding. That does no harm. The first look at the object
-came before that moment, and the second grip must be equal to the first one. So until the second
-grip is made, no reference to the object and no request on it has come or left. Only the number of
-handles does not tell the past: a variable may have had a handle, and taken the value by it, and
-dropped it. So the number is of the moment of the finding.
+So a grip is made after the moment of the finding. That does no harm: the first look at the object
+came before that moment, and the second grip must be equal to the first one. So until then no
+reference to the object and no request on it has come or left. Only the number of handles does not
+tell the past (a variable may have had one, taken the value by it, and dropped it). Therefore that
+number is of the moment of the finding.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from .messages import Grip
-from .quest import MAX_SET, spread
+from .search import MAX_SET, spread
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
@@ -129,7 +129,7 @@ class Surveys(msgspec.Struct):
     def count(self, survey: Survey, entries: Mapping[RRefId, Owner | User]) -> None:
         """Now the shell sees which values hold these objects: note how many handles they have.
 
-        All objects that hang together must be counted at one moment.
+        All connected objects must be counted at one moment.
         """
         handles = map(_handles_of, entries.values())
         survey.handles.update(zip(entries, handles, strict=True))

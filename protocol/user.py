@@ -2,20 +2,14 @@
 
 An endpoint keeps **one** user entry of an object, however many forks reach it. The entry is
 *confirmed* as soon as the owner counts one fork of it (`User.known` is not empty). While it is not,
-exactly one request is outstanding (`User.requested`: the `Create` that made it, or a
-`ForkRequest`)::
-
-    (none) --remote(), or a fork from another user--> unconfirmed --Ack--> confirmed
-    (none) --a fork from the owner------------------------------------> confirmed
-    confirmed, and nothing uses it, and no child pins it --Delete--> (none)
-
-The effects of a fork's arrival:
+at most one request is outstanding (`User.requested`: the `Create` that made it, or a
+`ForkRequest`). `states.UserState` has the states. The effects of a fork's arrival:
 
 ===================  =========================  =========================================
 the entry is         the parent is the owner    the parent is another user
 ===================  =========================  =========================================
 absent               known, no message          `ForkRequest`; `ChildAck` owed to parent
-unconfirmed          known, confirmed by it     `ChildAck` owed until the owner confirms
+pending              known, confirmed by it     `ChildAck` owed until the owner confirms
 confirmed            known, no message          `ChildAck` at once: this entry is counted
 ===================  =========================  =========================================
 
@@ -93,7 +87,7 @@ class User(msgspec.Struct, gc=False, eq=False):
     lent: dict[ForkId, bool] = EMPTY
     """Children that are loans for unanswered calls; true once the `ChildAck` has come."""
     canonical: bool = False
-    """The owner has answered a request on the object itself: the object is no alias."""
+    """The owner has answered a request on the object itself, so the object is not an alias."""
     stamp: int = 0
     """The references and requests that have left from here (see `cycles`)."""
 
@@ -131,19 +125,19 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     def borrow(self, descriptor: Descriptor) -> list[Effect]:
         """The reference came as a loan; its message holds the entry."""
-        raise AssertionError(f"{descriptor.fork} of {self.rref} is no loan: this system forks")
+        raise AssertionError(f"{descriptor.fork} of {self.rref} came as a loan; this system forks")
 
     def end_loan(self, fork: ForkId, *, replies: bool) -> tuple[Report | None, list[Effect]]:
         """The call for which *fork* was lent to this endpoint has run here: returns the report."""
-        raise AssertionError(f"{fork} of {self.rref} is no loan; a reply: {replies}")
+        raise AssertionError(f"{fork} of {self.rref} is not a loan (with a reply: {replies})")
 
     @staticmethod
     def bereaved(worker: WorkerId, users: Iterable[User]) -> list[User]:
         """Those of *users* that *worker* owned, or that `died` may change."""
         return [user for user in users if user.owner == worker or user.loans]
 
-    def died(self, worker: WorkerId, mint: Callable[[], ForkId]) -> list[Effect]:
-        """*worker* is dead: the owner may have to be told of this entry. *mint* makes a fork."""
+    def died(self, worker: WorkerId, allocate: Callable[[], ForkId]) -> list[Effect]:
+        """*worker* is dead: tell the owner of this entry if needed. *allocate* makes a fork."""
         return []
 
     # ---- references on the way
@@ -152,7 +146,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         """Undo a fork whose message never left."""
         del self.children[fork]
         self.children = self.children or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     def arrive(self, descriptor: Descriptor) -> list[Effect]:
         """The reference arrived, for good; the message that brought it holds the entry."""
@@ -175,7 +169,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             raise ProtocolError(f"{sender} acknowledged fork {message.fork} of {self.rref} unasked")
         self.requested = None
         effects = self._know(message.fork)
-        return effects if self.handles else effects + self.settle()
+        return effects if self.handles else effects + self.end_if_unused()
 
     def _know(self, fork: ForkId) -> list[Effect]:
         effects: list[Effect] = []
@@ -198,7 +192,7 @@ class User(msgspec.Struct, gc=False, eq=False):
             )
         del self.children[message.fork]
         self.children = self.children or EMPTY
-        return [] if self.handles else self.settle()
+        return [] if self.handles else self.end_if_unused()
 
     # ---- the end
 
@@ -220,7 +214,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         self.children = {fork: to for fork, to in self.children.items() if to != worker} or EMPTY
         owed = {fork: parent for fork, parent in self.owed.items() if parent != worker}
         self.owed = owed or EMPTY
-        return self.settle()
+        return self.end_if_unused()
 
     @property
     def in_use(self) -> bool:
@@ -229,13 +223,13 @@ class User(msgspec.Struct, gc=False, eq=False):
 
     @property
     def at_rest(self) -> bool:
-        """Nothing but handles needs the reference, and the owner's view is settled."""
+        """Nothing but handles needs the reference, and no request to its owner is outstanding."""
         busy = self.messages or self.pending or self.children or self.loans
         return not busy and self.requested is None
 
     @property
     def unused(self) -> bool:
-        """Nothing needs the reference, and the owner's view is settled."""
+        """Nothing needs the reference, and no request to its owner is outstanding."""
         # As `at_rest`, without a call: there may be very many.
         busy = self.handles or self.messages or self.pending or self.children or self.loans
         return not busy and self.requested is None
@@ -245,7 +239,7 @@ class User(msgspec.Struct, gc=False, eq=False):
         forks = tuple(sorted(self.known))
         return Grip(rref=self.rref, stamp=self.stamp, by=tuple(by), forks=forks)
 
-    def settle(self) -> list[Effect]:
+    def end_if_unused(self) -> list[Effect]:
         """Send the `Delete` as soon as nothing needs the reference (G1), and never before (G2)."""
         return self.leave() if self.unused else []
 

@@ -40,7 +40,7 @@ def check(thing: object, family: Collection[type], what: str, but: str = "") -> 
     """
     kind: Any = type(thing)
     if kind not in family:
-        raise ProtocolError(f"a {kind.__name__:.80} is no {what}")
+        raise ProtocolError(f"a {kind.__name__:.80} is not a {what}")
     for name, right in _fields(kind):
         if name != but and not right(getattr(thing, name, _NONE)):
             raise ProtocolError(f"a {kind.__name__} with a wrong {name!r}")

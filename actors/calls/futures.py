@@ -610,7 +610,7 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         with core.lock:
             # The other requests of its chain may have ended. Their owners know that.
             turn = Busy(core.context.whereabouts(rref), here.run.call)
-            waits = turn in here.chain and core.context.rings.blocker(turn.rref) == turn.call
+            waits = turn in here.chain and core.context.deadlocks.blocker(turn.rref) == turn.call
         if waits:
             self.overlooked = True  # the owner refuses it, too
             raise SelfWaitError(

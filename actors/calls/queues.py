@@ -67,7 +67,7 @@ class Queues:
         return suspected
 
     def _is_suspect(self, rref: RRefId) -> bool:
-        owner, blocker = self._context.owners.get(rref), self._context.rings.blocker(rref)
+        owner, blocker = self._context.owners.get(rref), self._context.deadlocks.blocker(rref)
         if owner is None or not owner.queue:
             del self._queues[rref]
             return False

@@ -1,4 +1,4 @@
-"""The waits between requests, for the machine that finds rings of them (`protocol.rings`).
+"""The waits between requests, for the machine that finds rings of them (`protocol.deadlocks`).
 
 The code of a request waits where it blocks on a future or awaits one. It records the wait here,
 which takes no lock. No code reads the record as long as no request is queued. Some waits do not

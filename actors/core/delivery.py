@@ -8,7 +8,7 @@ that reorders.
 Posting never waits. Three things bound the memory:
 
 * the window of each channel;
-* the room that a receiver gives; it gives none while too much waits here (see `protocol.room`,
+* the room that a receiver gives; it gives none while too much waits here (see `protocol.credit`,
   and `Intake` for the count);
 * `progress`, where the user's threads wait while a peer is far behind.
 """
@@ -21,7 +21,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...printable import logger
-from ...protocol import room
+from ...protocol import credit
 from ...protocol.errors import ProtocolError
 from ...protocol.ids import is_name
 from ...protocol.messages import BY_NAME, FLOW_OF, FLOWS, OF_DELIVERY, Bulk
@@ -363,7 +363,7 @@ class Delivery(Internal):
         A sender that has brought little of it does not wait because of the others.
         """
         mail, requests = self.intakes["mail"], self.intakes["requests"]
-        share = room.ROOM_BYTES // 2
+        share = credit.CREDIT_BYTES // 2
         full: tuple[Flow, ...] = ()
         if self._port.full():
             full = ("mail",)

@@ -19,7 +19,7 @@ import msgspec
 
 from ...printable import logger
 from ...protocol.effects import Looked, Scan, Weigh
-from ...protocol.quest import spread
+from ...protocol.search import spread
 from ...protocol.survey import SOME
 from ..base.interrupts import Condition
 from ..core.core import Internal
@@ -126,10 +126,10 @@ class Collector(Internal):
 
     def _evaluate(self, start: RRefId) -> None:
         core = self._core
-        quest = core.context.state.quests.get(start)
-        if quest is not None:
+        search = core.context.state.searches.get(start)
+        if search is not None:
             with self._weighing:
-                quest.weigh()  # without the endpoint's lock: messages go on
+                search.weigh()  # without the endpoint's lock: messages go on
             self.scanner.step(lambda: core.context.weigh_cycle(start))
 
     def _looked(self, effect: Looked, later: Later) -> None:

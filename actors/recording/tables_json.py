@@ -30,7 +30,7 @@ from ...protocol.ids import CallId, ForkId, RRefId, WorkerId
 from ...protocol.lending import LendingOwner, LendingUser
 from ...protocol.messages import KINDS, Busy, Cargo, Descriptor, Grip, Hop, Moved, Passing, Report
 from ...protocol.owner import Owner
-from ...protocol.quest import Quest
+from ...protocol.search import Search
 from ...protocol.sharing import DISCIPLINES
 from ...protocol.state import Name, Relay, Tables, Waiting
 from ...protocol.user import Loan, User
@@ -57,7 +57,7 @@ _MACHINES = (Owner, LendingOwner, BorrowingOwner, User, LendingUser, BorrowingUs
 _CLASSES: dict[str, type] = {
     each.__name__: each
     for each in (
-        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Quest),
+        *(*_MACHINES, Alias, Name, Asked, Dead, Loan, Seen, Waiting, Relay, Send, Resume, Search),
         *(*KINDS, Busy, Descriptor, Hop, Report, Moved, Grip, Garbage),
     )
 }
@@ -100,7 +100,7 @@ def tables_of(context: Context) -> dict[str, Any] | None:
     """
     if len(context.owners) + len(context.users) + len(context.waiting) > MOST:
         return None
-    if not all(quest.asked for quest in context.state.quests.values()):
+    if not all(search.asked for search in context.state.searches.values()):
         return None
     write = _TablesWriter()
     return {name: write.plain(getattr(context.state, it)) for name, it in _TABLES.items()}

@@ -13,7 +13,6 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import assert_never
 
-from farref.protocol.context import Context
 from farref.protocol.dead import Dead
 from farref.protocol.effects import (
     Lose,
@@ -50,6 +49,7 @@ from . import script as do
 from .reach import seen_blindly
 from .script import Action, Code, Script
 from .state import clone, discard, freeze
+from .states import WatchedContext
 from .steps import Act, Answer, Arrival, Bury, Forget, Judge, Notice, Search, Step, Suspect
 from .task import Stage, Task, key
 
@@ -76,6 +76,8 @@ def hands_over(message: Message) -> bool:
 class ScriptedEndpoint(Shell):
     """The endpoint *me*, running *script*; it shares by *sharing* in calls."""
 
+    context: WatchedContext
+
     def __init__(
         self,
         me: WorkerId,
@@ -86,7 +88,7 @@ class ScriptedEndpoint(Shell):
         ordered: bool = False,
         lingers: bool = False,
     ) -> None:
-        super().__init__(Context(me, sharing))
+        super().__init__(WatchedContext(me, sharing))
         self.sharing = sharing
         self.mortal = mortal
         self.script = script
@@ -245,6 +247,7 @@ class ScriptedEndpoint(Shell):
 
     def take(self, step: Step) -> list[Send]:
         """Take *step*; return its messages."""
+        self.context.watch()
         match step:
             case Arrival(sender=sender, message=message):
                 self._note(message)
@@ -474,7 +477,7 @@ class ScriptedEndpoint(Shell):
         return [
             owner.rref
             for owner in self.context.owners.values()
-            if owner.queue and (blocker := self.context.rings.blocker(owner.rref)) is not None
+            if owner.queue and (blocker := self.context.deadlocks.blocker(owner.rref)) is not None
             if blocker in self.context.state.asking or self.awaited(blocker)[0] is not None
         ]
 
@@ -676,8 +679,9 @@ class ScriptedEndpoint(Shell):
             case do.Shut(name=name):
                 self.drop(self.loose.pop(self.opened.pop(name), ()))
             case do.Pickle(name=name, to=to, for_call=for_call):
-                share = context.lend if for_call else context.fork
-                self.unfinished = (*self.unfinished, share(self._needed(task, name), worker(to)))
+                share = context.lend_all if for_call else context.fork_all
+                made = share((self._needed(task, name),), worker(to))
+                self.unfinished = (*self.unfinished, *made)
             case do.Abandon():
                 undone, self.unfinished = self.unfinished, ()
                 self.obey(context.abandon(undone))
@@ -706,7 +710,7 @@ class ScriptedEndpoint(Shell):
         for rref in rrefs:
             given = self.context.give_all((rref,), call)[0]
             if given in backs:
-                given = self.context.fork(rref, call.caller, lost=True)
+                given = self.context.fork_all((rref,), call.caller, lost=True)[0]
             elif given.passing is Passing.BACK:
                 backs.add(given)
             made.append(given)

@@ -72,16 +72,16 @@ def endpoint(sharing: Sharing = "lend") -> Context:
     """B, in the middle of its work."""
     context = Context(B, sharing)
     assert context.own() == X
-    context.fork(X, A)
-    context.fork(X, B)
+    context.fork_all((X,), A)
+    context.fork_all((X,), B)
     context.receive(C, tell(reference(CONFIRMED, ForkId(C, 1), C)))
-    context.fork(CONFIRMED, A)
+    context.fork_all((CONFIRMED,), A)
     context.receive(A, tell(reference(ASKED, ForkId(A, 1), C)))
     context.receive(A, Create(call=CallId(A, 6), rref=OF_A, fork=ForkId(A, 2), cargo=Cargo()))
     context.receive(C, ForkRequest(rref=OF_A, fork=ForkId(A, 3)))
     context.receive(A, Fetch(call=CallId(A, 7), rref=OF_A))
     context.call(A, Cargo())
-    context.call(A, Cargo(descriptors=(context.lend(X, A), context.lend(CONFIRMED, A))))
+    context.call(A, Cargo(descriptors=context.lend_all((X, CONFIRMED), A)))
     return context
 
 
@@ -329,7 +329,7 @@ FOREIGN_MUTANTS: tuple[tuple[Mutant, Foreign], ...] = (
         _to_b("a fork request to a user", A, ForkRequest(rref=CONFIRMED, fork=ForkId(A, 9))),
     ),
     (
-        _no(Context, "check_mine", "not minted"),
+        _no(Context, "check_mine", "not allocated"),
         _to_b("a fetch of what is freed", A, Fetch(call=CallId(A, 9), rref=RRefId(B, 9))),
     ),
     (

@@ -489,7 +489,7 @@ def _(taken: Taken) -> bool:
 
 def _ended(taken: Taken) -> bool:
     """A search ends here, and nothing is cut."""
-    before, after = taken.before.context.state.quests, taken.after.context.state.quests
+    before, after = taken.before.context.state.searches, taken.after.context.state.searches
     cut = any(isinstance(it.message, Cut) for it in taken.sent)
     collected = taken.after.collected - taken.before.collected
     return bool(before.keys() - after.keys()) and not cut and not collected
@@ -502,8 +502,8 @@ def _(taken: Taken) -> bool:
 
 @claim(NEVER_STEP, "a closed set is garbage")
 def _(taken: Taken) -> bool:
-    quests = taken.before.context.state.quests.values()
-    return _ended(taken) and any(quest.again for quest in quests)
+    searches = taken.before.context.state.searches.values()
+    return _ended(taken) and any(search.again for search in searches)
 
 
 @claim(NEVER_STEP, "no death ends a search")
@@ -514,7 +514,7 @@ def _(taken: Taken) -> bool:
 @claim(NEVER_STEP, "no answer comes after the end of its search")
 def _(taken: Taken) -> bool:
     state = taken.before.context.state
-    looks = {look for quest in state.quests.values() for look in quest.asked}
+    looks = {look for search in state.searches.values() for look in search.asked}
     message = delivered(taken)
     return isinstance(message, Holders) and message.look not in looks
 

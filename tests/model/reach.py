@@ -27,8 +27,11 @@ from farref.world.shell import Shell
 class Books(Protocol):
     """What an endpoint's shell knows of its program: the explorer's and the simulation's."""
 
-    context: Context
     inside: dict[RRefId, tuple[RRefId, ...]]
+
+    @property
+    def context(self) -> Context:
+        """The tables of the endpoint."""
 
     def roots(self) -> Iterable[RRefId]:
         """The objects that its code reaches at once, and those that the code's messages name."""
@@ -79,7 +82,7 @@ def roots_of(endpoint: Books) -> Iterator[RRefId]:
         for send in held.values():
             yield from named(send.message)
     for owner in context.owners.values():
-        if not owner.settled:
+        if not owner.located:
             yield owner.rref  # its value is yet to come
         for _, request in owner.queue.values():
             yield owner.rref

@@ -31,8 +31,8 @@ def calls_settled(living: Living, *, deaths: bool) -> str | None:
             return f"{endpoint.me} waits for {endpoint.context.waiting}"
         if endpoint.context.state.looking:
             return f"{endpoint.me} asks its shell for {endpoint.context.state.looking}"
-        if endpoint.context.state.quests:
-            return f"{endpoint.me} still searches from {endpoint.context.state.quests}"
+        if endpoint.context.state.searches:
+            return f"{endpoint.me} still searches from {endpoint.context.state.searches}"
         if endpoint.context.state.creating:
             return f"{endpoint.me} still creates {endpoint.context.state.creating}"
     return None
@@ -101,7 +101,7 @@ def owners_count_exactly(living: Living, *, deaths: bool) -> str | None:
             known = {fork for user in users if user is not None for fork in user.known}
             if set(owner.forks) != known:
                 return f"{owner.rref} counts {sorted(owner.forks)}, the users {sorted(known)}"
-            if owner.queue or owner.running or owner.pending or not owner.settled:
+            if owner.queue or owner.running or owner.pending or not owner.located:
                 return f"{owner.rref} has something outstanding"
     return None
 

@@ -15,7 +15,8 @@ from typing import Any
 
 from farref.protocol.aliases import Aliases
 from farref.protocol.context import Context
-from farref.protocol.cycles import Cycles
+from farref.protocol.cycles import CycleCollector
+from farref.protocol.deadlocks import DeadlockDetector
 from farref.protocol.death import Death
 from farref.protocol.entries import Entries
 from farref.protocol.hosting import Hosting
@@ -23,11 +24,21 @@ from farref.protocol.loans import Loans
 from farref.protocol.names import Names
 from farref.protocol.references import References
 from farref.protocol.requests import Requests
-from farref.protocol.rings import Rings
 
 PARTS = (
-    *(Context, Entries, Loans, Names, References, Requests, Aliases, Hosting, Death, Rings),
-    Cycles,
+    *(
+        Context,
+        Entries,
+        Loans,
+        Names,
+        References,
+        Requests,
+        Aliases,
+        Hosting,
+        Death,
+        DeadlockDetector,
+    ),
+    CycleCollector,
 )
 MARK = "# exit"
 """In the line that ends the condition of an exit; see `exits`."""

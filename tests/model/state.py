@@ -73,8 +73,8 @@ def _is_machine(kind: type[Any]) -> bool:
 
 def _cloner(kind: type[Any]) -> Callable[[Any, dict[int, Any]], Any] | None:
     """Copies a thing of *kind*, given the machines copied so far by id; None: not copied."""
-    if kind is Context:
-        return lambda thing, copies: Context(thing.me, state=_clone_machine(thing.state, copies))
+    if issubclass(kind, Context):
+        return lambda thing, copies: kind(thing.me, state=_clone_machine(thing.state, copies))
     if issubclass(kind, OrderedDict):
         return lambda thing, copies: OrderedDict(_clone_dict(thing, copies))
     if issubclass(kind, dict):
@@ -119,7 +119,7 @@ def _blank(thing: Any) -> Any:
 
 def _freezer(kind: type[Any]) -> Callable[[Any], Hashable] | None:
     """Makes a thing of *kind* hashable; None: it is hashable."""
-    if kind is Context:
+    if issubclass(kind, Context):
         return lambda thing: _freeze_machine(thing.state)
     if issubclass(kind, OrderedDict):
         return lambda thing: tuple([(key, freeze(value)) for key, value in thing.items()])

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, cast
 from unittest.mock import patch
 
-from farref.protocol import delivery, room
+from farref.protocol import credit, delivery
 from farref.protocol.delivery import Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
 from farref.protocol.messages import Call, Cargo, Flow, Message, Tell
@@ -62,7 +62,7 @@ def small_numbers(link: Link) -> Iterator[None]:
         "FIRST_RETRY": 2,
         "LAST_RETRY": 4,
     }
-    with patch.multiple(delivery, **numbers), patch.object(room, "ROOM_BYTES", link.room):
+    with patch.multiple(delivery, **numbers), patch.object(credit, "CREDIT_BYTES", link.room):
         yield
 
 
@@ -326,7 +326,7 @@ class WireModel:
         if self.link.room and len(side.handed) - side.taken > 2 * self.link.room:
             # Twice: the answer to a question also covers the messages behind it in the packet.
             return Mistake("nobody sends more than there is room for", f"{side.handed} wait")
-        for each in side.channel._rooms.values():
+        for each in side.channel._credits.values():
             if each.messages < 0 or each.bytes < 0:
                 return Mistake("no more room is given than was taken", f"{each.messages} are out")
             if each.waiting and each.asked is None:

@@ -250,7 +250,7 @@ class World:
             return
         for place, endpoint in places:
             for rref in sorted(endpoint.inside):
-                if rref in endpoint.context.state.quests:
+                if rref in endpoint.context.state.searches:
                     if self.program.mortal and not self._is_answered(state, endpoint):
                         yield self.step(state, place, Forget(rref))
                 elif endpoint.searches < self._early(
@@ -279,7 +279,7 @@ class World:
             not state.flying
             and not any(self._steps(state.endpoints[place]) for place, _ in places)
             and all(len(endpoint.buried) == dead for _, endpoint in places)
-            and not any(endpoint.context.state.quests for _, endpoint in places)
+            and not any(endpoint.context.state.searches for _, endpoint in places)
         )
 
     def _is_settled(self, state: WorldState) -> bool:

@@ -116,7 +116,9 @@ def test_what_is_no_single_fork_of_another_endpoint_stays_as_it_is() -> None:
     ids=["lengths", "none", "large", "large fork", "many"],
 )
 def test_no_correct_peer_sends_it(wrong: dict[str, Any]) -> None:
-    right = Bulk(kind="Ack", creator=A, minter=A, number=1, fork=1, numbers=(0, 1), forks=(0, 1))
+    right = Bulk(
+        kind="Ack", creator=A, fork_parent=A, number=1, fork=1, numbers=(0, 1), forks=(0, 1)
+    )
     assert len(apart(right)) == 2
     with pytest.raises(ProtocolError):
         apart(replace(right, **wrong))

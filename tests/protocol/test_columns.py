@@ -86,7 +86,14 @@ def test_those_of_a_message_share_the_names_of_endpoints() -> None:
 def column(**changes: Any) -> list[Any]:
     """One column as it travels, with two references."""
     a, b = [list(msgspec.structs.astuple(each)) for each in WORKERS[:2]]
-    row = {"creator": b, "minter": a, "owner": b, "parent": a, "passing": "fork", "counted": False}
+    row = {
+        "creator": b,
+        "fork_parent": a,
+        "owner": b,
+        "parent": a,
+        "passing": "fork",
+        "counted": False,
+    }
     row |= {"name": None, "numbers": [4, 1], "forks": [9, -1]} | changes
     return list(row.values())
 

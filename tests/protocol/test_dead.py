@@ -97,13 +97,13 @@ def introduced(context: Context) -> list[list[Effect]]:
         passing=Passing.FORK,
     )
     mine = context.own()
-    loan = context.lend(mine, FRIEND)
+    (loan,) = context.lend_all((mine,), FRIEND)
     report = Report(
         rref=mine, fork=loan.fork, owner=OWNER, held=False, borrowers=((ForkId(FRIEND, 3), GONE),)
     )
     assert loan.fork == lent
     create = Create(
-        call=replace(context.entries.mint_pin(None), caller=GONE),
+        call=replace(context.entries.allocate_call(None), caller=GONE),
         rref=RRefId(GONE, 9),
         fork=ForkId(GONE, 9),
         cargo=Cargo(),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from farref.protocol import exports, room
+from farref.protocol import credit, exports
 from farref.protocol.delivery import Channel
 from farref.protocol.errors import ProtocolError
 from farref.protocol.exports import ExportCache, SentExports
@@ -133,7 +133,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small caches and little room, so that flows overtake each other."""
     monkeypatch.setattr(exports, "ITEMS", 5)
     monkeypatch.setattr(exports, "CAPACITY", 70)
-    monkeypatch.setattr(room, "ROOM_BYTES", 100)
+    monkeypatch.setattr(credit, "CREDIT_BYTES", 100)
 
 
 def test_every_message_finds_the_items_that_its_sender_meant() -> None:

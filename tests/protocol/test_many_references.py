@@ -243,7 +243,7 @@ def test_one_more_fork_of_an_object_costs_the_same_however_many_there_are() -> N
 
     def fork(times: int) -> None:
         for _ in range(times):
-            tell = Tell(cargo=Cargo(descriptors=(context.fork(rref, C),)))
+            tell = Tell(cargo=Cargo(descriptors=context.fork_all((rref,), C)))
             user.take(B, tell)
             user.hold(rref)
             user.release(tell.cargo.descriptors)

@@ -90,8 +90,8 @@ RULES = (
         borrower(
             "announces itself only when its own lender dies",
             "died",
-            "return self._announce(mint)",
-            "return [] if self.guardian or self.reported else self._announce(mint)",
+            "return self._announce(allocate)",
+            "return [] if self.guardian or self.reported else self._announce(allocate)",
         ),
         FREED_EARLY,
     ),
@@ -125,7 +125,7 @@ RULES = (
         borrower(
             "answers a notice while a later loan lasts",
             "notified",
-            "return self._know(fork) + self.settle()",
+            "return self._know(fork) + self.end_if_unused()",
             "return [removal(self.rref, self.owner, fork)]",
         ),
         FREED_EARLY,
@@ -175,8 +175,8 @@ RULES = (
         borrower(
             "announces itself under the fork of its loan",
             "_announce",
-            "self.requested = mint()",
-            "self.requested = self.guardian or mint()",
+            "self.requested = allocate()",
+            "self.requested = self.guardian or allocate()",
         ),
         LEFT,
     ),
@@ -204,8 +204,8 @@ RULES = (
         borrower(
             "does not count a loan that is over",
             "notified",
-            "return self._know(fork) + self.settle()",
-            "return self.settle()",
+            "return self._know(fork) + self.end_if_unused()",
+            "return self.end_if_unused()",
         ),
         LEFT,
     ),

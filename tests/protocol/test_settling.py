@@ -25,7 +25,7 @@ def test_an_announcement_is_outstanding_until_its_acknowledgement() -> None:
 
 
 def _call(context: Context, to: WorkerId, rref: RRefId) -> Message:
-    cargo = Cargo(descriptors=(context.lend(rref, to),))
+    cargo = Cargo(descriptors=context.lend_all((rref,), to))
     _, effects = context.call(to, cargo)
     [call] = [each.message for each in effects if isinstance(each, Send)]
     return call

@@ -92,4 +92,4 @@ def test_the_cuts_of_one_search_are_made_some_at_a_time(monkeypatch: pytest.Monk
                     reported += [each.objects[0] for each in garbage]
         ahead = follow
     assert collected == reported == rrefs
-    assert not context.state.quests
+    assert not context.state.searches

@@ -17,7 +17,8 @@ import pytest
 from farref.actors.calls.queues import Queues
 from farref.protocol.aliases import Aliases
 from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.cycles import Cycles
+from farref.protocol.cycles import CycleCollector
+from farref.protocol.deadlocks import DeadlockDetector
 from farref.protocol.death import Death
 from farref.protocol.delivery import Channel
 from farref.protocol.effects import Looked, Refusal
@@ -27,8 +28,7 @@ from farref.protocol.lending import LendingUser
 from farref.protocol.messages import Probe
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
-from farref.protocol.quest import Quest
-from farref.protocol.rings import Rings
+from farref.protocol.search import Search
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.trace import read
@@ -102,7 +102,7 @@ FOUND = [
     # for the method.
     (
         in_context(
-            "does not ask for a creation that has not come", "_ask_creator", "owner.settled", "True"
+            "does not ask for a creation that has not come", "_ask_creator", "owner.located", "True"
         ),
         (310, 1000, "calm", "borrow", False),
     ),
@@ -243,13 +243,15 @@ def _forgetful(entries: Entries, alias: Any) -> list[Any]:
     return []
 
 
-def _sure(quest: Quest) -> list[Any]:
+def _sure(search: Search) -> list[Any]:
     """A search that does not look a second time."""
-    quest.again = True
+    search.again = True
     return []
 
 
-def _rash(rings: Rings, owner: Owner, sender: WorkerId, call: CallId, probe: Probe) -> list[Any]:
+def _rash(
+    rings: DeadlockDetector, owner: Owner, sender: WorkerId, call: CallId, probe: Probe
+) -> list[Any]:
     """An owner that refuses the request in the queue that a probe reaches, ring or not."""
     return rings.entries.after(owner, owner.cancel(sender, call, Refusal.RING, probe.path))
 
@@ -258,7 +260,7 @@ BROKEN: list[tuple[Any, str, Callable[..., Any], int]] = [
     # A parent that does not wait for its child (against G2).
     (User, "fork", lambda user, fork, to: None, 0),
     # An owner that never releases the holds of the dead.
-    (Owner, "forget", lambda owner, worker: owner.settle(), 0),
+    (Owner, "forget", lambda owner, worker: owner.end_if_unused(), 0),
     # A borrower that does not ask when its lender dies.
     (LendingUser, "died", lambda user, worker, mint: [], 128),
     # A caller that does not hold a request behind its earlier ones on the alias.
@@ -273,11 +275,16 @@ BROKEN: list[tuple[Any, str, Callable[..., Any], int]] = [
     # An endpoint that settles deaths before it is counted.
     (Death, "uncounted", lambda death: frozenset(), 81),
     # An endpoint that looks for no rings.
-    (Rings, "suspect", lambda rings, rref: [], 0),
-    (Rings, "_came_round", _rash, 0),
-    (Quest, "begin_again", _sure, 24),
+    (DeadlockDetector, "suspect", lambda rings, rref: [], 0),
+    (DeadlockDetector, "_came_round", _rash, 0),
+    (Search, "begin_again", _sure, 24),
     # An endpoint that never searches.
-    (Cycles, "suspect", lambda cycles, rrefs, *, cuts: [Looked(rref) for rref in rrefs[:1]], 0),
+    (
+        CycleCollector,
+        "suspect",
+        lambda cycles, rrefs, *, cuts: [Looked(rref) for rref in rrefs[:1]],
+        0,
+    ),
 ]
 """A machine, its broken method, and the seed from which to look for a plan that goes wrong."""
 

@@ -118,10 +118,10 @@ QUESTIONS = {
     "whereabouts",
 }
 """Methods of a context that change nothing."""
-INSIDE = {"receive", "share_on", "outlive", "fork", "lend", "take_all"}
+INSIDE = {"receive", "share_on", "outlive", "take_all"}
 """Methods that only the context itself calls; one that checks a message for another one; one
-that comes before all others: a recording begins with its effects (see `Endpoint._joined`); two
-that call recorded ones; and one that an endpoint does not use while it records."""
+that comes before all others: a recording begins with its effects (see `Endpoint._joined`); and
+one that an endpoint does not use while it records."""
 
 
 def test_every_input_of_a_context_is_recorded() -> None:

@@ -73,11 +73,11 @@ def _perform(context: Context, fields: Fields, worker: Worker) -> list[Effect]:
             return context.drop(*give.rrefs("rrefs"))
         case "fork":
             # A fork that was refused is not in the trace.
-            context.fork(give.rref("rref"), give.worker("to"), lost=True)
+            context.fork_all((give.rref("rref"),), give.worker("to"), lost=True)
             return []
         case "lend":
             replies = bool(fields.get("replies", True))
-            context.lend(give.rref("rref"), give.worker("to"), replies=replies)
+            context.lend_all((give.rref("rref"),), give.worker("to"), replies=replies)
             return []
         case "abandon":
             return context.abandon(give.cargo().descriptors)

@@ -15,6 +15,8 @@ from ..protocol.messages import (
     AliasRef,
     Cancel,
     Canonical,
+    CreditAsked,
+    CreditGiven,
     Cut,
     Fetch,
     Holders,
@@ -25,8 +27,6 @@ from ..protocol.messages import (
     RefRemoved,
     Reply,
     Returned,
-    RoomAsked,
-    RoomGiven,
 )
 from .show import lent_by_owner, listed, request_name
 
@@ -142,7 +142,7 @@ def why_silent(context: Context, sender: WorkerId, message: Message) -> list[str
             return [f"({me} knows {_aliases_of(context, rref)})"]
         case Reply(call=call):
             return [f"({me} has nobody to tell of {call})"]
-        case RoomAsked() | RoomGiven():
+        case CreditAsked() | CreditGiven():
             return [f"({me} leaves it to delivery)"]
         case Returned(loans=reports):
             rrefs = [report.rref for report in reports]

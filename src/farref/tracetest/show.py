@@ -324,7 +324,7 @@ def owner_text(me: WorkerId, owner: Owner) -> str:
     stage = "resolved" if owner.resolved else "created" if owner.created else "placeholder"
     parts = [
         stage if owner.alias is None else _alias_text(owner.alias),
-        f"label {owner.label}" if not owner.settled and owner.label != owner.rref else "",
+        f"label {owner.label}" if not owner.located and owner.label != owner.rref else "",
         _counted("handle", owner.handles),
         _counted("message", owner.messages),
         _each("known fork", (f"{fork} of {to}" for fork, to in owner.forks.items())),

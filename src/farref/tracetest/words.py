@@ -119,7 +119,7 @@ class Words:
         for word in self.clause(name):
             text, _, of = word.partition(":")
             rref = RRefId(*parse_id(text, self.world.worker))
-            calls = [each.context.rings.blocker(rref) for each in self.world.endpoints.values()]
+            calls = [each.context.deadlocks.blocker(rref) for each in self.world.endpoints.values()]
             if of:
                 calls = [CallId(*parse_id(of, self.world.worker))]
             call = next(filter(None, calls), None)

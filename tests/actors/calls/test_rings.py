@@ -22,7 +22,7 @@ from farref import (
 )
 from farref.actors.calls.queues import Queues
 from farref.actors.inspect.counting import counters
-from farref.protocol import rings
+from farref.protocol import deadlocks
 from farref.protocol.context import Context
 from farref.protocol.ids import CallId, RRefId, WorkerId
 from farref.protocol.messages import Fetch
@@ -390,7 +390,7 @@ def test_a_ring_that_a_death_breaks(process_system: System, tmp_path: Path) -> N
 def test_a_ring_of_more_waits_than_are_followed_ends_by_timeouts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(rings, "MAX_HOPS", 1)
+    monkeypatch.setattr(deadlocks, "MAX_HOPS", 1)
     with System(timeout=5) as system:
         nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
         ring_of(nodes)

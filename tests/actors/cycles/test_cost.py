@@ -15,7 +15,7 @@ import pytest
 from farref import Counters, RRef, System, remote, rpc_sync
 from farref.actors.core import links
 from farref.actors.cycles import collector, exact, kinds, reading, scan
-from farref.protocol import cycles, quest, survey
+from farref.protocol import cycles, search, survey
 from farref.protocol.delivery import Packet
 from farref.testing import until
 
@@ -31,7 +31,7 @@ DUTIES_UNCHECKED = "it counts functions"
 pytestmark = pytest.mark.processes
 ABOUT_SEARCHES = {"WhoHolds", "Holders", "Cut"}
 TIMES = 100
-FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, quest, survey)}
+FILES = {each.__file__ for each in (collector, exact, kinds, reading, scan, cycles, search, survey)}
 
 
 SIZES: Counter[str] = Counter()

@@ -13,7 +13,7 @@ import pytest
 
 from farref import RRef, System, remote, rpc_sync
 from farref.actors.cycles import collector, exact, scan
-from farref.protocol import quest, survey
+from farref.protocol import search, survey
 from farref.protocol.effects import Weigh
 from farref.protocol.ids import RRefId, WorkerId
 from farref.testing import until
@@ -166,7 +166,7 @@ def test_what_is_too_large_for_a_search_counts_as_live(
 def test_a_ring_too_large_over_two_endpoints_counts_as_live(
     limit: int, goes: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quest, "MAX_SET", limit)  # the worker inherits it by the fork
+    monkeypatch.setattr(search, "MAX_SET", limit)  # the worker inherits it by the fork
     with System(timeout=20) as system:
         system.worker("B")
         nodes = ring_of("B", "B", "B", "B")

@@ -20,7 +20,7 @@ from farref import OverloadedError, RefActor, RRef, System
 from farref.actors.calls import calls
 from farref.actors.core import delivery, port
 from farref.actors.core.current import frame
-from farref.protocol import room
+from farref.protocol import credit
 from farref.serialization import shared
 
 from ...bases import PROCESSES
@@ -50,7 +50,7 @@ SIZES = pytest.mark.parametrize("size", [SMALL, LARGE])
 @pytest.fixture
 def limits(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     """Small limits, for the system that is started next."""
-    monkeypatch.setattr(room, "ROOM_BYTES", LIMIT // 2)
+    monkeypatch.setattr(credit, "CREDIT_BYTES", LIMIT // 2)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", LIMIT)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", LIMIT)
     monkeypatch.setattr(delivery, "MAX_WAITING_BYTES", LIMIT)

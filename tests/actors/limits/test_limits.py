@@ -24,7 +24,7 @@ from farref.actors.hosting import bases
 from farref.actors.serving import server as serving
 from farref.actors.wire import cargoes
 from farref.actors.wire.messages import Envelope, WorkerInfo
-from farref.protocol import delivery, owner, room
+from farref.protocol import credit, delivery, owner
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import ForkId, RRefId, WorkerId
 from farref.protocol.messages import Cargo, Descriptor, Tell
@@ -183,7 +183,7 @@ def small_queues(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "ROOM_BYTES", 50_000)
+    monkeypatch.setattr(credit, "CREDIT_BYTES", 50_000)
     monkeypatch.setattr(port, "MAX_INBOX_BYTES", 100_000)
     monkeypatch.setattr(calls, "MAX_BACKLOG_BYTES", 100_000)
 

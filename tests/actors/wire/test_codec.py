@@ -32,6 +32,7 @@ from farref.protocol.messages import (
     Cargo,
     ChildAck,
     Create,
+    CreditAsked,
     Delete,
     Descriptor,
     Fetch,
@@ -42,7 +43,6 @@ from farref.protocol.messages import (
     Reply,
     Report,
     Returned,
-    RoomAsked,
     Tell,
 )
 from farref.serialization.definitions import Exported
@@ -231,7 +231,7 @@ FREQUENT: list[Message] = [
     Ack(rref=RRefId(C, 3), fork=ForkId(B, 4)),
     Delete(rref=RREF, forks=(FORK,)),
 ]
-RARE: list[Message] = [ChildAck(rref=RREF, fork=FORK), RoomAsked(flow="requests")]
+RARE: list[Message] = [ChildAck(rref=RREF, fork=FORK), CreditAsked(flow="requests")]
 
 
 @pytest.mark.parametrize("message", FREQUENT, ids=str)
@@ -483,12 +483,12 @@ def test_a_payload_in_a_wrong_place(message: Message, path: tuple[int, ...], val
         [6, 1, b"", True, ["text"], False],
         [7, 0, 1],
         [8, 0, 3, 2, 4],
-        [0, ["RoomAsked", "no flow"], None, []],
-        [0, ["RoomAsked", "mail"], None],
-        [0, ["RoomAsked", "mail", 1], None, []],
+        [0, ["CreditAsked", "no flow"], None, []],
+        [0, ["CreditAsked", "mail"], None],
+        [0, ["CreditAsked", "mail", 1], None, []],
         [0, ["No such message"], None, []],
         [99, 1],
-        ["RoomAsked", "mail"],
+        ["CreditAsked", "mail"],
         None,
         7,
     ],

@@ -15,7 +15,7 @@ from farref.actors.calls.calls import MAX_BACKLOG_BYTES
 from farref.actors.core.links import CROWD, GATHERED, Links
 from farref.protocol.delivery import WINDOW, Channel, Packet
 from farref.protocol.ids import CallId, WorkerId
-from farref.protocol.messages import FLOWS, Cancel, RoomGiven
+from farref.protocol.messages import FLOWS, Cancel, CreditGiven
 
 from ...bases import PROCESSES
 from ..helpers import until
@@ -121,7 +121,7 @@ def test_who_has_asked_for_no_room_has_half_of_it_left(steps: list[tuple[Any, ..
             channel = links.channels.get(peer)
             if channel is not None:
                 expects = max(channel._next - len(channel.flight), channel._next - more[0])
-                brought = message(number), RoomGiven(flow=FLOWS[number % len(FLOWS)])
+                brought = message(number), CreditGiven(flow=FLOWS[number % len(FLOWS)])
                 links.receive(peer, Packet(channel.handed, brought, expects), number)
                 check_load(channel)
             continue

@@ -74,7 +74,7 @@ ALIAS = {
         in_context(
             "does not notice that nobody wants it",
             "stand_for",
-            ", *self.entries.after(owner, owner.settle())",
+            ", *self.entries.after(owner, owner.end_if_unused())",
             "",
         ),
         in_context("waits for the dead to say", "died", "if self._pends(about, call)", ""),
@@ -112,8 +112,8 @@ ALIAS = {
         in_context(
             "lets go of what it asks about",
             "_ask",
-            "self.entries.mint_pin(about)",
-            "self.entries.mint_pin(None)",
+            "self.entries.allocate_call(about)",
+            "self.entries.allocate_call(None)",
         ),
         in_context(
             "asks in its own name only", "_ask", "self.state.owners[alias.rref].label", "alias.rref"
@@ -200,7 +200,7 @@ ALIAS = {
         in_context(
             "answers only later",
             "receive_alias_ref",
-            "self.answer_asking(owner) if owner.settled else self._hear(owner, message.label)",
+            "self.answer_asking(owner) if owner.located else self._hear(owner, message.label)",
             "[]",
         ),
         in_context(
@@ -231,7 +231,7 @@ ALIAS = {
         in_context(
             "is kept by what it has answered",
             "answer_asking",
-            "*self.entries.after(owner, owner.settle())",
+            "*self.entries.after(owner, owner.end_if_unused())",
             "",
         ),
     ),
@@ -246,7 +246,7 @@ ALIAS = {
         in_context(
             "is not freed when what waited is gone",
             "_found",
-            "self.entries.after(owner, owner.settle())",
+            "self.entries.after(owner, owner.end_if_unused())",
             "[]",
         ),
     ),

@@ -39,7 +39,7 @@ BORROWING = {
             "notified",
             "self.reported = without(self.reported, fork)",
         ),
-        _user("does not leave when notified late", "notified", " + self.settle()", ""),
+        _user("does not leave when notified late", "notified", " + self.end_if_unused()", ""),
         _user("reports nothing", "end_loan", "if held or table or not replies", "if not replies"),
         _user("returns what it uses", "_hold_on", "return self.in_use,", "return False,"),
     ),
@@ -87,12 +87,13 @@ BORROWING = {
         _user("reports though it is counted", "_hold_on", "if self.known:", "if False:"),
     ),
     "a created object's lender dies, and the borrower keeps [borrow]": (
-        _user("never announces itself", "died", "return self._announce(mint)", "return []"),
+        _user("never announces itself", "died", "return self._announce(allocate)", "return []"),
         _user(
             "announces itself only when its own lender dies",
             "died",
-            "return self._announce(mint)",
-            "return any(f.parent == worker for f in self.reported) and self._announce(mint) or []",
+            "return self._announce(allocate)",
+            "return any(f.parent == worker for f in self.reported)"
+            " and self._announce(allocate) or []",
         ),
         _user("announces itself for ever", "ack", "self.announcing = False"),
     ),
@@ -101,13 +102,13 @@ BORROWING = {
     ),
     "the borrower waits for another, and the lender dies [borrow]": (
         _user("forgets what it takes back", "take_back", "table.update(borrowers)"),
-        _user("takes back and does not say so", "take_back", "self._announce(mint)", "[]"),
+        _user("takes back and does not say so", "take_back", "self._announce(allocate)", "[]"),
         _user("strikes the living from its table", "forget", "if who != worker", "if False"),
     ),
     "lent to a method of its own [borrow]": (
         _user("pins nothing that it lends", "lend", "self.children = children"),
         _user("pins for ever", "loan_ended", "del self.children[fork]"),
-        _user("does not leave after a loan", "loan_ended", "self.settle()", "[]"),
+        _user("does not leave after a loan", "loan_ended", "self.end_if_unused()", "[]"),
     ),
     "lent to a callee that lends it on and fetches [borrow]": (
         _user("does not merge", "loan_ended", "table.update(report.borrowers)"),
@@ -152,7 +153,7 @@ BORROWING = {
         _user("keeps the dead in its table", "forget", "if who != worker", ""),
     ),
     "a call that cannot be pickled, and its reference is kept [borrow]": (
-        Mutant("leaves too early", User, "settle", "if self.unused else []", ""),
+        Mutant("leaves too early", User, "end_if_unused", "if self.unused else []", ""),
     ),
     "lent by the owner, and not kept [borrow]": (
         _user("leaves whom it does not know", "leave", "or not self.known", ""),

@@ -40,12 +40,12 @@ CONTEXT = {
         in_context(
             "lets go of an object while its method is asked to create",
             "create",
-            "entries.mint_pin(where)",
-            "entries.mint_pin(None)",
+            "entries.allocate_call(where)",
+            "entries.allocate_call(None)",
         ),
         in_context(
             "lets go of an object that it asked something",
-            "mint_pin",
+            "allocate_call",
             "if rref is not None:",
             "if False:",
         ),
@@ -62,10 +62,13 @@ CONTEXT = {
             "runs a method as a function", "create", "if message.target is None:", "if True:"
         ),
         in_context("does not notice an answer", "answered", "entry.pending.discard(request)"),
-        in_context("frees nothing at the last drop", "drop", "self.settle(entry)", "[]"),
+        in_context("frees nothing at the last drop", "drop", "self.end_if_unused(entry)", "[]"),
         in_context("does not count a drop", "drop", "entry.handles -= 1"),
         in_context(
-            "keeps entries that have ended", "settle", "self._remove(", "(lambda *it: it[1])("
+            "keeps entries that have ended",
+            "end_if_unused",
+            "self._remove(",
+            "(lambda *it: it[1])(",
         ),
     ),
     "a user shares with itself, the object is not its own": (
@@ -86,7 +89,7 @@ CONTEXT = {
         in_context(
             "does not delete after the last answer",
             "answered",
-            "return self.settle(entry)",
+            "return self.end_if_unused(entry)",
             "return []",
         ),
     ),
@@ -100,7 +103,7 @@ CONTEXT = {
             "effects = self.references.accept(sender, brought, lent=lent)",
             "effects = []",
         ),
-        in_context("does not release", "release", "self.settle(entry)", "[]"),
+        in_context("does not release", "release", "self.end_if_unused(entry)", "[]"),
     ),
     "a value that refers to another object": (
         in_context(

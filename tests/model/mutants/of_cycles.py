@@ -1,18 +1,18 @@
 """Rules of cycles: the stamps, the grips, the two looks, and the cuts."""
 
 from farref.protocol.borrowing import BorrowingUser
-from farref.protocol.cycles import Cycles
+from farref.protocol.cycles import CycleCollector
 from farref.protocol.entries import Entries
 from farref.protocol.owner import Owner
-from farref.protocol.quest import Quest
 from farref.protocol.references import References
+from farref.protocol.search import Search
 from farref.protocol.survey import Survey, Surveys
 
 from .mutant import Mutant, in_context
 
 CYCLES = {
     "an object that holds itself": (
-        Mutant("cuts nothing", Quest, "_judge", "map(self._cut, cuts)", "()"),
+        Mutant("cuts nothing", Search, "_judge", "map(self._cut, cuts)", "()"),
     ),
     "two objects of one endpoint that hold each other": (
         Mutant(
@@ -23,26 +23,26 @@ CYCLES = {
             "False",
         ),
         Mutant("does not look at the holders", Survey, "add", "self.ahead.append(holder)"),
-        Mutant("looks once", Quest, "weigh", "places = self.begin_again()", "break"),
+        Mutant("looks once", Search, "weigh", "places = self.begin_again()", "break"),
     ),
     "three objects in a row that hold their neighbours": (
-        Mutant("cuts one ring", Quest, "_judge", "self._cut, cuts", "self._cut, cuts[:1]"),
+        Mutant("cuts one ring", Search, "_judge", "self._cut, cuts", "self._cut, cuts[:1]"),
     ),
     "a ring of two": (
         Mutant(
             "waits for one answer",
-            Cycles,
+            CycleCollector,
             "_answered",
-            "[] if quest.asked else",
-            "quest.asked.clear() or",
+            "[] if search.asked else",
+            "search.asked.clear() or",
         ),
     ),
     "a ring whose reference goes from one member to the other, and home": (
-        Mutant("does not compare the forks", Quest, "weigh", "self.compare_forks()"),
+        Mutant("does not compare the forks", Search, "weigh", "self.compare_forks()"),
         Mutant("does not mind what is under way", Surveys, "_grip", "not entry.at_rest", "False"),
     ),
     "a ring, and a reference that comes home while it is looked at": (
-        Mutant("does not compare the looks", Quest, "see", "!= grip", "is None"),
+        Mutant("does not compare the looks", Search, "see", "!= grip", "is None"),
     ),
     "a ring that another endpoint keeps from a borrower of it [borrow]": (
         Mutant("forgets the table", BorrowingUser, "grip", "self.borrowers.items()", "()"),
@@ -75,11 +75,11 @@ CYCLES = {
         ),
     ),
     "a ring, and a request between two looks": (
-        Mutant("sees no request leave", Entries, "mint_pin", "entry.stamp += 1"),
+        Mutant("sees no request leave", Entries, "allocate_call", "entry.stamp += 1"),
     ),
     "an object that holds itself and another one": (
         Mutant(
-            "cuts only the rings behind one object", Quest, "_cuts", "in objects", "in objects[:1]"
+            "cuts only the rings behind one object", Search, "_cuts", "in objects", "in objects[:1]"
         ),
     ),
     "a ring that comes back from a loan while another endpoint keeps it [lend]": (
@@ -92,17 +92,19 @@ CYCLES = {
     "a ring through an alias, which leads to another object": (
         Mutant(
             "cuts an alias",
-            Quest,
+            Search,
             "_cuts",
             "edges[to][0] if alias else to",
             "to",
         ),
     ),
     "an object that holds itself, and its other holder, which is known to live": (
-        Mutant("forgets that a holder lives", Quest, "_add", "self.enliven([rref])"),
+        Mutant("forgets that a holder lives", Search, "_add", "self.enliven([rref])"),
     ),
     "cycles/a_late_cut": (
-        Mutant("cuts in any case", Cycles, "receive_cut", "or owner.stamp != message.stamp", ""),
+        Mutant(
+            "cuts in any case", CycleCollector, "receive_cut", "or owner.stamp != message.stamp", ""
+        ),
         Mutant("sees no reference come home", Owner, "arrive", "self.stamp += 1"),
         Mutant("sees no request", Owner, "enqueue", "self.stamp += 1"),
     ),

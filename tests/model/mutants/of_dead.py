@@ -78,7 +78,7 @@ DEATH = {
         in_context(
             "tells no borrower of a death",
             "died",
-            "effects += self.entries.after(user, user.died(worker, self.entries.mint_fork))",
+            "effects += self.entries.after(user, user.died(worker, self.entries.allocate_fork))",
         ),
         in_context("remembers what the dead created", "bury", "state.seen.pop(worker, None)"),
     ),

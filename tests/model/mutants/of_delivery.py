@@ -1,7 +1,7 @@
 """Rules of delivery: numbers, the window, acknowledgements, retransmission."""
 
+from farref.protocol.credit import Credit
 from farref.protocol.delivery import Channel
-from farref.protocol.room import Room
 
 from .mutant import Mutant
 
@@ -12,7 +12,7 @@ def _channel(name: str, method: str, old: str, new: str = "pass") -> Mutant:
 
 DELIVERY = {
     "a full window": (
-        _channel("overfills the window", "packet", "min(room, len(unsent))", "len(unsent)"),
+        _channel("overfills the window", "packet", "min(free, len(unsent))", "len(unsent)"),
     ),
     "one loss": (
         _channel("sets no alarm", "packet", "if self.retry_at is None:", "if False:"),
@@ -143,26 +143,28 @@ DELIVERY = {
         _channel(
             "sends without room",
             "send",
-            "if room.messages >= WINDOW or room.bytes >= room.most:",
+            "if credit.messages >= WINDOW or credit.bytes >= credit.most:",
             "if False:",
         ),
-        _channel("sends all at once", "_given", "room.bytes < room.most:\n", "True:\n"),
+        _channel("sends all at once", "_given", "credit.bytes < credit.most:\n", "True:\n"),
         _channel("is never full", "_asked", "if flow not in full():", "if True:"),
-        Mutant("does not count what has waited", Room, "left", "self.bytes += size"),
+        Mutant("does not count what has waited", Credit, "left", "self.bytes += size"),
     ),
     "no more than there is room for": (
-        _channel("asks for no room", "_ask", "self.unsent.append(RoomAsked(flow=flow))"),
-        _channel("never remembers that it asked", "_ask", "room.asked = room.messages, room.bytes"),
-        _channel("asks for room once", "_given", "self._ask(flow, room)"),
+        _channel("asks for no room", "_ask", "self.unsent.append(CreditAsked(flow=flow))"),
         _channel(
-            "keeps what there is room for", "_given", "while room.waiting and", "while False and"
+            "never remembers that it asked", "_ask", "credit.asked = credit.messages, credit.bytes"
+        ),
+        _channel("asks for room once", "_given", "self._ask(flow, credit)"),
+        _channel(
+            "keeps what there is room for", "_given", "while credit.waiting and", "while False and"
         ),
         _channel("is full for ever", "_asked", "self.owed = (*self.owed, flow)"),
-        _channel("gives no room", "give", "self.unsent.append(RoomGiven(flow=flow))"),
-        Mutant("does not take off what it was given", Room, "given", "self.bytes -= size"),
+        _channel("gives no room", "give", "self.unsent.append(CreditGiven(flow=flow))"),
+        Mutant("does not take off what it was given", Credit, "given", "self.bytes -= size"),
         Mutant(
             "lets the last one go first",
-            Room,
+            Credit,
             "next",
             "self.waiting.popleft()",
             "self.waiting.pop()",

@@ -23,7 +23,7 @@ LENDING = {
         _owner(
             "counts a returned loan", "loan_ended", "report is None or not report.held", "False"
         ),
-        _owner("does not free after a loan", "loan_ended", "self.settle()", "[]"),
+        _owner("does not free after a loan", "loan_ended", "self.end_if_unused()", "[]"),
         _user("borrows for ever", "end_loan", "self.loans.pop(fork, None)", "self.loans.get(fork)"),
         _user("deletes what it returned", "_hold_on", "self.known = without(self.known, fork)"),
         Mutant("deletes what the owner never counted", User, "leave", " or not self.known", ""),
@@ -81,7 +81,7 @@ LENDING = {
         ),
     ),
     "lent to a method of its own [lend]": (
-        _user("does not delete after a loan", "loan_ended", "self.settle()", "[]"),
+        _user("does not delete after a loan", "loan_ended", "self.end_if_unused()", "[]"),
         _user("does not pin what it lends", "lend", "self.children = children"),
         _user(
             "pins a loan returned without a word", "loan_ended", "report is None or", "report and"

@@ -41,11 +41,11 @@ LOANS = {
         in_context(
             "settles no loan",
             "end",
-            "report, settled = user.end_loan(fork, replies=replies)",
-            "report, settled = None, []",
+            "report, requests = user.end_loan(fork, replies=replies)",
+            "report, requests = None, []",
         ),
         in_context(
-            "does not delete after a loan", "end", "effects += entries.settle(user)", "pass"
+            "does not delete after a loan", "end", "effects += entries.end_if_unused(user)", "pass"
         ),
         in_context(
             "serves no request", "accept_request", "self.state.serving[call] = cargo.descriptors"
@@ -66,7 +66,7 @@ LOANS = {
         ),
     ),
     "lent by a user, and kept [lend]": (
-        in_context("asks for nothing", "end", "effects += entries.sendable(settled)"),
+        in_context("asks for nothing", "end", "effects += entries.sendable(requests)"),
     ),
     "lent by the owner, and kept [lend]": (
         in_context("reports nothing", "end", "if report is not None:", "if False:"),

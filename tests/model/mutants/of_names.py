@@ -12,11 +12,11 @@ NAMES = {
         in_context("does not drop a name's handle", "drop", "name.handles -= 1"),
         in_context(
             "keeps a name for nothing",
-            "_settle_name",
+            "_end_name_if_unused",
             "if not (name.handles or name.requests):",
             "if False:",
         ),
-        in_context("keeps a dropped name", "drop", "self._settle_name(rref, name)"),
+        in_context("keeps a dropped name", "drop", "self._end_name_if_unused(rref, name)"),
         in_context(
             "drops the hop's handle", "drop", "rref if name is None else name.canonical", "rref"
         ),
@@ -85,7 +85,9 @@ NAMES = {
             "self._free(rref, request)",
         ),
         in_context(
-            "keeps a name that has no request any more", "_free", "self._settle_name(handle, name)"
+            "keeps a name that has no request any more",
+            "_free",
+            "self._end_name_if_unused(handle, name)",
         ),
     ),
     "a creation on an alias, which comes back without its name, in order": (

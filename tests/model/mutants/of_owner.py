@@ -15,16 +15,25 @@ OWNER = {
         _owner("frees what has handles", "unused", "not self.handles", "True"),
         _owner("frees what it asked something of", "at_rest", "not self.pending", "True"),
         _owner("frees what runs a request", "at_rest", "not self.running", "True"),
-        _owner("frees nothing", "settle", "if self.unused else []", "if False else []"),
-        _owner("does not free when nobody wants the value", "resolve", "or self.settle()", "or []"),
-        _owner("does not free when the last request ends", "done", "or self.settle()", "or []"),
+        _owner("frees nothing", "end_if_unused", "if self.unused else []", "if False else []"),
+        _owner(
+            "does not free when nobody wants the value",
+            "resolve",
+            "or self.end_if_unused()",
+            "or []",
+        ),
+        _owner(
+            "does not free when the last request ends", "done", "or self.end_if_unused()", "or []"
+        ),
         _owner("counts itself as a user", "create", "if sender != me:", "if True:"),
         _owner("runs a request without saying so", "_next", "self.running = request.call"),
         _owner("never ends a request", "done", "self.running = None"),
     ),
     "a reference returned in the reply, by the owner": (
         _owner("frees what has forks", "unused", "not self.forks", "True"),
-        _owner("does not free at the last delete", "delete", "return self.settle()", "return []"),
+        _owner(
+            "does not free at the last delete", "delete", "return self.end_if_unused()", "return []"
+        ),
         _owner("does not count a fork it makes", "fork", "self.forks[fork] = to"),
         _owner("counts a deleted fork", "delete", "    del self.forks[fork]", "    pass"),
     ),
@@ -32,7 +41,9 @@ OWNER = {
         _owner("frees what it is asked about", "at_rest", "not self.asking", "True"),
     ),
     "a user dies": (
-        _owner("does not free after a burial", "forget", "return self.settle()", "return []"),
+        _owner(
+            "does not free after a burial", "forget", "return self.end_if_unused()", "return []"
+        ),
         _owner(
             "counts the dead",
             "forget",
@@ -42,7 +53,10 @@ OWNER = {
     ),
     "a message that cannot be pickled": (
         _owner(
-            "does not free after an abandoned fork", "abandon", "return self.settle()", "return []"
+            "does not free after an abandoned fork",
+            "abandon",
+            "return self.end_if_unused()",
+            "return []",
         ),
         _owner("keeps an abandoned fork", "abandon", "del self.forks[fork]"),
     ),
@@ -153,7 +167,7 @@ OWNER = {
         _owner(
             "cancels without an answer",
             "cancel",
-            "[Refuse(sender, request, why, ring), *self.settle()]",
+            "[Refuse(sender, request, why, ring), *self.end_if_unused()]",
             "[]",
         ),
         _owner("answers a cancel and runs the request", "cancel", "del self.queue[call]"),

@@ -82,7 +82,7 @@ RINGS = {
     ),
     "requests/a_ring_with_a_creation_held_back": (
         in_context(
-            "does not ask for a creation that has not come", "_ask_creator", "owner.settled", "True"
+            "does not ask for a creation that has not come", "_ask_creator", "owner.located", "True"
         ),
         in_context(
             "does not know what holds a creation back", "_creation", "creation is None", "True"

@@ -27,17 +27,24 @@ USER = {
     ),
     "nobody wants the object when its value comes": (
         _user("deletes before it is confirmed", "unused", "and self.requested is None", ""),
-        _user("does not delete when confirmed late", "ack", "effects + self.settle()", "effects"),
+        _user(
+            "does not delete when confirmed late",
+            "ack",
+            "effects + self.end_if_unused()",
+            "effects",
+        ),
         _user("forgets that its creation is outstanding", "create", "self.requested = fork"),
         _user("waits for an acknowledgement that came", "ack", "self.requested = None"),
     ),
     "an own object created by a message to itself": (
-        _user("does not delete after the last child", "child_ack", "self.settle()", "[]"),
+        _user("does not delete after the last child", "child_ack", "self.end_if_unused()", "[]"),
         _user("does not pin a fork it makes", "fork", "self.children[fork] = to"),
         _user("pins a confirmed child", "child_ack", "del self.children[message.fork]"),
     ),
     "the child dies": (
-        _user("does not delete after a burial", "forget", "return self.settle()", "return []"),
+        _user(
+            "does not delete after a burial", "forget", "return self.end_if_unused()", "return []"
+        ),
         _user(
             "pins for the dead",
             "forget",
@@ -49,7 +56,7 @@ USER = {
         _user(
             "does not delete after an abandoned fork",
             "abandon",
-            "return self.settle()",
+            "return self.end_if_unused()",
             "return []",
         ),
         _user("pins an abandoned fork", "abandon", "del self.children[fork]"),

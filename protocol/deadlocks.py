@@ -1,4 +1,4 @@
-"""Rings: requests that wait for each other along several objects, found and broken.
+"""Deadlocks: requests that wait for each other along several objects, in a ring, found and broken.
 
 A request that would wait for itself is found by its chain (see `owner`). But two methods that call
 each other's objects at the same time have no common chain. Neither can end before the other: they
@@ -9,23 +9,20 @@ that its code is blocked in, which only the shell knows (`Look`). A queued reque
 request that *blocks* its object: the one that runs there, or the one that makes the object. A
 request on an alias waits for the answer to the `AliasRef` of the alias's owner, or for the request
 that this owner passed on. So each request has one way out, and two rings have nothing in common.
+A call by ``rpc_async`` is no wait before somebody asks for its result, nor is a wait that any one
+of several answers ends.
 
-A request that awaits has no turn on its object, so nobody waits for it there. If it can go on, it
-waits in the queue for a new turn, and so for the request that has the turn now. It has begun, so it
-is never refused. If a probe comes to a queue in this way, the queue is not part of the ring.
-Two situations are no waits: a call by ``rpc_async`` before somebody asks for its result, and a wait
-that any one of several answers ends.
+In three cases a probe comes to a queue that is not part of the ring, so nothing there is refused:
 
-A caller, or the owner of an alias, may *hold back* a request (see `names`). Such a request waits
-for an earlier one on the same handle. The probe goes on with the earlier request. That request is
-never refused: maybe no code waits for it, and the request that was held back would only take its
-place in the ring. So if a probe comes to a queue in this way, the queue is not part of the ring.
-
-A creation may be held back, too. Requests on the object overtake it, and wait in a queue at its
-owner, which knows nothing else of the object. So the probe goes on to the endpoint that named the
-object, and from there with the earlier request. If the earlier request is itself a creation, the
-owner of an alias may hold it back when it passes it on: its caller waits for the acknowledgement.
-So the probe goes to this owner, and from there with the request that is earlier there.
+* A request that awaits has no turn, so nobody waits for it. When it can go on, it waits in the
+  queue for a new turn. It has begun, and is never refused.
+* A caller, or the owner of an alias, may *hold back* a request behind an earlier one on the same
+  handle (see `names`). The probe goes on with the earlier request. To refuse that one would not
+  help: maybe no code waits for it, and the one behind it would take its place in the ring.
+* A creation may be held back, too. Requests on the object overtake it, and wait at its owner, which
+  knows nothing else of the object. So the probe goes on to the endpoint that named the object, and
+  from there with the earlier request. If that is a creation itself, the owner of an alias may hold
+  it back while its caller waits for the acknowledgement. So the probe goes to this owner.
 
 **Probes.** When requests have been queued on an object for some time, the shell reports it
 (`Context.suspect`). A `Probe` follows the way out of that queue, one message for each endpoint::
@@ -51,15 +48,13 @@ began. A ring may stand in the queues of several objects. Only the greatest of t
 it: when a probe comes to the queue of a greater object than its start, it begins anew there. When
 the request has been refused, the run that made it goes on, and the ring is gone.
 
-**Eventually.** A ring is found if code in it waits for a queued request. (Other rings are possible:
-they consist only of waits for requests that are held back, for functions that run, or for methods
-that have begun and want a new turn.) The shell
-suspects each object with a queue again and again. A ring stays until something breaks it. A probe
-in it begins anew at each greater object, so at last it begins at the greatest one. From there it
-comes round twice, unless the ring is longer than `MAX_HOPS`.
-
-A probe that meets itself on the way, and not at its start, has come into a ring from outside. It
-ends, as the requests inside cause probes of their own.
+**Eventually.** A ring is found if code in it waits for a queued request, and if it is not longer
+than `MAX_HOPS`. (Other rings consist only of waits for requests that are held back, for functions
+that run, or for methods that want a new turn.) The shell suspects each object with a queue again
+and again, and a ring stays until something breaks it. A probe in it begins anew at each greater
+object, so at last it begins at the greatest one, and from there it comes round twice. A probe that
+meets itself on the way, and not at its start, has come into a ring from outside. It ends, as the
+requests inside cause probes of their own.
 """
 
 from __future__ import annotations
@@ -84,8 +79,8 @@ MAX_HOPS = 100
 """The most waits that a probe follows; in a longer ring each wait ends by its timeout."""
 
 
-class Rings(msgspec.Struct):
-    """The probes that look for rings."""
+class DeadlockDetector(msgspec.Struct):
+    """The probes of this endpoint, which look for rings of requests."""
 
     state: Tables
     entries: Entries
@@ -184,7 +179,7 @@ class Rings(msgspec.Struct):
     def _ask_creator(self, rref: RRefId, probe: Probe) -> list[Effect]:
         """*probe* is in the queue on *rref*, whose creation has not come: maybe it is held back."""
         owner = self._foremost(rref)
-        if owner is None or owner.settled or owner.rref.creator in self.state.dead:
+        if owner is None or owner.located or owner.rref.creator in self.state.dead:
             return []
         return [Send(owner.rref.creator, replace(probe, call=None, rref=owner.rref))]
 

@@ -1,37 +1,37 @@
-"""Room at the receiver: an endpoint that sends more than its peer takes has to wait.
+"""Credit-based flow control: an endpoint that sends more than its peer takes has to wait.
 
 An acknowledgement says that a message has arrived. It does not say that the receiver has begun to
-handle it; until then the message takes memory. So user messages need *room* at their receiver::
+handle it; until then the message takes memory. So user messages need *credit* from their receiver::
 
-    sender      send() --room--> unsent ... handed over    counts messages and bytes sent since
-                  |                                        it was last given room
-                  +--none--> waiting, until room is given
+    sender      send() --credit--> unsent ... handed over   counts messages and bytes sent since
+                  |                                         its last credit
+                  +--none--> waiting, until credit is given
 
-    half of the room is used     RoomAsked ->
-                              <- RoomGiven                 at once, or when the receiver is not
-                                                           full any more
+    half of it is used        CreditAsked ->
+                              <- CreditGiven                at once, or when the receiver is not
+                                                            full any more
 
-The receiver counts nothing here. A question for room travels behind the messages that it is about,
-on a link that keeps the order. So the answer says that the receiver has taken in all of these. Only
-the sender knows their size; it takes them off its count. Each question is answered once, and there
-is one question at a time.
+The receiver counts nothing. A question for credit travels behind the messages that it is about, on
+a link that keeps the order. So the answer says that the receiver has taken in all of them. Only the
+sender knows their size, and takes it off its count. Each question is answered once, and there is
+one question at a time.
 
-User messages have three *flows*, each with its own room, because different code takes them:
+User messages have three *flows*, each with its own credit, because different code takes them:
 
 ==========  =====================================  ==============================================
 mail        `Tell`                                 an actor's handlers; a program that listens
 requests    calls, creations, fetches, `Cancel`    the receiver's threads
-results     `Reply`, and the answer to an `ask`    nobody: a receiver always has room for them
+results     `Reply`, and the answer to an `ask`    nobody: a receiver is never full of them
 ==========  =====================================  ==============================================
 
-Within one flow the order is kept. Control messages need no room and pass all waiting messages;
+Within one flow the order is kept. Control messages need no credit and pass all waiting messages;
 results pass mail and requests. So a full endpoint still gets the answers that it waits for, and two
 endpoints that flood each other cannot hold up each other's answers (G6).
 
 Invariants (explored with the rest of `delivery`):
 
-* at most `WINDOW` messages have left since room was given, and the bytes of all but the last of
-  them are fewer than `Room.most`: so a message larger than that passes, too;
+* at most `WINDOW` messages have left since credit was given, and the bytes of all but the last of
+  them are fewer than `Credit.most`: so a message larger than that passes, too;
 * if a message waits, a question is on its way, or the receiver owes an answer.
 """
 
@@ -43,28 +43,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from .messages import Flow, Message
 
-ROOM_BYTES = 16 << 20
-"""The bytes of one flow that may leave for one peer before it gives new room."""
+CREDIT_BYTES = 16 << 20
+"""The bytes of one flow that may leave for one peer before it gives new credit."""
 FOR_RESULTS = 4
 """So many times as many for results: a receiver always takes them, and each question costs it as
 much as a result."""
 
 
-class Room:
-    """The sender's knowledge of one flow to one peer."""
+class Credit:
+    """The sender's account of one flow to one peer."""
 
     __slots__ = ("asked", "bytes", "messages", "most", "waiting", "waiting_bytes")
 
     def __init__(self, flow: Flow) -> None:
-        self.most = ROOM_BYTES * (FOR_RESULTS if flow == "results" else 1)
+        self.most = CREDIT_BYTES * (FOR_RESULTS if flow == "results" else 1)
         self.messages = 0
-        """Messages that have left, and for which no room has been given again."""
+        """Messages that have left, and for which no credit has been given again."""
         self.bytes = 0
         """The size of these messages."""
         self.asked: tuple[int, int] | None = None
         """The messages and bytes that the unanswered question is about."""
         self.waiting: deque[tuple[Message, int]] = deque()
-        """Messages without room, and the size of each."""
+        """Messages without credit, and the size of each."""
         self.waiting_bytes = 0
 
     def left(self, size: int) -> None:
@@ -73,7 +73,7 @@ class Room:
         self.bytes += size
 
     def wait(self, message: Message, size: int) -> None:
-        """*message* stays until there is room."""
+        """*message* stays until there is credit."""
         self.waiting.append((message, size))
         self.waiting_bytes += size
 

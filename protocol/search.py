@@ -5,7 +5,7 @@ objects. An edge leads from an object to each object whose handles are in its va
 stands as an alias. As soon as an object turns out to live, everything that it leads to lives, too.
 So each edge is followed once, however many objects a search begins with.
 
-Answers are only put down when they come. `Quest.weigh` evaluates them, as soon as all are there.
+Answers are only put down when they come. `Search.weigh` evaluates them, as soon as all are there.
 That may take a while, so the shell may call it before the next step, without a lock. Nothing else
 touches the evidence meanwhile, as no look is without an answer.
 """
@@ -47,7 +47,7 @@ def spread(live: set[RRefId], begin: Iterable[RRefId], edges: Edges) -> None:
                 ahead.append(rref)
 
 
-class Quest:
+class Search:
     """A search that the endpoint *me* makes, from some of its objects; *start* is the first one."""
 
     __slots__ = (
@@ -186,7 +186,7 @@ class Quest:
     # ---- the judgement
 
     def _judge(self) -> None:
-        """What no look has seen alive is garbage: find the sets that hang together, and cuts."""
+        """What no look has seen alive is garbage: find its connected sets, and their cuts."""
         dead = sorted(self.owned.keys() - self.live)
         beside: dict[RRefId, list[RRefId]] = {rref: [] for rref in dead}
         edges = {
