@@ -89,7 +89,7 @@ class InConnection:
         limits: Limits,
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
-        on_passed: Callable[[socket.socket, bytes], None] | None,
+        on_passed: Callable[[socket.socket, bytes], None] | None = None,
     ) -> None:
         """Serve *sock*, which *remote* has dialled.
 

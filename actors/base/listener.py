@@ -38,18 +38,7 @@ from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
 from .gate import Usher, Visitor, hang_up, passed_preamble
-from .handshake import (
-    ANY_ADMIN,
-    CROWDED,
-    ENCRYPTS,
-    GONE,
-    NONCE,
-    PLAIN,
-    SECURE,
-    Acceptor,
-    mode,
-    wanted,
-)
+from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection, SecureInConnection
 from .poller import READABLE, Poller
@@ -151,9 +140,16 @@ class Listener:
         self._settings = settings
         self._sockets = sockets
         self._poller = poller
-        self._inbox = inbox
         # Not a bytearray, which would fill all its pages: most reads are short.
-        self._scratch = memoryview(mmap.mmap(-1, READ_SIZE, flags=mmap.MAP_PRIVATE))
+        scratch = memoryview(mmap.mmap(-1, READ_SIZE, flags=mmap.MAP_PRIVATE))
+        self._common: dict[str, Any] = {
+            "poller": poller,
+            "inbox": inbox,
+            "limits": settings.limits,
+            "scratch": scratch,
+            "on_change": self._changed,
+        }
+        """Arguments of every connection."""
         self._local = _Door(sockets.local, self._accept)
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
@@ -228,7 +224,11 @@ class Listener:
             sock.close()
             self._refuse(f"uid {uid}", "it is another user")
             return
-        self._wait_for(self._connection(sock, "this host", b"", b""), self._local)
+        acceptor = Acceptor(self._sockets.address, b"", b"")
+        connection = InConnection(
+            sock, acceptor, "this host", on_passed=self._passed, **self._common
+        )
+        self._wait_for(connection, self._local)
 
     def _named(self, visitor: Visitor) -> None:
         """A stranger at our port has named the actor that it wants."""
@@ -238,7 +238,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._other_mode(preamble) or self._usher.pass_on(sock, preamble)
+            notice = self._usher.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -268,54 +268,28 @@ class Listener:
         except OSError:  # it has gone
             sock.close()
             return
-        if not settings.tcp:  # we have no key, so nobody could prove anything
+        encryption = settings.encryption
+        if encryption is None:  # no TCP, so there is no key either that anybody could prove
             self._refuse(remote, "this program is not reachable from other hosts")
             hang_up(sock, GONE)
             return
-        if notice := self._other_mode(preamble):
-            ours = "we do not" if notice == PLAIN else "it does not"
-            self._refuse(remote, f"only one of us encrypts, and {ours} (encrypt=False)")
-            hang_up(sock, notice)
-            return
+        from . import tls  # noqa: PLC0415 - it loads OpenSSL
+
         self._make_room(self._guests, settings.limits.max_handshakes)
+        acceptor = Acceptor(
+            self._sockets.address,
+            settings.key,
+            os.urandom(NONCE),
+            preamble=preamble,
+            certificate=encryption.digest,
+        )
         try:
-            connection = self._connection(sock, remote, settings.key, preamble)
+            secure = tls.accept(sock, encryption)
         except OSError:  # it has gone
             sock.close()
             return
+        connection = SecureInConnection(secure, acceptor, remote, **self._common)
         self._wait_for(connection, self._guests)
-
-    def _other_mode(self, preamble: bytes) -> bytes:
-        """The notice for a dialler that encrypts if we do not, or the other way round."""
-        secure = self._settings.encryption is not None
-        if (mode(preamble) == SECURE) == secure:
-            return b""
-        return ENCRYPTS if secure else PLAIN
-
-    def _connection(
-        self, sock: socket.socket, remote: str, key: bytes, preamble: bytes
-    ) -> InConnection:
-        encryption = self._settings.encryption if key else None
-        acceptor = Acceptor(
-            self._sockets.address,
-            key,
-            os.urandom(NONCE),
-            preamble=preamble,
-            certificate=encryption.digest if encryption is not None else b"",
-        )
-        more: dict[str, Any] = {
-            "poller": self._poller,
-            "inbox": self._inbox,
-            "limits": self._settings.limits,
-            "scratch": self._scratch,
-            "on_change": self._changed,
-            "on_passed": None if key else self._passed,
-        }
-        if encryption is None:
-            return InConnection(sock, acceptor, remote, **more)
-        from . import tls  # noqa: PLC0415 - it loads OpenSSL
-
-        return SecureInConnection(tls.accept(sock, encryption), acceptor, remote, **more)
 
     def _changed(self, connection: InConnection) -> None:
         for door in self._doors:

@@ -273,15 +273,12 @@ class Outbox:
                 " start both with host=... and the same key=..."
             )
         sock.setblocking(False)
-        secure = bool(key) and settings.encryption is not None
-        nonce = os.urandom(NONCE)
-        dialler = Dialler(address.key, self._me, key, nonce, secure=secure)
-        return Approach(sock, target, dialler)
+        return Approach(sock, target, Dialler(address.key, self._me, key, os.urandom(NONCE)))
 
     def encrypt(self, sock: socket.socket) -> SecureSocket:
         """The connection *sock* to another host, encrypted."""
         if self._settings.encryption is None:
-            raise AssertionError("our settings say that nothing is encrypted")
+            raise AssertionError("a system without TCP dials another host")
         from . import tls  # noqa: PLC0415 - it loads OpenSSL
 
         return tls.dial(sock, self._settings.encryption)

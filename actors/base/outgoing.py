@@ -21,15 +21,13 @@ handled them.  When the connection breaks, the remaining ones become dead letter
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import errno
 import itertools
 import socket
-import sys
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -37,12 +35,10 @@ from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, HEADER, RAW, Part, control
-from .handshake import DISBELIEF, MAGIC, Disbelieved
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
-    import ssl
     import threading
 
     from .addresses import Address
@@ -56,12 +52,6 @@ BYTES_PER_TURN: Final = 1 << 20
 READ_ACKS_EVERY: Final = 256  # messages
 RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
-
-
-def _errors_of_tls() -> type[ssl.SSLError] | tuple[()]:
-    """The errors of `ssl`.  If it is not loaded, no connection is encrypted, and there are none."""
-    found: type[ssl.SSLError] | tuple[()] = getattr(sys.modules.get("ssl"), "SSLError", ())
-    return found
 
 
 class Approach(msgspec.Struct, frozen=True):
@@ -214,13 +204,12 @@ class OutConnection:
             self.state = ConnectionState.OPEN
             self.parts.appendleft(opening)
             self.written -= len(opening)  # offsets count from the first frame
+            self._listen_for(READABLE)
         else:
             self.state = ConnectionState.SHAKING
             self.sock.send(opening)  # a hundred bytes into an empty buffer
-            if self._dialler.waits_for_tls:
-                self.sock = self._outbox.encrypt(self.sock)
-        self._listen_for(READABLE)
-        if self._dialler.waits_for_tls:
+            self.sock = self._outbox.encrypt(self.sock)
+            self._listen_for(READABLE)
             self._shake_hands()
 
     def _dial_again(self) -> None:
@@ -411,38 +400,17 @@ class OutConnection:
             self.fail(SendStatus.DeadTarget)
 
     def _shake_hands(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            try:
-                data = self._encrypt() or self.sock.recv(4096)
-                answer = self._dialler.feed(data)
-            except _errors_of_tls() as error:
-                from .tls import explained  # noqa: PLC0415 - it loads OpenSSL
+        from .tls import shake_hands  # noqa: PLC0415 - it loads OpenSSL
 
-                raise explained(error) from error
-            except Disbelieved:
-                self.sock.send(DISBELIEF)
-                raise
-            except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
-                self._dial_again()
-                return
-            if not data:
-                raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up")
-            if answer:
-                self.sock.send(answer)  # a few hundred bytes into an empty buffer
-                self.state = ConnectionState.OPEN
-
-    def _encrypt(self) -> bytes:
-        """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
-        if not self._dialler.waits_for_tls:
-            return b""
-        from .tls import SecureSocket  # noqa: PLC0415 - it loads OpenSSL
-
-        if not isinstance(self.sock, SecureSocket):
-            return b""
-        certificate, clear = self.sock.meet(MAGIC)
-        if certificate:
-            self.sock.send_first(self._dialler.bind(certificate))
-        return clear
+        try:
+            shake_hands(cast("SecureSocket", self.sock), self._dialler)
+        except BlockingIOError:
+            return
+        except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
+            self._dial_again()
+            return
+        if self._dialler.done:
+            self.state = ConnectionState.OPEN
 
     def _read_acks(self, *, fail: bool = False) -> None:
         while self.state is ConnectionState.OPEN:

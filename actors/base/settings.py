@@ -64,10 +64,10 @@ class SystemSettings(Discreet, frozen=True, kw_only=True):
 
     ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
     has no TCP at all.  ``listen`` is where its port really is, which may differ behind NAT or in a
-    container.  ``encryption`` is None if messages between hosts are sent in the clear, with
-    ``encrypt=False``.  ``routes`` says where to dial hosts that are reached by another address than
-    they have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
-    prefixes the names of its sockets, so that a sweep knows their system.
+    container.  ``key`` and ``encryption`` are empty and None without TCP.  ``routes`` says where to
+    dial hosts that are reached by another address than they have, for instance by a tunnel.
+    ``system_id`` is random per incarnation of the system and prefixes the names of its sockets, so
+    that a sweep knows their system.
     """
 
     name: str

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...features import knows_peers
 from . import addresses, keys, lacks, places
@@ -26,11 +26,10 @@ from ._thespian import (
     TransmitIntent,
     detach_child,
 )
-from .certificates import TLS, Encryption
+from .certificates import TLS
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
-    InvalidCertificate,
     KeyRequired,
     NoSuchSystem,
     SystemAlreadyRuns,
@@ -41,13 +40,15 @@ from .processes import start_admin
 from .settings import Limits, SystemSettings
 from .transport import Transport
 
+if TYPE_CHECKING:
+    from .certificates import Encryption
+
 Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
 CLEANUP_PATIENCE: Final = 10.0  # seconds; longer than a keeper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
 SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
-CLEAR_CAPABILITY: Final = "farref in the clear"  # there if connections are not encrypted
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
     "Thespian ActorSystem Version": 1,
@@ -217,7 +218,6 @@ def system_base(
     port: int | None = None,
     key: bytes | str | os.PathLike[str] | None = None,
     advertise: str | None = None,
-    encrypt: bool = True,
     tls: TLS | None = None,
     routes: Mapping[tuple[str, int], tuple[str, int]] | None = None,
     convention: str | list[str] | None = None,
@@ -250,7 +250,6 @@ def system_base(
     and a key that only this user can read is used.
 
     Connections between hosts are encrypted (:mod:`.tls`); *tls* are certificates of one's own.
-    *encrypt* False sends messages in the clear; all systems of a convention must agree.
     *convention* is ``"host:port"`` of the system that leads the convention, or a list of
     candidates.
 
@@ -259,8 +258,8 @@ def system_base(
     ``shutdown()`` gives actors to exit by themselves.  *capabilities*, *log_defs* and
     *start_method* are Thespian's; *limits* are `Limits`, None for the defaults.
 
-    Raises :class:`KeyRequired`, :class:`InvalidAddress`, :class:`UnsafeDirectory`,
-    :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
+    Raises :class:`KeyRequired`, :class:`InvalidCertificate`, :class:`InvalidAddress`,
+    :class:`UnsafeDirectory`, :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
     """
     settings = make_settings(
         name,
@@ -268,7 +267,7 @@ def system_base(
         port=port,
         key=key,
         advertise=advertise,
-        encryption=encryption_for(host, encrypt=encrypt, tls=tls),
+        tls=tls,
         routes=routes or {},
         die_with_parent=die_with_parent,
         spin=spin,
@@ -277,8 +276,6 @@ def system_base(
     reach: dict[str, Any] = {}
     if settings.tcp:
         reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
-        if settings.encryption is None:
-            reach[CLEAR_CAPABILITY] = True
     all_capabilities = {
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
@@ -298,7 +295,7 @@ def make_settings(
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
     advertise: str | None,
-    encryption: Encryption | None,
+    tls: TLS | None,
     routes: Mapping[tuple[str, int], tuple[str, int]],
     die_with_parent: bool,
     spin: float,
@@ -331,7 +328,7 @@ def make_settings(
         port=seen[1],
         listen=listen,
         routes=dict(routes),
-        encryption=encryption,
+        encryption=_encryption(tls) if numeric_host else None,
         key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
@@ -343,17 +340,10 @@ def _runs_already(name: str) -> SystemAlreadyRuns:
     return SystemAlreadyRuns(f"a system called {name!r} runs already: join it by mode='join'")
 
 
-def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encryption | None:
-    """The certificates of a system at *host*, from the arguments; see :func:`system_base`."""
-    if tls is not None and not encrypt:
-        raise InvalidCertificate("encrypt=False needs no tls=: leave one of them out")
-    if tls is not None and not isinstance(tls, TLS):
-        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {tls!r}")
-    if not host or not encrypt:
-        return None
-    from .tls import make, read  # noqa: PLC0415 - it loads OpenSSL
+def _encryption(given: TLS | None) -> Encryption:
+    from . import tls  # noqa: PLC0415 - it loads OpenSSL
 
-    return read(tls) if tls is not None else make()
+    return tls.make() if given is None else tls.read(given)
 
 
 def shared_key(

@@ -32,6 +32,7 @@ from typing import Any, Final, cast
 from . import places
 from .certificates import TLS, Encryption
 from .errors import HandshakeError, InvalidCertificate
+from .handshake import DISBELIEF, MAGIC, Dialler, Disbelieved
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
 RECORD_HEAD: Final = 5  # bytes at the beginning of a record, which OpenSSL reads alone
@@ -41,6 +42,8 @@ GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many 
 HOUR: Final = datetime.timedelta(hours=1)
 FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
 NAME: Final = "farref"
+NOTHING_TO_SHOW: Final = Encryption(b"", b"")
+"""For a dialler, which shows a certificate only if there is an authority."""
 
 
 def hash_of(certificate: bytes) -> bytes:
@@ -86,6 +89,8 @@ def make() -> Encryption:
 
 def read(given: TLS) -> Encryption:
     """The certificates in the files of *given*.  Raises :class:`InvalidCertificate`."""
+    if not isinstance(given, TLS):
+        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {given!r}")
     try:
         cert, key, ca = (Path(path).read_bytes() for path in (given.cert, given.key, given.ca))
         first = cert[cert.index(b"-----BEGIN CERTIFICATE") :]
@@ -173,6 +178,32 @@ def _secure(made: ssl.SSLSocket) -> SecureSocket:
     return cast("SecureSocket", made)
 
 
+def shake_hands(sock: SecureSocket, dialler: Dialler) -> None:
+    """One step of the dialling end's handshake, which is over when *dialler* is `done`.
+
+    Raises BlockingIOError if the other end must come first, ConnectionAbortedError if it has hung
+    up without a word, :class:`HandshakeError` as :meth:`.Dialler.feed` does or if there can be no
+    encryption, and OSError.
+    """
+    try:
+        data = b""
+        if dialler.waits_for_tls:
+            certificate, data = sock.meet()
+            if certificate:
+                sock.send_first(dialler.bind(certificate))
+        data = data or sock.recv(4096)
+        if not data:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "the other end has hung up")
+        answer = dialler.feed(data)
+        if answer:
+            sock.send(answer)  # a few hundred bytes into an empty buffer
+    except Disbelieved:
+        sock.send(DISBELIEF)
+        raise
+    except ssl.SSLError as error:
+        raise explained(error) from error
+
+
 def explained(error: ssl.SSLError) -> HandshakeError:
     """*error* of a connection that is being made, in words."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -189,11 +220,11 @@ class SecureSocket(ssl.SSLSocket):
     _refused = False
     """Whether the other end has sent something else in place of TLS."""
 
-    def meet(self, magic: bytes) -> tuple[bytes, bytes]:
+    def meet(self) -> tuple[bytes, bytes]:
         """For a dialler: go on with making the connection.
 
         Returns the hash of the acceptor's certificate when it is made; or nothing, and the bytes in
-        the clear that the other end has sent in place of TLS: a notice begins with *magic*.  Raises
+        the clear that the other end has sent in place of TLS, maybe a notice.  Raises
         BlockingIOError if more must come first, and :class:`HandshakeError`.
         """
         if self._refused:
@@ -210,7 +241,7 @@ class SecureSocket(ssl.SSLSocket):
             # OpenSSL has taken five bytes, and keeps them.  In a notice they are these; other bytes
             # are no notice with them either.
             self._refused = True
-            return b"", magic[:RECORD_HEAD]
+            return b"", MAGIC[:RECORD_HEAD]
         certificate = self.getpeercert(binary_form=True)
         if certificate is None:
             raise HandshakeError("the acceptor has shown no certificate")

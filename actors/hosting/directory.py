@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DOORS = (
     {"Admin Port", "Convention Address.IPv4"},
-    {"host", "port", "key", "advertise", "encrypt", "tls"},
+    {"host", "port", "key", "advertise", "tls"},
 )
 """The keys of the address in an entry, in either of its forms."""
 START_PATIENCE = 10.0

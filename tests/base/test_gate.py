@@ -12,7 +12,7 @@ import pytest
 from farref.actors.base import places
 from farref.actors.base.addresses import mint
 from farref.actors.base.gate import Usher, receive
-from farref.actors.base.handshake import CROWDED, GONE, SECURE, preamble
+from farref.actors.base.handshake import CROWDED, GONE, preamble
 from farref.actors.base.poller import Poller
 from farref.actors.base.settings import SystemSettings
 
@@ -38,7 +38,7 @@ def test_no_descriptor_is_left_to_pass_a_connection_on(
 ) -> None:
     """The stranger is told to come again; no error reaches the loop of the admin."""
     there = mint(settings, "abc")
-    wanted = preamble(there.key, SECURE)
+    wanted = preamble(there.key)
     here, other = socket.socketpair()
     with here, other:
         assert passing.pass_on(here, wanted) == GONE
@@ -63,13 +63,13 @@ def test_a_process_that_takes_no_connections_shuts_nobody_else_out(
     most = settings.limits.max_handshakes
     here, other = socket.socketpair()
     with here, other, places.listen_at(busy.path) as door, places.listen_at(idle.path):
-        named = [passing.pass_on(here, preamble(busy.key, SECURE)) for _ in range(2 * most)]
+        named = [passing.pass_on(here, preamble(busy.key)) for _ in range(2 * most)]
         assert named == [b""] * most + [CROWDED] * most
-        assert passing.pass_on(here, preamble(idle.key, SECURE)) == b""
+        assert passing.pass_on(here, preamble(idle.key)) == b""
         door.settimeout(10)
         for _ in range(most):  # the busy one goes on
             way, _ = door.accept()
             with way, contextlib.closing(receive(way, 1 << 16)[1] or socket.socket()):
                 pass
         poller.wait(0.0)
-        assert passing.pass_on(here, preamble(busy.key, SECURE)) == b""
+        assert passing.pass_on(here, preamble(busy.key)) == b""
