@@ -88,9 +88,7 @@ class Replicator(MultiProcReplicator):
         self._send_intent_to_transport(intent)
 
     def _send_intent_to_transport(self, intent: TransmitIntent) -> None:
-        connection = self._enqueue(intent)
-        if connection is not None and not self.transport.has_room(connection):
-            self.transport.wait_for_room(connection)
+        self.transport.wait_for_room(self._enqueue(intent))
 
     def _enqueue(self, intent: TransmitIntent) -> OutConnection | None:
         """Queue *intent*, or park it; an error of pickling becomes a PoisonMessage to us."""
@@ -340,9 +338,8 @@ class Manager(Replicator, ActorManager):
     def actor_send(self, targetAddr: ActorAddress, msg: object) -> None:
         """``Actor.send``, from any thread.  Raises PeerStalled; see :mod:`.errors`."""
         self._sCBStats.inc("Actor.Message Send.Generated")
-        connection = self._enqueue(UserIntent(targetAddr, msg, self.actor_send_fail))
-        if connection is not None and not self.transport.has_room(connection):
-            self.transport.throttle(connection)
+        intent = UserIntent(targetAddr, msg, self.actor_send_fail)
+        self.transport.throttle(self._enqueue(intent))
 
     def handleMessages(self, envelope: ReceiveEnvelope) -> Any:
         """Handle *envelope*, then the messages that it left for ourselves."""

@@ -9,7 +9,7 @@ the handler returns, at 64 KiB, or as soon as the handler has run for a millisec
 enter one queue under the lock, and one connection carries them.
 
 **Back-pressure.**  A send that leaves more than the limits queued for one peer waits until
-there is room (:meth:`Outbox.throttle`).  A waiting thread writes on its own, with the help of
+there is room (:meth:`Outbox.wait_until`).  A waiting thread writes on its own, with the help of
 ``poll`` on that one socket, so it depends neither on the running thread nor on its handler.
 The running thread, waiting within a handler, also keeps reading; see :mod:`.inbox`.
 
@@ -105,22 +105,12 @@ class Outbox:
                 self.poller.wake()
         return connection
 
-    def post_small(self, address: Address, frame: bytes) -> None:
-        """`post` one raw *frame*: written at once if nothing waits before it."""
-        with self.lock:
-            connection = self._connections.get(address.key)
-            if connection is None or self.handling == threading.get_ident():
-                self.post(address, [frame], None)
-                return
-            connection.write(frame)
-            if self.finished:
-                self.poller.wake()
-
     def open_to(self, address: Address) -> OutConnection | None:
         """The open connection to *address*; None if there is none."""
         with self.lock:
             connection = self._connections.get(address.key)
-        return connection if connection is not None and connection.is_open() else None
+        is_open = connection is not None and connection.state is ConnectionState.OPEN
+        return connection if is_open else None
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""
@@ -161,25 +151,25 @@ class Outbox:
             and connection.queued_messages <= self.limits.max_queued_messages
         )
 
-    def throttle(self, connection: OutConnection, keep_reading: Callable[[float], None]) -> None:
-        """Wait until *connection* has room.
-
-        The running thread passes *keep_reading*, which sleeps for at most that many seconds
-        and handles input and output, but calls no callback.  Raises :class:`PeerStalled` when the
-        peer takes nothing for ``stall_timeout``.
-        """
-        self.wait_until(connection, lambda: self.has_room(connection), keep_reading)
-
     def wait_until(
         self,
         connection: OutConnection,
         condition: Callable[[], bool],
-        keep_reading: Callable[[float], None],
+        go_on: Callable[[float], None] | None = None,
     ) -> None:
-        """Write to *connection* until *condition* holds or it is closed."""
+        """Wait until *condition* holds or *connection* is closed.
+
+        The thread that runs the loop passes *go_on*, which sleeps for at most that many seconds and
+        handles input and output, but calls no callback.  Any other thread only writes to
+        *connection*, and does not depend on the one that runs the loop.  Raises
+        :class:`PeerStalled` when the peer takes nothing for ``stall_timeout``.
+        """
         written, since = connection.written, perf_counter()
         while not condition() and connection.state is not ConnectionState.CLOSED:
-            keep_reading(POLL_SLICE)
+            if go_on is None:
+                self.write_alone(connection, POLL_SLICE)
+            else:
+                go_on(POLL_SLICE)
             now = perf_counter()
             if connection.written != written:
                 written, since = connection.written, now

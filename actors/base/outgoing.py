@@ -274,31 +274,10 @@ class OutConnection:
             self.parts.append(request)
             self.flush()
 
-    def write(self, frame: bytes) -> None:
-        """Queue *frame*, which nobody acknowledges, and `flush`."""
-        parts = self.parts
-        parts.append(frame)
-        self.enqueued += len(frame)
-        if len(parts) == 1 and self.state is ConnectionState.OPEN:
-            try:
-                count = self.sock.send(frame)
-            except OSError:
-                count = 0  # `flush` meets it again
-            if count == len(frame):  # nearly always
-                parts.clear()
-                self.written += count
-                return
-            self._wrote(count)
-        self.flush()
-
-    def is_open(self) -> bool:
-        """Whether messages can be written."""
-        return self.state is ConnectionState.OPEN
-
     def write_now(self, data: bytes) -> bool:
-        """Write a raw frame of *data*.  Any thread, without the outbox's lock.
+        """Write a raw frame of *data* at once.  In any thread, without the outbox's lock.
 
-        False if messages wait before it, or nothing can be written: :meth:`Outbox.post` it.
+        False if messages wait before it or the connection is not open: :meth:`Outbox.post` it.
         """
         frame = HEADER.pack(len(data), 0, RAW) + data
         with self._outbox.lock:

@@ -19,6 +19,7 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sized
 from time import perf_counter
 from typing import Any, Final
 
@@ -80,28 +81,32 @@ class Outside:
             self.transport.abort_run()
 
         self._post(UserIntent(anActor, msg, failed))
-        deadline = _deadline(timeout)
-        while not failures:
-            received = self._run_transport(_left(deadline))
-            if isinstance(received, ReceiveEnvelope):
-                if not isInternalActorSystemMessage(received.message):
-                    return received.message
-            elif _left(deadline) == 0 or self.transport.closed:
-                return None
-        if failures[0] in (SendStatus.DeadTarget, SendStatus.Failed, SendStatus.NotSent):
-            return None
-        raise ActorSystemFailure(f"{anActor} could not take the message: {failures[0]}")
+        received = self._next(timeout, failures)
+        if received is None and SendStatus.BadPacket in failures:
+            raise ActorSystemFailure(
+                f"{anActor} could not unpickle the message, a {type(msg).__name__}: the log of its"
+                " system tells the reason"
+            )
+        return received
 
     def listen(self, timeout: Duration | None) -> Any:
         """The next message from anybody; None after *timeout* seconds or when closed."""
-        deadline = _deadline(timeout)
-        while True:
-            received = self._run_transport(_left(deadline))
+        return self._next(timeout)
+
+    def _next(self, timeout: Duration | None, failures: Sized = ()) -> Any:
+        """The next message; None after *timeout*, when closed, or when *failures* come first."""
+        seconds = None if timeout is None else timePeriodSeconds(timeout)
+        deadline = None if seconds is None else perf_counter() + seconds
+        while not failures:
+            received = self._run_transport(seconds)
+            if deadline is not None:
+                seconds = max(0.0, deadline - perf_counter())
             if isinstance(received, ReceiveEnvelope):
                 if not isInternalActorSystemMessage(received.message):
                     return received.message
-            elif _left(deadline) == 0 or self.transport.closed:
-                return None
+            elif seconds == 0 or self.transport.closed:
+                break
+        return None
 
     def leave(self) -> None:
         """Close this endpoint only; the system goes on."""
@@ -154,14 +159,6 @@ class Outside:
             self._complete()
             return 0
         return super()._run_transport(maximumDuration, False, incomingHandler)  # type: ignore[misc]  # Thespian's mixins have no types
-
-
-def _deadline(timeout: Duration | None) -> float | None:
-    return None if timeout is None else perf_counter() + timePeriodSeconds(timeout)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - perf_counter())
 
 
 class PrivateContext(Outside, BaseContext):

@@ -17,6 +17,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Final, cast
 
@@ -183,11 +184,9 @@ class Transport:
         Raises :class:`CannotPickleAddress` while an address in it is not known yet, and
         the errors of pickling.  Waits while too much is queued for that peer.
         """
-        connection = self.enqueue(manager, intent)
-        if connection is not None and not self._outbox.has_room(connection):
-            self.wait_for_room(connection)
+        self.wait_for_room(self.enqueue(manager, intent))
 
-    def wait_for_room(self, connection: OutConnection) -> None:
+    def wait_for_room(self, connection: OutConnection | None) -> None:
         """Like :meth:`throttle`, for messages of Thespian itself.
 
         Thespian could not handle an error: if the peer stalls, log it and go on.
@@ -242,10 +241,8 @@ class Transport:
         header = framing.HEADER.pack(len(data), 0, framing.RAW)
         if self.closed:
             return True
-        if len(data) < framing.JOIN:
-            self._outbox.post_small(details, header + data)
-        else:
-            self._outbox.post(details, [header, data], None)
+        small = len(data) < framing.JOIN
+        self._outbox.post(details, [header + data] if small else [header, data], None)
         return True
 
     def connection_to(self, address: ActorAddress) -> OutConnection | None:
@@ -265,31 +262,25 @@ class Transport:
         """Bytes for *address* that the kernel has not taken yet."""
         return self._outbox.queued_bytes(address.addressDetails)
 
-    def has_room(self, connection: OutConnection) -> bool:
-        """Whether more may be sent to this peer without waiting."""
-        return self._outbox.has_room(connection)
-
-    def throttle(self, connection: OutConnection) -> None:
-        """Wait until *connection* has room; raises :class:`PeerStalled`."""
-        if not self._flow_control:
+    def throttle(self, connection: OutConnection | None) -> None:
+        """Wait until *connection*, if there is one, has room; raises :class:`PeerStalled`."""
+        outbox = self._outbox
+        if connection is None or outbox.has_room(connection) or not self._flow_control:
             return
+        has_room = partial(outbox.has_room, connection)
         if self.loop.is_runner():
-            with self.loop.reading_on() as keep_reading:
-                self._outbox.throttle(connection, keep_reading)
+            with self.loop.reading_on() as go_on:
+                outbox.wait_until(connection, has_room, go_on)
         else:
-            self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
+            outbox.wait_until(connection, has_room)
 
     def write_out(self, connection: OutConnection) -> None:
         """Wait until the messages now queued in *connection* are written, or it has failed.
 
-        For threads that do not run the loop; does not depend on the thread that does.
+        For threads that do not run the loop.
         """
         end = connection.enqueued
-        self._outbox.wait_until(
-            connection,
-            lambda: connection.written >= end,
-            lambda t: self._outbox.write_alone(connection, t),
-        )
+        self._outbox.wait_until(connection, lambda: connection.written >= end)
 
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
         """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
