@@ -268,7 +268,7 @@ class Transport:
         if connection is None or outbox.has_room(connection) or not self._flow_control:
             return
         has_room = partial(outbox.has_room, connection)
-        if self.loop.is_runner():
+        if self.loop.is_leader():
             with self.loop.reading_on() as go_on:
                 outbox.wait_until(connection, has_room, go_on)
         else:
@@ -361,7 +361,7 @@ class Transport:
     def addWakeup(self, period: Duration, payload: object) -> None:
         """Deliver a ``WakeupMessage`` after *period*.  Any thread."""
         self._timers.add(period, payload)
-        if not self.loop.is_runner():
+        if not self.loop.is_leader():
             self._poller.wake()
 
     @property

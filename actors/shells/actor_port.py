@@ -77,11 +77,11 @@ class ActorPort(SelfRunning):
         """
         if self._own is not None:
             self._own.loop.work(endpoint.core.brief)
-            endpoint.core.pool.on_end = self._own.loop.lead_of.offer
+            endpoint.core.pool.on_end = self._own.loop.leadership.call_standby
             self._own.loop.take_raw(receive)
-            self._own.loop.take_turns(turn)
+            self._own.loop.on_nudge(turn)
             endpoint.core.brief.looks = self._own.loop.looks
-            endpoint.core.brief.leads = self._own.loop.is_runner
+            endpoint.core.brief.leads = self._own.loop.is_leader
             endpoint.lead(self._own.loop, guests=False)
 
     def watch(self) -> ThespianWatch | None:
@@ -109,13 +109,13 @@ class ActorPort(SelfRunning):
         if self._own is None:
             return super().wait(future, timeout)
         loop, end = self._own.loop, time.monotonic() + timeout
-        lead = loop.lead_of
+        lead = loop.leadership
         check_no_turn(loop)
         lead.waiting.append(None)
         try:
             if isinstance(future, Future):
                 future.leader = lead
-                loop.visit(partial(is_over, future), timeout)
+                loop.lead_briefly(partial(is_over, future), timeout)
                 if future.over:
                     return True
             else:  # it tells no leader that it is over
@@ -160,7 +160,7 @@ class ActorPort(SelfRunning):
 
     def _in_mailbox_thread(self) -> bool:
         if self._own is not None:
-            return self._own.loop.is_runner()
+            return self._own.loop.is_leader()
         return self._bell is not None and threading.get_ident() == self._thread
 
     def wake(self) -> None:

@@ -38,7 +38,7 @@ def test_the_processes_of_a_system() -> None:
         assert admin is not None
         assert len(registrar.children()) == 4
         idle = [each for each in registrar.children() if each.pid != worker]
-        # The main thread, and one that waits for the end of the registrar or the admin. The aide
+        # The main thread, and one that waits for the end of the registrar or the admin. The helper
         # begins with the first call.
         assert until(system, lambda: [each.num_threads() for each in idle] == [2, 2, 2])
         assert [each.num_threads() for each in (admin, registrar)] == [1, 1]
