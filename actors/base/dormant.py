@@ -47,8 +47,8 @@ class Dormant:
         else:
             endpoints.register(self)
 
-    def settle(self) -> None:
-        """The last chance: start the process if somebody has dialled by now. Watch no more."""
+    def finish(self) -> None:
+        """Start the process if somebody has dialled by now, and watch no more."""
         if self._watches:
             dialled = select.poll()
             dialled.register(self._sockets.local, READABLE)

@@ -24,7 +24,7 @@ from .listener import Sockets
 from .settings import SystemSettings
 
 
-class Berth(TransportInit):
+class ChildInit(TransportInit):
     """Everything that a new process needs.  Picklable while spawning."""
 
     def __init__(

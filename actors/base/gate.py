@@ -8,9 +8,10 @@ to themselves, and whether the stranger knows the key is a matter between these 
 
 Exactly the preamble is read from the connection, and not one byte more.
 
-The bytes before the proof of the key are an attacker's.  So the wanted name is no path: it must be
-one that :func:`.addresses.mint` makes for this system, or for an outside program.  The receiver
-takes a connection only from a process of its own user, as the kernel reports it.
+The bytes before the proof of the key may be an attacker's.  So the wanted name is not used as a
+path: it must be one that :func:`.addresses.new_address` makes for this system or for an outside
+program.  The receiver takes a connection only from a process of its own user, as the kernel reports
+it.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ class Usher:
 
         The caller closes it.  Returns the notice for the stranger if that is not possible.
         """
-        path = addresses.minted_for(self._settings, wanted(preamble))
+        path = addresses.socket_path_of(self._settings, wanted(preamble))
         if not path:
             return GONE
         waiting = self._ways.get(path, set())

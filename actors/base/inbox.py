@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .envelopes import Received
     from .framing import Part
 
-TURN: Final = 16  # messages from one source before the next has its turn
+QUANTUM: Final = 16  # messages from one source before those of the next
 
 
 class Source(Protocol):
@@ -61,7 +61,7 @@ class Inbox:
     Used by the running thread only, except that any thread may :meth:`add` the local source.
     """
 
-    __slots__ = ("_turn", "raw", "raws", "relaxed", "ring")
+    __slots__ = ("_left", "raw", "raws", "relaxed", "ring")
 
     def __init__(self) -> None:
         self.ring: deque[Source] = deque()
@@ -70,7 +70,7 @@ class Inbox:
         which are good until it returns, and its sender, without a queue."""
         self.raws: Callable[[list[bytes], ActorAddress], object]
         """The same for several frames."""
-        self._turn = TURN
+        self._left = QUANTUM
         self.relaxed = False
 
     def __bool__(self) -> bool:
@@ -91,13 +91,13 @@ class Inbox:
                 source.in_ring = False
                 if source:  # another thread added in between, and saw it in the ring
                     self.add(source)
-                self._turn = TURN
+                self._left = QUANTUM
                 continue
-            if self._turn == 0:
+            if self._left == 0:
                 self.ring.rotate(-1)
-                self._turn = TURN
+                self._left = QUANTUM
                 continue
-            self._turn -= 1
+            self._left -= 1
             return source
         return None
 

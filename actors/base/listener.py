@@ -33,7 +33,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ...features import peer_uid
-from . import addresses, places, tcp
+from . import addresses, rundir, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
@@ -79,7 +79,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
 
     Raises OSError if it is taken.
     """
-    local = places.listen_at(address.path)
+    local = rundir.listen_at(address.path)
     if not settings.tcp or not address.well_known:
         return Sockets(address, local, None)
     try:
@@ -89,7 +89,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
             if remote.family == socket.AF_INET6:  # "::" is all interfaces, for IPv4 too
                 remote.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             remote.bind(settings.listen)
-            remote.listen(places.BACKLOG)
+            remote.listen(rundir.BACKLOG)
         except BaseException:
             remote.close()
             raise

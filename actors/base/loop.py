@@ -340,7 +340,7 @@ class RunLoop:
                 due = self._due()
             else:  # nearly always
                 due = self._timers.heap[0][0] if self._timers.heap else math.inf
-            if due <= now or self._signals or outbox.unsettled:
+            if due <= now or self._signals or outbox.pending:
                 self._tick(now)
                 due = self._due()
             if transmit_only or self._aborting:
@@ -360,7 +360,7 @@ class RunLoop:
                 if until():
                     return _HOLDS
                 late = end is not None and now >= end  # however much there is to deliver
-                if late or lead.claims > 0 or undisturbed.put_off:
+                if late or lead.claims > 0 or undisturbed.delayed:
                     return None
             self._resting = True
             ready_now = bool(inbox.ring) and not (transmit_only or self._aborting)
@@ -370,7 +370,7 @@ class RunLoop:
                 due = min(due, end)
             if ready_now or completed or (self._nudged and not quiet):
                 due = now
-            elif self._leaving or outbox.unsettled:
+            elif self._leaving or outbox.pending:
                 due = self._sooner(now, due)
             ready = self.poller.wait(None if due == math.inf else max(0.0, due - now))
             if ready and not self._watch_pending:
@@ -410,13 +410,13 @@ class RunLoop:
             if until():
                 return True
             if (
-                outbox.unsettled
+                outbox.pending
                 or self._listener.waits
                 or self._ack_due
                 or self._stopped
                 or self._aborting
                 or self.leadership.claims
-                or undisturbed.put_off
+                or undisturbed.delayed
             ):
                 return False
             now, due = perf_counter(), end
@@ -530,7 +530,7 @@ class RunLoop:
         """Handle due times, and the messages of signal handlers."""
         if self._ack_due and now >= self._ack_at:
             self.acknowledge()
-        if self._outbox.unsettled:
+        if self._outbox.pending:
             self._outbox.tick()
         if self._listener.waits and self._listener.next_due <= now:
             self._listener.tick(now)
@@ -573,7 +573,7 @@ class RunLoop:
             waited = now - self._leave_since
             patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
             due = min(due, now + patience - waited)
-        return min(due, now + RETRY_DELAY) if self._outbox.unsettled else due
+        return min(due, now + RETRY_DELAY) if self._outbox.pending else due
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:
@@ -584,7 +584,7 @@ class RunLoop:
 
         def keep_reading(timeout: float) -> None:
             self._outbox.tick()
-            self.poller.wait(min(timeout, RETRY_DELAY) if self._outbox.unsettled else timeout)
+            self.poller.wait(min(timeout, RETRY_DELAY) if self._outbox.pending else timeout)
 
         self._outbox.flush()
         self._inbox.raw = None

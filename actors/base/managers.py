@@ -284,7 +284,7 @@ class Admin(Replicator, ThespianAdmin):
 
     def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None:
         if self._dormant is not None:
-            self._dormant.settle()
+            self._dormant.finish()
             self._dormant = None
         if self.asLogProc is None:  # there is no logger to tell
             self._reset_logging()

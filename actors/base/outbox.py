@@ -63,7 +63,7 @@ class Outbox:
         self._me = me
         self._lookups = Lookups(poller.wake)
         self._connections: dict[str, OutConnection] = {}
-        self.unsettled: list[OutConnection] = []
+        self.pending: list[OutConnection] = []
         """The connections that are being made; :meth:`tick` is to be called every
         ``RETRY_DELAY``."""
         self.dirty: list[OutConnection] = []
@@ -185,17 +185,17 @@ class Outbox:
         with self.lock:
             if connection.state is ConnectionState.CLOSED:
                 return
-            unsettled = not connection.settled
+            pending = connection.is_pending
             waiting = select.poll()
             if connection.state is not ConnectionState.RETRYING:
                 writes = connection.queued_bytes and connection.state is not ConnectionState.SHAKING
                 writable = WRITABLE if writes else 0
                 waiting.register(connection.sock.fileno(), READABLE | writable)
-        events = waiting.poll((RETRY_DELAY if unsettled else timeout) * 1000)
+        events = waiting.poll((RETRY_DELAY if pending else timeout) * 1000)
         with self.lock:
             for _, mask in events:
                 connection.progress(mask)
-            if unsettled:
+            if pending:
                 self.tick()
             if self.finished:
                 self.poller.wake()
@@ -217,14 +217,14 @@ class Outbox:
                 raise  # our own trouble: the target may be well
             return None
         self._connections[address.key] = connection
-        if not connection.settled:
-            self.unsettle(connection)
+        if connection.is_pending:
+            self.add_pending(connection)
         return connection
 
-    def unsettle(self, connection: OutConnection) -> None:
+    def add_pending(self, connection: OutConnection) -> None:
         """*connection* is being made: :meth:`tick` will check it."""
-        if connection not in self.unsettled:
-            self.unsettled.append(connection)
+        if connection not in self.pending:
+            self.pending.append(connection)
         self.poller.wake()
 
     def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
@@ -299,10 +299,10 @@ class Outbox:
         """Retry and time out connections that are not open yet."""
         with self.lock:
             now = perf_counter()
-            for connection in list(self.unsettled):
-                if not connection.settled:
+            for connection in list(self.pending):
+                if connection.is_pending:
                     connection.tick(now)
-            self.unsettled = [c for c in self.unsettled if not c.settled]
+            self.pending = [c for c in self.pending if c.is_pending]
 
     def snapshot(self) -> list[OutConnection]:
         """The connections right now."""

@@ -83,7 +83,7 @@ class Sender(Protocol):
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
 
-    def unsettle(self, connection: OutConnection) -> None:
+    def add_pending(self, connection: OutConnection) -> None:
         """*connection* is being made."""
 
     def forget(self, connection: OutConnection) -> None:
@@ -174,7 +174,7 @@ class OutConnection:
         self._tried += 1
         self._take(way)
         self.state = ConnectionState.RETRYING
-        self._outbox.unsettle(self)
+        self._outbox.add_pending(self)
         return True
 
     def connect(self) -> None:
@@ -219,7 +219,7 @@ class OutConnection:
         self._find_way()
         self.state = ConnectionState.RETRYING
         self._again_at = perf_counter() + CROWDED_DELAY
-        self._outbox.unsettle(self)
+        self._outbox.add_pending(self)
 
     def _leave_socket(self) -> None:
         if self._events:
@@ -434,9 +434,9 @@ class OutConnection:
                 self.fail(SendStatus.DeadTarget)
 
     @property
-    def settled(self) -> bool:
-        """Whether connecting has succeeded or failed."""
-        return self.state is ConnectionState.OPEN or self.state is ConnectionState.CLOSED
+    def is_pending(self) -> bool:
+        """Whether the connection is still being made."""
+        return self.state is not ConnectionState.OPEN and self.state is not ConnectionState.CLOSED
 
     # -- the end ----------------------------------------------------------------------
 

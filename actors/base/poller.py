@@ -13,8 +13,8 @@ microseconds, more than all our own work.  So before it sleeps the run loop may 
 together: otherwise two ends that both slept once would sleep before each further message, as each
 gives up just before the other is ready.  It spins only while that pays:
 
-* in a conversation: the last wait began less than ``TURN`` ago, so messages come that often.  A
-  process at rest, which waits for seconds, does not spin;
+* in a conversation: the last wait began less than ``CONVERSATION`` ago, so messages come that
+  often.  A process at rest, which waits for seconds, does not spin;
 * and if spins are not in vain: one without an event is followed by a *pause* without any, first as
   long as a spin, then twice as long each time, up to ``LONGEST_PAUSE``.  One that gets an event
   makes the next pause short again, and so does a rest of ``LONGEST_PAUSE``.  An event that the
@@ -47,7 +47,7 @@ from .bell import Bell
 READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
-TURN: Final = 1e-3
+CONVERSATION: Final = 1e-3
 """Seconds between the beginnings of two waits in a conversation."""
 LONGEST_PAUSE: Final = 0.02
 """Seconds without a spin, after many in vain."""
@@ -147,7 +147,7 @@ class Poller:
         self._owners: dict[int, DescriptorOwner] = {}
         self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
-        self._began = -TURN
+        self._began = -CONVERSATION
         """The clock at the beginning of the last wait."""
         self._pause = self._resumes = 0.0
         """The length of the last pause without spins, and the clock at its end."""
@@ -206,7 +206,7 @@ class Poller:
         if self._spin and timeout != 0:
             last, self._began = self._began, (now := perf_counter())
             since = now - last
-            if since < TURN:
+            if since < CONVERSATION:
                 if now >= self._resumes:
                     events = self._spinning(now, timeout)
             elif since > LONGEST_PAUSE:

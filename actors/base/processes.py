@@ -2,7 +2,7 @@
 
 Modelled on ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
 with our managers and these differences. The sockets exist before the process does. The admin first
-forks its keeper. A process that ends closes its transport, which acknowledges its handled messages
+forks its reaper. A process that ends closes its transport, which acknowledges its handled messages
 and removes its socket. A child ends at once if its parent is gone when it starts.
 """
 
@@ -18,7 +18,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from . import farewell, keeper, places, signals, titles
+from . import farewell, reaper, rundir, signals, titles
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -39,7 +39,7 @@ from ._thespian import (
     thesplog,
     uncatchable_signals,
 )
-from .endpoints import Berth
+from .endpoints import ChildInit
 from .logs import adopt_loggers
 from .managers import Admin, Manager
 from .transport import Transport
@@ -57,15 +57,15 @@ def _begin() -> None:
 
 
 def start_admin(
-    endpoint: Berth,
+    endpoint: ChildInit,
     starter: ActorAddress,
     starter_pid: int,
     capabilities: dict[str, Any],
     log_defs: object,
     context: object,
 ) -> None:
-    """Become the admin: a daemon in a session of its own, with a keeper."""
-    os.setsid()  # all processes of the system share this session; see the keeper
+    """Become the admin: a daemon in a session of its own, with a reaper."""
+    os.setsid()  # all processes of the system share this session; see the reaper
     settings, (said, saying) = endpoint.settings, os.pipe()
     try:
         if os.fork():
@@ -73,8 +73,8 @@ def start_admin(
             os._exit(ord(os.read(said, 1) or b"\1"))  # the program tells this reason
         _begin()
         titles.name_process("admin")
-        keeper.start(settings, starter_pid)
-        places.declare_alive(settings.directory, settings.system_id, settings.name)
+        reaper.start(settings, starter_pid)
+        rundir.declare_alive(settings.directory, settings.system_id, settings.name)
         os.write(saying, b"\0")
     except OSError as error:
         os.write(saying, bytes([error.errno or 1]))
@@ -151,14 +151,14 @@ class LoggerTransport(Transport):
 
 
 def run_logger(
-    admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
+    admin: ActorAddress, endpoint: ChildInit, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
     _begin()
     titles.name_process("logger")
     made: list[LoggerTransport] = []
 
-    def make_transport(init: Berth) -> LoggerTransport:
+    def make_transport(init: ChildInit) -> LoggerTransport:
         made.append(LoggerTransport(init))
         return made[-1]
 
@@ -172,7 +172,7 @@ def run_logger(
 def start_actor(
     actor_class: str,
     global_name: str | None,
-    endpoint: Berth,
+    endpoint: ChildInit,
     source_hash: str | None,
     source: object,
     parent: ActorAddress,

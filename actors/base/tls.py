@@ -29,7 +29,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from . import places
+from . import rundir
 from .certificates import TLS, Encryption
 from .errors import HandshakeError, InvalidCertificate
 from .handshake import DISBELIEF, MAGIC, Dialler, Disbelieved
@@ -143,7 +143,7 @@ def _no_passphrase() -> str:
 @contextlib.contextmanager
 def _file(text: bytes) -> Iterator[str]:
     """A file with *text*, for a moment: OpenSSL reads private keys from files only."""
-    path = places.draft(places.private_directory())
+    path = rundir.draft(rundir.private_directory())
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         try:
             file.write(text)

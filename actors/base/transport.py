@@ -21,7 +21,7 @@ from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Final, cast
 
-from . import addresses, framing, places
+from . import addresses, framing, rundir
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -42,7 +42,7 @@ from ._thespian import (
 )
 from .addresses import Address
 from .dormant import Dormant
-from .endpoints import Berth, CloneInit, register
+from .endpoints import ChildInit, CloneInit, register
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
@@ -66,12 +66,12 @@ class Transport:
     _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is a parent's preparation (:class:`Berth`), or a :class:`CloneInit`."""
+        """*init* is a parent's preparation (:class:`ChildInit`), or a :class:`CloneInit`."""
         match init:
-            case Berth(settings=settings, sockets=sockets, admin=admin):
+            case ChildInit(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
             case CloneInit(settings=settings, admin=admin):
-                sockets = bind(settings, addresses.mint(settings, addresses.OUTSIDE))
+                sockets = bind(settings, addresses.new_address(settings, addresses.OUTSIDE))
                 self.outside = True
             case _:
                 raise ActorSystemStartupFailure(f"cannot make a transport from {init!r}")
@@ -130,29 +130,29 @@ class Transport:
     @staticmethod
     def probeAdmin(address: ActorAddress) -> bool:
         """Whether a process listens at the admin's socket on this host."""
-        return places.answers(address.addressDetails.path)
+        return rundir.answers(address.addressDetails.path)
 
     # -- children ---------------------------------------------------------------------
 
-    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002 - contract
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> ChildInit:  # noqa: ARG002 - contract
         """Bind the sockets of a child that is about to be started."""
         details = address.addressDetails
         if not isinstance(details, ActorLocalAddress):
-            return Berth(self.settings, None, bind(self.settings, details), address)
+            return ChildInit(self.settings, None, bind(self.settings, details), address)
         instance = details.addressInstanceNum
-        sockets = bind(self.settings, addresses.mint(self.settings, self.settings.system_id))
+        sockets = bind(self.settings, addresses.new_address(self.settings, self.settings.system_id))
         if self._manager is not None and instance >= 0:
             self._manager.associateUseableAddress(
                 self.myAddress, instance, ActorAddress(sockets.address)
             )
-        return Berth(self.settings, instance, sockets, self._admin)
+        return ChildInit(self.settings, instance, sockets, self._admin)
 
-    def when_dialled(self, endpoint: Berth, start: Callable[[], None]) -> Dormant:
+    def when_dialled(self, endpoint: ChildInit, start: Callable[[], None]) -> Dormant:
         """Call *start* when somebody first dials *endpoint*, whose process it starts."""
         return Dormant(endpoint.sockets, self._poller, start)
 
     @staticmethod
-    def connectEndpoint(endpoint: Berth) -> None:
+    def connectEndpoint(endpoint: ChildInit) -> None:
         """The child has been started: its sockets are its own now."""
         endpoint.sockets.close()
 
@@ -328,7 +328,7 @@ class Transport:
             and not details.well_known
             and os.path.dirname(details.path) == str(self.settings.directory)
         ):
-            places.remove_if_dead(details.path)
+            rundir.remove_if_dead(details.path)
 
     def lostRemote(self, address: ActorAddress) -> None:
         """The admin at *address* has left the convention: do not wait for it."""

@@ -3,8 +3,8 @@
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
 is *offered*: on our own base a helper thread does it between two messages (`base.leadership`), and
 the pools' threads do the jobs that the helper does not get to. A kind of job counts as brief until
-two jobs of it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. One alone may have
-met a pause that was not its own: of the garbage collector, or of the whole process. While a job
+two jobs of it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. A single
+slow one may be due to the garbage collector, or to a pause of the whole process. While a job
 waits (`calls.waiter`), its thread receives, so nothing is held up. While a job copies
 into shared memory, it leaves the interpreter to the other threads. So these times count only if the
 job takes longer than `NEARLY` with them.

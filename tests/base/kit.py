@@ -30,7 +30,7 @@ from thespian.actors import (
     WatchMessage,
 )
 
-from farref.actors.base import places, system_base, tls
+from farref.actors.base import rundir, system_base, tls
 from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
 from farref.actors.base.handshake import ANY_ADMIN, Dialler, preamble
@@ -54,7 +54,7 @@ def running(**options: Any) -> Iterator[ActorSystem]:
 def sockets() -> list[str]:
     """The contents of the directory of sockets, without the files that always stay there."""
     stay = {"lock", "key", "thespian.log"}
-    names = (p.name for p in places.private_directory().iterdir())
+    names = (p.name for p in rundir.private_directory().iterdir())
     return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
@@ -291,7 +291,7 @@ def program() -> None:
     system.tell(child, "stick")
     other = system.createActor(Echo)
     pids.append(system.ask(other, "pid", PATIENCE))
-    pids.append(places.admin_pid(places.private_directory(), sys.argv[1]))
+    pids.append(rundir.admin_pid(rundir.private_directory(), sys.argv[1]))
     sys.stdout.write(" ".join(map(str, pids)) + "\n")
     sys.stdout.flush()
     if "--exit" in sys.argv:

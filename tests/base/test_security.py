@@ -25,7 +25,7 @@ from farref.actors.base import (
     addresses,
     keys,
     lives,
-    places,
+    rundir,
     system_base,
     tcp,
 )
@@ -241,7 +241,7 @@ def told(stranger: socket.socket) -> bool:
 
 
 def test_sockets_are_ours_alone(guarded: ActorSystem) -> None:
-    directory = places.private_directory()
+    directory = rundir.private_directory()
     assert directory.stat().st_mode & 0o077 == 0
 
 
@@ -276,9 +276,9 @@ def test_another_user_of_this_host_gets_nowhere(
     with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
         os.chmod(runtime, 0o755)
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-        monkeypatch.setenv(places.THESPIAN_LOG, "/dev/null")
+        monkeypatch.setenv(rundir.THESPIAN_LOG, "/dev/null")
         with running() as system:
-            directory = places.private_directory()
+            directory = rundir.private_directory()
             victim = system._systemBase.transport
             path = victim._me.path
             os.chmod(path, 0o777)

@@ -27,7 +27,7 @@ BEATS = 5
 
 @pytest.mark.processes
 def test_the_processes_of_a_system() -> None:
-    """Admin, keeper and registrar; and one for each worker. The first record makes the logger."""
+    """Admin, reaper and registrar; and one for each worker. The first record makes the logger."""
     with System() as system:
         for name in "BCDE":
             system.worker(name)
