@@ -25,6 +25,7 @@ from thespian.actors import (
     ActorSystemMessage,
     ChildActorExited,
     DeadEnvelope,
+    NoCompatibleSystemForActor,
     ThespianWatch,
     WakeupMessage,
     WatchMessage,
@@ -344,6 +345,13 @@ def hung_up(sock: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+def have_met(system: ActorSystem) -> bool:
+    """Whether a host with the capability ``B`` is in the convention of *system*."""
+    with contextlib.suppress(NoCompatibleSystemForActor):
+        return bool(system.createActor(OnHostB))
+    return False
 
 
 def serves(system: ActorSystem) -> bool:

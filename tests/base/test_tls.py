@@ -52,11 +52,11 @@ from .kit import (
     PATIENCE,
     Duelist,
     Echo,
-    OnHostB,
     Sizer,
     Stranger,
     bomb,
     dial,
+    have_met,
     hung_up,
     running,
     serves,
@@ -169,12 +169,6 @@ def joined(leader: str, way: tuple[str, int], **options: Any) -> Iterator[ActorS
         yield system
 
 
-def have_met(system: ActorSystem) -> bool:
-    with contextlib.suppress(Exception):
-        return bool(system.createActor(OnHostB))
-    return False
-
-
 # ---- what it carries
 
 
@@ -244,7 +238,7 @@ def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
         assert go_to(guarded, WORD, there, lambda: False) == [SendStatus.DeadTarget]
         opening = preamble(there.key)
         assert man.seen.startswith(opening)
-        assert man.seen[len(opening) :][:2] in (b"", b"\x16\x03")  # at most TLS has begun
+        assert bytes(man.seen[len(opening) :][:2]) in {b"", b"\x16\x03"}  # at most TLS has begun
 
 
 @pytest.mark.parametrize("forth", [True, False], ids=["dialler", "acceptor"])
