@@ -5,17 +5,17 @@ seconds from accept to the last byte, however slowly it sends.
 
 *On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
 time until they have named an actor (:mod:`.gate`).  If they name us, the admin passes their
-connections on: they are our *guests*, ``max_handshakes`` at most, until they have proved the key.
-One more replaces the oldest that has sent nothing yet; or the oldest of all, if each has sent
-something.  (A peer of ours sends its part at once, and needs only one packet in each direction.)
-The replaced one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
-So a stranger that connects and sends nothing keeps no peer waiting.
+connections on to us.  Then they are our *guests*, at most ``max_handshakes`` of them, until they
+have proved the key.  One more replaces the oldest that has sent nothing yet, or the oldest of all
+if each has sent something.  (A peer of ours sends its part at once, and needs only one packet in
+each direction.)  The replaced one gets a notice (:data:`.handshake.CROWDED`), on which a peer of
+ours dials again.  So a stranger that connects and sends nothing keeps no peer waiting.
 
 *On a Unix socket* a peer with another uid is closed before a byte is read.  The others are this
-user's own processes, and as many may be in the handshake as there are descriptors.
+user's own processes, and their number in the handshake is limited only by the descriptors.
 
-If descriptors run out, a stranger is dropped, too.  If there is none, nothing is accepted for a
-moment.
+If descriptors run out, a stranger is dropped, too.  If there is no stranger, nothing is accepted
+for ``PAUSE``.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from . import addresses, rundir, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
-from .gate import Usher, Visitor, hang_up, passed_preamble
+from .gate import Forwarder, Visitor, hang_up, passed_preamble
 from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection, SecureInConnection
@@ -117,7 +117,7 @@ class _Stranger(Protocol):
 
 
 class _Door:
-    """A listening socket in the poller; or none, for guests, who come by the admin's."""
+    """A listening socket in the poller; or None for guests, whom the admin has accepted."""
 
     def __init__(self, sock: socket.socket | None, accept: Callable[[_Door], None]) -> None:
         self.sock = sock
@@ -154,7 +154,7 @@ class Listener:
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
-        self._usher = Usher(settings, poller)
+        self._forwarder = Forwarder(settings, poller)
         self.connections: set[InConnection] = set()
         self.waits = False
         """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
@@ -238,7 +238,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._usher.pass_on(sock, preamble)
+            notice = self._forwarder.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -339,7 +339,7 @@ class Listener:
 
     @property
     def strangers(self) -> list[_Stranger]:
-        """The connections that have not introduced themselves yet."""
+        """The connections whose peers have not introduced themselves yet."""
         return [stranger for door in self._doors for stranger in door.strangers]
 
     def close(self, *, unlink: bool) -> None:
@@ -350,7 +350,7 @@ class Listener:
                 os.unlink(self._sockets.address.path)
         for connection in [*self.connections, *self.strangers]:
             connection.close()
-        self._usher.close()
+        self._forwarder.close()
         for door in self._doors:
             if door.sock is not None:
                 self._poller.remove(door.sock.fileno())
@@ -360,5 +360,5 @@ class Listener:
         """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
-        self._usher.abandon()
+        self._forwarder.abandon()
         self._sockets.close()

@@ -138,7 +138,7 @@ class RunLoop:
     def take_raw(self, handler: Callable[[framing.Part | bytearray, ActorAddress], object]) -> None:
         """Give the data of each raw frame, with its sender, to *handler* from now on.
 
-        Thespian does not see it. The data may be a view, which is good until *handler* returns.
+        Thespian does not see it.  The data may be a view that is valid until *handler* returns.
         """
         self._raw = handler
 
@@ -545,7 +545,7 @@ class RunLoop:
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:
-        """Whether all is written (and *confirmed* as handled), or we have waited long enough."""
+        """Whether everything is written (and *confirmed*: handled), or our patience is over."""
         if not confirmed:
             return not self._outbox.unwritten()
         if not self._leave_since:
@@ -568,7 +568,7 @@ class RunLoop:
         return min(due, self._ack_at) if self._ack_due else due
 
     def _sooner(self, now: float, due: float) -> float:
-        """When to look again at the end, or while connections are being made."""
+        """When to look again, at the latest, while we leave or connections are being made."""
         if self._leaving and self._leave_since:
             waited = now - self._leave_since
             patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
@@ -577,9 +577,10 @@ class RunLoop:
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:
-        """For the running thread while it waits in a handler.
+        """For the leader while it waits in a handler.
 
-        The function sleeps, reads and writes, but delivers nothing and calls no callback.
+        The block gets a function that sleeps for some seconds at most, reads and writes, but
+        delivers nothing and calls no callback.
         """
 
         def keep_reading(timeout: float) -> None:

@@ -1,17 +1,17 @@
 """Everything that leaves this process, from any thread.
 
 **One lock** guards all outgoing connections.  Sockets never block, so it is held for
-microseconds; pickling happens outside.  A thread that sends writes to the socket itself, at
-once.  Only the running thread, within a handler, collects its messages and writes them when
-the handler returns, at 64 KiB, or as soon as the handler has run for a millisecond.
+microseconds; pickling happens before it is taken.  A thread that sends writes to the socket itself,
+at once.  Only within a handler are messages collected.  They are written when the handler returns,
+when they have 64 KiB, or as soon as the handler has run for a millisecond.
 
 **Order.**  The messages of one thread to one peer stay in the order of their sends: they
 enter one queue under the lock, and one connection carries them.
 
 **Back-pressure.**  A send that leaves more than the limits queued for one peer waits until
-there is room (:meth:`Outbox.wait_until`).  A waiting thread writes on its own, with the help of
-``poll`` on that one socket, so it depends neither on the running thread nor on its handler.
-The running thread, waiting within a handler, also keeps reading; see :mod:`.inbox`.
+there is room (:meth:`Outbox.wait_until`).  A waiting thread itself writes to that one socket, with
+the help of ``poll``, so it does not depend on the thread that runs the loop.  If that one waits,
+within a handler, it also keeps reading; see :mod:`.inbox`.
 
 **Completion.**  Finished intents are collected here, with their status, and handed to the
 running thread, which alone calls callbacks.
@@ -64,12 +64,10 @@ class Outbox:
         self._lookups = Lookups(poller.wake)
         self._connections: dict[str, OutConnection] = {}
         self.pending: list[OutConnection] = []
-        """The connections that are being made; :meth:`tick` is to be called every
-        ``RETRY_DELAY``."""
+        """The connections that are being made: call :meth:`tick` every ``RETRY_DELAY``."""
         self.dirty: list[OutConnection] = []
         self.handling: int = 0
-        """Identity of the thread that is in a handler, or 0.  Its messages are collected, and the
-        loop writes them when the handler has returned."""
+        """The identity of the thread that is in a handler, whose messages are collected; or 0."""
         self.handling_since = 0.0
         self._closed = False
 
@@ -214,7 +212,7 @@ class Outbox:
                 connection = OutConnection(self, address)
         except OSError as error:
             if error.errno == errno.EMFILE:
-                raise  # our own trouble: the target may be well
+                raise  # the fault is ours: the target may be there
             return None
         self._connections[address.key] = connection
         if connection.is_pending:
@@ -222,7 +220,7 @@ class Outbox:
         return connection
 
     def add_pending(self, connection: OutConnection) -> None:
-        """*connection* is being made: :meth:`tick` will check it."""
+        """Have :meth:`tick` check *connection*, which is being made."""
         if connection not in self.pending:
             self.pending.append(connection)
         self.poller.wake()
@@ -274,7 +272,7 @@ class Outbox:
         return tls.dial(sock, self._settings.encryption)
 
     def _make_descriptors(self) -> bool:
-        """Out of file descriptors: raise the soft limit, else close idle connections."""
+        """Raise the limit of file descriptors, or else close idle connections."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -291,7 +289,7 @@ class Outbox:
             raise HandshakeError(f"{sock.getpeername()} is held by uid {uid}")
 
     def forget(self, connection: OutConnection) -> None:
-        """*connection* is closed: the next message dials again."""
+        """Forget *connection*, which is closed: the next message dials again."""
         if self._connections.get(connection.address.key) is connection:
             del self._connections[connection.address.key]
 

@@ -11,12 +11,12 @@
 
 A host may have several addresses.  If one does not answer, the next one is tried.
 
-Every method is called with the outbox's lock held, so any thread may send, write and read
-acknowledgements here; no thread blocks while holding it.  Completions are only collected; the
-running thread calls the callbacks.
+Any thread may send, write and read acknowledgements here: call every method but ``write_now`` and
+``on_event`` with the outbox's lock held.  No thread blocks while it holds the lock.  Completions
+are only collected; the thread that runs the loop calls the callbacks.
 
-Messages are kept (the objects, not the bytes) until the peer has acknowledged that it
-handled them.  When the connection breaks, the remaining ones become dead letters, in order.
+Messages are kept (the objects, not the bytes) until the peer has acknowledged that it handled them.
+When the connection breaks, the remaining ones become dead letters, in order.
 """
 
 from __future__ import annotations
@@ -78,16 +78,16 @@ class Sender(Protocol):
         """
 
     def encrypt(self, sock: socket.socket) -> SecureSocket:
-        """The connection *sock*, encrypted."""
+        """Begin TLS in *sock*, whose own object is of no use then."""
 
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
 
     def add_pending(self, connection: OutConnection) -> None:
-        """*connection* is being made."""
+        """Have *connection*, which is being made, ticked."""
 
     def forget(self, connection: OutConnection) -> None:
-        """*connection* is closed: the next message dials again."""
+        """Forget *connection*, which is closed: the next message dials again."""
 
 
 class ConnectionState(enum.Enum):
@@ -164,7 +164,7 @@ class OutConnection:
         self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
 
     def _take_next_way(self) -> bool:
-        """This address does not answer.  Return whether there is another one to try."""
+        """Try the next address, as this one does not answer.  Returns whether there is one."""
         if self._target is None:
             return False
         way = self._outbox.way_to(self.address, self._tried + 1)
@@ -213,7 +213,7 @@ class OutConnection:
             self._shake_hands()
 
     def _dial_again(self) -> None:
-        """The listener had no room for us: dial again soon, with all waiting messages."""
+        """Dial again soon, with all waiting messages, as the listener had no room for us."""
         self._leave_socket()
         self._tried = 0
         self._find_way()
@@ -239,11 +239,11 @@ class OutConnection:
     # -- sending ----------------------------------------------------------------------
 
     def expect(self, intent: object) -> None:
-        """The last of `parts` end the message of *intent*, which the peer will acknowledge."""
+        """Note that `parts` now ends with the message of *intent*, which the peer acknowledges."""
         self._ends.append(self.enqueued)
         self._unacked.append(intent)
         if not len(self._unacked) % READ_ACKS_EVERY:
-            # A program may send and send and never run the loop.
+            # A program may send many messages and never run the loop.
             self._read_acks()
 
     @property

@@ -1,13 +1,13 @@
-"""The outside program's view: tell, ask, listen, create, from any number of threads.
+"""What an outside program calls: tell, ask, listen, create, from any number of threads.
 
 Thread rules of one context (``ActorSystem`` or one ``private()``):
 
-- ``tell`` may be called by any thread at any time, also while another thread sits in
-  ``listen()`` for ever.  It writes at once, in the calling thread, and returns when the kernel
-  has taken the whole message; that is also how a slow receiver slows its senders down.
+- ``tell`` may be called by any thread at any time, also while another thread is in ``listen()``
+  for ever.  It writes at once, in the calling thread, and returns when the kernel has taken the
+  whole message.  So a slow receiver slows its senders down.
 - ``tell`` of an ``ActorExitRequest`` also waits until the actor has handled it, for `EXIT` seconds
   at most.  By then the news of the exit is on its way to the actor's parent.  So the parent learns
-  of it before any later effect of this program.
+  of it before it sees any later effect of this program.
 - ``listen`` and ``ask`` receive *any* message for this context, one caller at a time.  While a
   thread listens for ever, others must not ``ask`` here: they use a ``private()`` of their own.
 - ``createActor`` uses an endpoint of its own for the answer: any thread.
@@ -125,7 +125,7 @@ class Outside:
         return connection
 
     def _complete(self) -> None:
-        """Have callbacks called: by the thread that runs, else by this one."""
+        """Have callbacks called by the thread that runs the loop, or else by this one."""
         if not self.transport.has_finished:
             return
         with self._cv:
@@ -154,7 +154,7 @@ class Outside:
         incomingHandler: object = None,
     ) -> Any:
         if txonly:
-            # Writing needs no turn in the loop: do not wait for a thread that listens.
+            # Any thread can write: do not wait for a thread that listens.
             self.transport.write_all_out()
             self._complete()
             return 0

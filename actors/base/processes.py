@@ -1,9 +1,13 @@
 """The main functions of a system's processes: admin, logger, actors.
 
-Modelled on ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
-with our managers and these differences. The sockets exist before the process does. The admin first
-forks its reaper. A process that ends closes its transport, which acknowledges its handled messages
-and removes its socket. A child ends at once if its parent is gone when it starts.
+They follow ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
+with our managers and these differences:
+
+- the sockets exist before the process does;
+- the admin first forks its reaper;
+- a process that ends closes its transport, which acknowledges the handled messages and removes its
+  socket;
+- a child ends at once if its parent is gone when it starts.
 """
 
 # ruff: noqa: N803, PLR0917 (Thespian chose the names and the order of arguments)
@@ -49,8 +53,7 @@ QUIET: Final = timedelta(seconds=0.05)
 
 
 def _begin() -> None:
-    """Begin a process of its own."""
-    # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
+    # Objects inherited by fork are never collected here, and each pass would copy all their pages.
     gc.freeze()
     signals.begin_anew()
     farewell.begin()
@@ -98,7 +101,7 @@ def start_admin(
 
 
 def prepare_logger(admin: Admin) -> None:
-    """Have a process write the system's log. It starts with the first record.
+    """Prepare the process that writes the system's log, which starts with the first record.
 
     If it is killed, the next record starts it anew, at the same address.
     """
@@ -121,7 +124,7 @@ def prepare_logger(admin: Admin) -> None:
 
 
 def _log_aggregator(admin: Admin) -> ActorAddress | None:
-    """The address that gets a copy of each warning: the convention's leader. None if we lead."""
+    """The convention's leader, which gets a copy of each warning; None if that is this host."""
     transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:
@@ -135,12 +138,12 @@ def _log_aggregator(admin: Admin) -> ActorAddress | None:
 
 
 class LoggerTransport(Transport):
-    """Gives the order to end last: all records come before it."""
+    """Delivers the order to end last, after all records."""
 
     _end: Any = None
 
     def run(self, handler: Any, maximumDuration: Any = None) -> Any:
-        """Wait for the next message. The order may overtake the records of other senders."""
+        """Wait for the next message.  The order to end may overtake the records of others."""
         if self._end is None:
             found = super().run(handler, maximumDuration)
             if not isinstance(getattr(found, "message", None), LoggerExitRequest):

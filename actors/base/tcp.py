@@ -1,9 +1,9 @@
-"""Options of TCP sockets between hosts, for links that are cut, and maybe healed.
+"""TCP between hosts: knocking at another host, our address there, and the options of sockets.
 
-Two of the kernel's defaults take too long. After each retransmission in vain it waits twice as
-long, up to two minutes: a link that was cut for some seconds is used again only as many seconds
-after it is healed. And it takes 15 minutes to give up a silent host, and never gives it up if there
-is nothing to send to it.
+The options are for links that are cut and may be healed.  Two of the kernel's defaults are too
+slow.  After each retransmission in vain it waits twice as long, up to two minutes, so a link that
+was cut for some seconds is used again only as many seconds after it is healed.  And it takes 15
+minutes to give up a silent host, and never gives it up if there is nothing to send.
 """
 
 from __future__ import annotations
@@ -99,8 +99,12 @@ def _prove(sock: socket.socket, there: str, key: bytes, ours: Encryption) -> str
     return dialler.met
 
 
-def way_to(host: str, port: int) -> str:
-    """The address of this host that *host* sees."""
+def address_seen_by(host: str, port: int) -> str:
+    """The address of this machine that *host* sees when we dial it.
+
+    Raises :class:`InvalidAddress` if *host* cannot be resolved, and :class:`NoSuchSystem` if there
+    is no route to it.
+    """
     why: OSError | UnicodeError = OSError("it has no address")
     try:
         for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):

@@ -5,9 +5,9 @@ called by any thread.  One thread at a time runs the loop: the one in :meth:`Tra
 that waits, in :meth:`.loop.RunLoop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
 
-**One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
-sent; call the callbacks of finished sends; deliver due wake-ups; then poll, and sleep if there
-is nothing to deliver.
+**One iteration** of the run loop delivers a bounded number of messages, fairly; writes what
+handlers sent; calls the callbacks of finished sends; delivers due wake-ups; and then polls, and
+sleeps if there is nothing to deliver.
 """
 
 # ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
@@ -66,7 +66,7 @@ class Transport:
     _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is a parent's preparation (:class:`ChildInit`), or a :class:`CloneInit`."""
+        """Make a transport from a parent's :class:`ChildInit`, or from a :class:`CloneInit`."""
         match init:
             case ChildInit(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
@@ -153,12 +153,12 @@ class Transport:
 
     @staticmethod
     def connectEndpoint(endpoint: ChildInit) -> None:
-        """The child has been started: its sockets are its own now."""
+        """Close our copies of the child's sockets, which it has now that it was started."""
         endpoint.sockets.close()
 
     @staticmethod
     def protectedFileNumList() -> list[int]:
-        """Nothing: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
+        """None: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
         return []
 
     childResetFileNumList = protectedFileNumList
@@ -168,7 +168,7 @@ class Transport:
         return self.__class__(CloneInit(self.settings, self._admin))
 
     def setAddressManager(self, manager: ActorAddressManager) -> None:
-        """Thespian calls this: *manager* translates the addresses of children."""
+        """Thespian calls this with the *manager* that translates the addresses of children."""
         self._manager = manager
 
     # -- sending ----------------------------------------------------------------------
@@ -228,9 +228,9 @@ class Transport:
             return self._outbox.post(details, parts, intent)
 
     def send_raw(self, address: ActorAddress, data: bytes) -> bool:
-        """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.
+        """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never blocks.
 
-        It is lost if the connection breaks, and nobody is told.  Returns false if Thespian must
+        If the connection breaks, the data is lost without a notice.  Returns false if Thespian must
         translate *address* first.  Raises :class:`MessageTooLarge`.
         """
         details = address_details(address)
@@ -285,8 +285,8 @@ class Transport:
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
         """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
 
-        For threads that do not run the loop; does not depend on the thread that does.  That
-        thread may read the acknowledgement, and does not wake this one.
+        For threads that do not run the loop.  The thread that does may read the acknowledgement,
+        and does not wake this one, which looks again every ``GLANCE`` seconds.
         """
         deadline = perf_counter() + seconds
         while connection.unacked and (left := deadline - perf_counter()) > 0:
@@ -317,10 +317,9 @@ class Transport:
         self._flow_control = enable
 
     def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002 - contract
-        """A child has exited.
+        """Remove the socket of a child that has exited, if it was killed and has left it.
 
-        Its connection ends by itself, after its acknowledgements; if it was killed, its socket
-        file is ours to remove.
+        The connection to it ends by itself, after its acknowledgements.
         """
         details = address.addressDetails
         if (
@@ -331,7 +330,7 @@ class Transport:
             rundir.remove_if_dead(details.path)
 
     def lostRemote(self, address: ActorAddress) -> None:
-        """The admin at *address* has left the convention: do not wait for it."""
+        """Stop waiting for the admin at *address*, which has left the convention."""
         self._outbox.drop(cast(Address, address.addressDetails))
 
     # -- running ----------------------------------------------------------------------
@@ -351,7 +350,7 @@ class Transport:
         self.loop.abort(drain=drain)
 
     def interrupt_wait(self, signal_shutdown: bool = False, check_children: bool = False) -> None:
-        """Called in a signal handler: takes no lock."""
+        """Thespian's signal handlers call this, so it takes no lock."""
         if check_children:
             self.loop.interrupt(ChildMayHaveDied())
         if signal_shutdown:
@@ -384,7 +383,7 @@ class Transport:
     # -- the end ----------------------------------------------------------------------
 
     def stop_listening(self) -> None:
-        """Accept no more connections: no thread runs this endpoint, and the program has another."""
+        """Accept no more connections, for an endpoint whose loop no thread runs."""
         self._listener.close(unlink=True)
 
     def close(self) -> None:

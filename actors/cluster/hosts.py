@@ -77,7 +77,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
     end = time.monotonic() + KNOCKING
     addresses.numeric_within(dialled[0], KNOCKING)
     if reach["host"] is None:
-        reach["host"] = tcp.way_to(*dialled)
+        reach["host"] = tcp.address_seen_by(*dialled)
     mine = reach_of(base, **reach)
     patience = max(0.0, end - time.monotonic())
     if BASES[base].own:
