@@ -284,7 +284,8 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLError as error:
-            if error.reason in NO_RECORD:  # a notice, after TLS had begun
+            if error.reason in NO_RECORD and not self.server_side:
+                # A notice: for the acceptor, TLS has not begun.
                 raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
             if self.made:
                 raise

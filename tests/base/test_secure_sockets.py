@@ -173,6 +173,13 @@ def test_a_stranger_is_told_before_tls(ends: Ends, *, early: bool) -> None:
     pytest.fail("it has not understood")
 
 
+@pytest.mark.parametrize("first", [b"GET / HTTP/1.0\r\n\r\n", b"\0", b"\x17\x03\x03\0\x20"])
+def test_who_does_not_speak_tls_is_refused_with_a_reason(ends: Ends, first: bytes) -> None:
+    """The log tells the reason."""
+    ends.theirs.send_clear(first + bytes(200))
+    assert "cannot be encrypted" in ends.until(lambda: ends.mine.refused)
+
+
 def test_an_acceptor_that_closes_says_nothing(ends: Ends) -> None:
     ends.mine.close()
     assert ends.until(ends.meet) == (b"", b"")
