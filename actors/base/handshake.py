@@ -167,19 +167,6 @@ class Disbelieved(HandshakeError):
 class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
-    __slots__ = (
-        "_binding",
-        "_key",
-        "_me",
-        "_nonce",
-        "_preamble",
-        "_received",
-        "_want",
-        "done",
-        "met",
-        "opening",
-    )
-
     def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
         """Dial the actor with key *want*.
 
@@ -266,8 +253,6 @@ class Dialler:
 
 class Acceptor:
     """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` has the later bytes."""
-
-    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "_seen", "peer", "rest")
 
     def __init__(
         self,

@@ -59,24 +59,6 @@ MANY: Final = 10
 class Leadership:
     """Passes the lead from thread to thread.  Any thread may call every method."""
 
-    __slots__ = (
-        "_asleep",
-        "_brief_from",
-        "_brief_left",
-        "_changed",
-        "_followers",
-        "_in_a_row",
-        "_leads",
-        "_lock",
-        "_urgent",
-        "_wake",
-        "_yields",
-        "brief",
-        "claims",
-        "leader",
-        "waiting",
-    )
-
     def __init__(self, wake: Callable[[], None]) -> None:
         """*wake* makes a leader that sleeps look at its conditions again."""
         self._wake = wake

@@ -96,11 +96,12 @@ def while_led(here: Standby, work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_waiter_is_given_what_it_waits_for(here: Standby) -> None:
+@pytest.mark.parametrize("briefly", [False, True])
+def test_a_waiter_is_given_what_it_waits_for(here: Standby, *, briefly: bool) -> None:
     here.tell("before")
     assert here.by("before") == here.thread.ident
     telling = while_led(here, lambda: here.tell("for the waiter"))
-    assert here.loop.lead(lambda: "for the waiter" in here.messages(), PATIENCE)
+    assert here.loop.lead(lambda: "for the waiter" in here.messages(), PATIENCE, briefly=briefly)
     assert here.by("for the waiter") == threading.get_ident()
     telling.join()
     here.tell("after")  # and no thread leads
@@ -208,22 +209,16 @@ def test_many_threads_wait_at_once(here: Standby) -> None:
     assert not any(each.is_alive() for each in threads)
 
 
-def test_the_end_comes_while_a_waiter_leads(here: Standby) -> None:
-    telling = while_led(here, lambda: here.tell("the end"))
+@pytest.mark.parametrize("how", ["by its handler", "by an abort"])
+def test_the_run_ends_while_a_waiter_leads(here: Standby, how: str) -> None:
+    abort = here.transport.abort_run
+    ending = while_led(here, abort if how == "by an abort" else lambda: here.tell("the end"))
     assert not here.loop.lead(lambda: False, PATIENCE)
-    telling.join()
+    ending.join()
     here.thread.join(PATIENCE)
     assert not here.thread.is_alive()  # the standby returns the waiter's result
     assert len(here.returned) == 1
     assert not here.loop.lead(lambda: True, PATIENCE)  # no standby is left to lead for
-
-
-def test_the_run_is_aborted_while_a_waiter_leads(here: Standby) -> None:
-    aborting = while_led(here, here.transport.abort_run)
-    assert not here.loop.lead(lambda: False, PATIENCE)
-    aborting.join()
-    here.thread.join(PATIENCE)
-    assert not here.thread.is_alive()
 
 
 def test_what_a_handler_raises_is_the_standbys(here: Standby) -> None:
@@ -403,13 +398,6 @@ def long_pauses(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Iterator[None
     here.loop.leadership.crowd()
 
 
-def test_a_brief_leader_receives_as_other_waiters_do(here: Standby) -> None:
-    telling = while_led(here, lambda: here.tell("for the brief leader"))
-    assert here.loop.lead(lambda: "for the brief leader" in here.messages(), PATIENCE, briefly=True)
-    assert here.by("for the brief leader") == threading.get_ident()
-    telling.join()
-
-
 @pytest.mark.usefixtures("long_pauses")
 def test_a_brief_leader_leaves_short_work_to_the_helper(here: Standby, jobs: Jobs) -> None:
     brief = LeadsBriefly(here)
@@ -489,35 +477,26 @@ def test_many_brief_leads_that_follow_each_other_leave_the_standby_alone(here: S
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-@pytest.mark.parametrize("why", ["few", "a gap"])
-def test_the_standby_takes_over_between_brief_leads(
+@pytest.mark.parametrize("why", ["few before it", "a gap before it", "early", "another waits"])
+def test_the_standby_takes_over_after_a_brief_lead(
     here: Standby, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    """Else messages would wait for a next brief lead, and there may be none."""
-    if why == "few":
-        here.loop.leadership._in_a_row = leadership.MANY - 2
-    else:
+    """Otherwise messages would wait for a next brief leader, and there may be none."""
+    led = here.loop.leadership
+    if why == "few before it":
+        led._in_a_row = leadership.MANY - 2
+    elif why == "a gap before it":
         monkeypatch.setattr(leadership, "BRIEF_GAP", 0.0)
-    assert LeadsBriefly(here).end()
+    if why == "early":
+        assert not here.loop.lead(lambda: False, A_WHILE, briefly=True)
+    else:
+        brief = LeadsBriefly(here)
+        if why == "another waits":
+            led.waiting.append(None)
+        assert brief.end()
     here.tell("after")
     assert here.by("after") == here.thread.ident
-
-
-@pytest.mark.usefixtures("long_pauses", "a_row")
-def test_the_standby_takes_over_from_a_brief_leader_that_leaves_early(here: Standby) -> None:
-    assert not here.loop.lead(lambda: False, A_WHILE, briefly=True)
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
-
-
-@pytest.mark.usefixtures("long_pauses", "a_row")
-def test_the_standby_takes_over_if_another_thread_waits(here: Standby) -> None:
-    brief = LeadsBriefly(here)
-    here.loop.leadership.waiting.append(None)
-    assert brief.end()
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
-    here.loop.leadership.waiting.pop()
+    led.waiting.clear()
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")

@@ -40,6 +40,9 @@ from farref.actors.base.settings import Limits, SystemSettings
 from farref.actors.base.system import shared_key
 from farref.actors.hosting.directory import folder
 
+OTHER = 12345
+"""The id of another user."""
+
 
 def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(short(tmp_path)))
@@ -62,31 +65,20 @@ def no_link_left() -> object:
     Path("/tmp", f"t{os.getpid()}").unlink(missing_ok=True)
 
 
-def test_others_may_not_enter(tmp_path: Path) -> None:
-    directory = short(tmp_path) / "d"
-    directory.mkdir()
-    directory.chmod(0o750)
-    with pytest.raises(UnsafeDirectory, match="0750"):
-        rundir.verified(directory)
-
-
-def test_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    (short(tmp_path) / "d").symlink_to(tmp_path / "real")
-    with pytest.raises(UnsafeDirectory, match="not a directory"):
-        rundir.verified(short(tmp_path) / "d")
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
-def test_another_owner_is_refused(tmp_path: Path) -> None:
-    directory = short(tmp_path) / "d"
-    directory.mkdir(mode=0o700)
-    os.chown(directory, 12345, -1)
-    with pytest.raises(UnsafeDirectory, match="uid 12345"):
-        rundir.verified(directory)
-
-
-def test_a_long_path_is_refused(tmp_path: Path) -> None:
+def test_directories_that_are_not_ours_alone(tmp_path: Path) -> None:
+    above = short(tmp_path)
+    (above / "open").mkdir()
+    (above / "open").chmod(0o750)
+    (above / "link").symlink_to(tmp_path)
+    (above / "file").touch()
+    refused = {"open": "0750", "link": "not a directory", "file": "not a directory"}
+    if os.getuid() == 0:  # only root can give a directory away
+        (above / "given").mkdir(mode=0o700)
+        os.chown(above / "given", OTHER, -1)
+        refused["given"] = f"uid {OTHER}"
+    for name, why in refused.items():
+        with pytest.raises(UnsafeDirectory, match=why):
+            rundir.verified(above / name)
     with pytest.raises(PathTooLong):
         rundir.verified(tmp_path / ("x" * 90))
 
@@ -100,7 +92,6 @@ def test_a_long_runtime_directory_is_not_used(
     assert deep not in rundir.private_directory().parents
 
 
-OTHER = 12345
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make what is another user's")
 
 
