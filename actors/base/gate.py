@@ -123,7 +123,7 @@ def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
     sock.close()
 
 
-class Forwarder:
+class Dispatcher:
     """Passes connections on to the processes that their strangers name.
 
     The kernel counts the descriptors that a user has sent and nobody has taken, and beyond a limit
@@ -134,7 +134,7 @@ class Forwarder:
     def __init__(self, settings: SystemSettings, poller: Poller) -> None:
         self._settings = settings
         self._poller = poller
-        self._waiting: dict[str, set[_Forwarded]] = {}
+        self._waiting: dict[str, set[_Dispatched]] = {}
 
     def pass_on(self, sock: socket.socket, preamble: bytes) -> bytes:
         """Pass *sock* to the process that its *preamble* names; never blocks.
@@ -154,10 +154,10 @@ class Forwarder:
             # Strangers may use up the backlog and the descriptors: then the actor is not gone.
             return GONE if error.errno in ENDED else CROWDED
         self._waiting[path] = waiting
-        waiting.add(_Forwarded(way, self._poller, functools.partial(self._taken, path)))
+        waiting.add(_Dispatched(way, self._poller, functools.partial(self._taken, path)))
         return b""
 
-    def _taken(self, path: str, way: _Forwarded) -> None:
+    def _taken(self, path: str, way: _Dispatched) -> None:
         waiting = self._waiting[path]
         waiting.remove(way)
         if not waiting:
@@ -175,11 +175,11 @@ class Forwarder:
                 way.sock.close()
 
 
-class _Forwarded:
+class _Dispatched:
     """A Unix socket over which a connection was passed on, until its receiver closes it."""
 
     def __init__(
-        self, sock: socket.socket, poller: Poller, on_taken: Callable[[_Forwarded], None]
+        self, sock: socket.socket, poller: Poller, on_taken: Callable[[_Dispatched], None]
     ) -> None:
         self.sock = sock
         self._poller = poller

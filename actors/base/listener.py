@@ -37,7 +37,7 @@ from . import addresses, rundir, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
-from .gate import Forwarder, Visitor, hang_up, passed_preamble
+from .gate import Dispatcher, Visitor, hang_up, passed_preamble
 from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection, SecureInConnection
@@ -154,7 +154,7 @@ class Listener:
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
-        self._forwarder = Forwarder(settings, poller)
+        self._dispatcher = Dispatcher(settings, poller)
         self.connections: set[InConnection] = set()
         self.waits = False
         """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
@@ -238,7 +238,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._forwarder.pass_on(sock, preamble)
+            notice = self._dispatcher.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -350,7 +350,7 @@ class Listener:
                 os.unlink(self._sockets.address.path)
         for connection in [*self.connections, *self.strangers]:
             connection.close()
-        self._forwarder.close()
+        self._dispatcher.close()
         for door in self._doors:
             if door.sock is not None:
                 self._poller.remove(door.sock.fileno())
@@ -360,5 +360,5 @@ class Listener:
         """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
-        self._forwarder.abandon()
+        self._dispatcher.abandon()
         self._sockets.close()

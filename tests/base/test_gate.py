@@ -11,7 +11,7 @@ import pytest
 
 from farref.actors.base import rundir
 from farref.actors.base.addresses import new_address
-from farref.actors.base.gate import Forwarder, receive
+from farref.actors.base.gate import Dispatcher, receive
 from farref.actors.base.handshake import CROWDED, GONE, preamble
 from farref.actors.base.poller import Poller
 from farref.actors.base.settings import SystemSettings
@@ -27,14 +27,14 @@ def settings(tmp_path: Path) -> SystemSettings:
 
 
 @pytest.fixture
-def passing(settings: SystemSettings, poller: Poller) -> Iterator[Forwarder]:
-    made = Forwarder(settings, poller)
+def passing(settings: SystemSettings, poller: Poller) -> Iterator[Dispatcher]:
+    made = Dispatcher(settings, poller)
     yield made
     made.close()
 
 
 def test_no_descriptor_is_left_to_pass_a_connection_on(
-    passing: Forwarder, settings: SystemSettings
+    passing: Dispatcher, settings: SystemSettings
 ) -> None:
     """The stranger is told to come again; no error reaches the loop of the admin."""
     there = new_address(settings, "abc")
@@ -56,7 +56,7 @@ def test_no_descriptor_is_left_to_pass_a_connection_on(
 
 
 def test_a_process_that_takes_no_connections_shuts_nobody_else_out(
-    passing: Forwarder, settings: SystemSettings, poller: Poller
+    passing: Dispatcher, settings: SystemSettings, poller: Poller
 ) -> None:
     """The kernel passes on only so many descriptors of one user that nobody has taken."""
     busy, idle = new_address(settings, "abc"), new_address(settings, "abc")
