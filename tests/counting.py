@@ -8,7 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from farref.actors.base import lead, loop
+from farref.actors.base import leadership, loop
 from farref.actors.core import brief
 
 if TYPE_CHECKING:
@@ -22,14 +22,14 @@ def one_thread_works(patched: pytest.MonkeyPatch) -> None:
     """At each end one thread does all the work of an operation, also on a busy machine.
 
     There a call is not brief; the thread that checks from time to time whether it must lead wakes
-    more often for each call; and visits are neither brief nor close to each other. Processes that
-    are forked later inherit this.
+    more often for each call; and brief leads are neither brief nor close to each other. Processes
+    that are forked later inherit this.
     """
     patched.setattr(brief, "BRIEF", 1.0)
-    patched.setattr(lead, "PATIENCE", 1.0)
-    patched.setattr(lead, "LONGEST_PATIENCE", 1.0)
-    patched.setattr(lead, "VISIT_GAP", 1.0)
-    patched.setattr(loop, "VISIT", 1.0)
+    patched.setattr(leadership, "PATIENCE", 1.0)
+    patched.setattr(leadership, "LONGEST_PATIENCE", 1.0)
+    patched.setattr(leadership, "BRIEF_GAP", 1.0)
+    patched.setattr(loop, "BRIEF_LEAD", 1.0)
 
 
 def functions(work: Callable[[], object]) -> int:

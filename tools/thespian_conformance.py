@@ -46,7 +46,7 @@ class ActorSystemBase(FarrefBase):
         port = int(system.capabilities.get("Admin Port", 1900))
         settings = make_settings(
             None, host=os.environ["CONFORMANCE_HOST"] or None, port=port, key=None,
-            advertise=None, encryption=None, routes={},
+            advertise=None, tls=None, routes={},
             die_with_parent=True, spin=50e-6, limits=Limits())
         for name, value in CAPABILITIES.items():
             system.capabilities.setdefault(name, value)

@@ -96,7 +96,7 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
         from ..cluster import gateway  # noqa: PLC0415 - see the top
 
         name, port = gateway.servers(first.rpartition("/")[0])[0]
-        reach["host"] = tcp.way_to(addresses.numeric(name), port)
+        reach["host"] = tcp.address_seen_by(addresses.numeric(name), port)
     mine = hosts.reach_of(base, **reach)
     try:
         asys, _ = bases.start(base, f"{first} {mine.place}", capabilities, mine)

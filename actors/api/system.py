@@ -67,10 +67,6 @@ T = TypeVar("T")
 
 log = logger(__name__)
 
-IN_THE_CLEAR = (
-    "encrypt=False: messages between the hosts of system %r are sent in the clear; anybody who "
-    "sees the packets can read them, and anybody who can alter them can run code on every host"
-)
 LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
 MOST_NAMES = 8
@@ -133,9 +129,6 @@ class System:
         advertise: ``"address:port"`` or ``"name:port"`` that other hosts must dial, if it differs
             from *host* and *port*: behind NAT, or in a container with a published port. Each host
             resolves the name for itself.
-        encrypt: whether connections between hosts are encrypted, by TLS 1.3, which needs nothing
-            more than the key. False is for a wire that nobody else can reach, and logs a warning.
-            All hosts must agree.
         tls: certificates of your own authority, a `farref.TLS`. Each host then shows its
             certificate, and requires one of the others. You still need the key.
         registry: ``"etcd://a:2379,b:2379"``, the servers of an etcd: the system survives the loss
@@ -173,7 +166,6 @@ class System:
         port: int | None = None,
         key: bytes | str | os.PathLike[str] | None = None,
         advertise: str | None = None,
-        encrypt: bool = True,
         tls: TLS | None = None,
         registry: str | None = None,
         program: str | None = None,
@@ -237,13 +229,11 @@ class System:
             directory.add(settings.system, entry)
         try:
             with _errors(failed):
-                how: dict[str, Any] = {"advertise": advertise, "encrypt": encrypt, "tls": tls}
+                how: dict[str, Any] = {"advertise": advertise, "tls": tls}
                 reach = hosts.reach_of(base, host, port, key, **how) if host is not None else None
                 asys, door = bases.start(base, settings.system, capabilities, reach)
             with _errors(failed, LACKS):
                 directory.replace(settings.system, entry := {**entry, "door": door})
-            if not encrypt:
-                log.warning(IN_THE_CLEAR, settings.system)
             self._base = entry["base"]
             with _errors(failed, LACKS):
                 self._enter(Stay(asys, settings, program, threads, ends=ends), order)
@@ -296,7 +286,6 @@ class System:
         host: str | None = None,
         port: int | None = None,
         advertise: str | None = None,
-        encrypt: bool = True,
         tls: TLS | None = None,
         base: str | None = None,
         capabilities: dict[str, Any] | None = None,
@@ -321,7 +310,6 @@ class System:
                 first host sees.
             port: of this machine; 1900 by default.
             advertise: as in `System`.
-            encrypt: the first host's.
             tls: as in `System`.
             base: the first host's, ``"farrefBase"`` or ``"multiprocTCPBase"``.
             capabilities: of this host, for the choice of a host for workers.
@@ -349,11 +337,8 @@ class System:
                 port=port,
                 key=key,
                 advertise=advertise,
-                encrypt=encrypt,
                 tls=tls,
             )
-        if not encrypt:
-            log.warning(IN_THE_CLEAR, first)
         self = cls.__new__(cls)
         self._base = base
         settings = Settings(system=first, timeout=timeout)

@@ -3,8 +3,8 @@
 Thespian carries an :class:`Address` as ``ActorAddress.addressDetails``.  Its identity is its
 ``key`` alone:
 
-- an actor or an outside program has a random key, minted with its socket, so an address is
-  never recycled: a message to a dead actor cannot reach a later one, and a connection to a
+- an actor or an outside program has a random key, made with its socket, so an address is never
+  used again: a message to a dead actor cannot reach a later one, and a connection to a
   recycled TCP port is refused in the handshake, which names the key it wants;
 - an admin has a *well-known* key, ``host:port`` where its host has a TCP port and otherwise the
   path of its socket, so that it can be addressed before anything was received from it.
@@ -26,7 +26,7 @@ import time
 
 import msgspec
 
-from . import places
+from . import rundir
 from .errors import InvalidAddress
 from .settings import SystemSettings
 
@@ -58,7 +58,7 @@ class Address(msgspec.Struct, frozen=True, eq=False):
         return Address, (self.key, self.path, self.host, self.port)
 
     def __str__(self) -> str:
-        # The bars are where Thespian's own addresses have theirs: its tools take them apart.
+        # Thespian's tools split the text of an address at the bars, as in its own addresses.
         return f"(farref|{at(self.host, self.port)}|{os.path.basename(self.key)})"
 
     @property
@@ -84,23 +84,24 @@ def place(host: str, port: int) -> str:
 
 def admin_address(settings: SystemSettings) -> Address:
     """The well-known address of the admin of the system of *settings*."""
-    path = places.admin_path(settings.directory, settings.name)
+    path = rundir.admin_path(settings.directory, settings.name)
     if settings.tcp:
         return Address(at(settings.host, settings.port), path, settings.host, settings.port)
     return Address(path, path)
 
 
-def mint(settings: SystemSettings, prefix: str) -> Address:
-    """A new random address. Without TCP it has no host and no port, but the place of its socket."""
+def new_address(settings: SystemSettings, prefix: str) -> Address:
+    """An address with a new random key.  Without TCP it has a path, but no host and no port."""
     key = f"{prefix}-{os.urandom(KEY_BYTES).hex()}"
     host, port = (settings.host, settings.port) if settings.tcp else ("", 0)
     return Address(key, str(settings.directory / key), host, port)
 
 
-def minted_for(settings: SystemSettings, key: str) -> str:
+def socket_path_of(settings: SystemSettings, key: str) -> str:
     """The path of the socket of the actor of this system, or outside program, with *key*.
 
-    A stranger has chosen *key*: for any that :func:`mint` would not have made, the path is empty.
+    A stranger has chosen *key*, so it may be any text: the path is empty unless :func:`new_address`
+    could have made it.
     """
     prefix, _, rest = key.rpartition("-")
     ours = prefix in {settings.system_id, OUTSIDE}
@@ -173,7 +174,7 @@ def numeric(host: str, *, listen: bool = False) -> str:
 
 
 def numeric_within(host: str, seconds: float) -> str:
-    """:func:`numeric`, which is tried for *seconds*: a machine may start before its DNS record."""
+    """As :func:`numeric`, but try for *seconds*: a machine may start before its DNS record."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -188,7 +189,7 @@ def numeric_within(host: str, seconds: float) -> str:
 def advertised(spec: str, port: int) -> tuple[str, int]:
     """The host and port of *spec*, which others dial; the default is *port*.
 
-    A name stays a name.  Raises :class:`InvalidAddress`.
+    A name stays a name: each dialler resolves it for itself.  Raises :class:`InvalidAddress`.
     """
     host, written = split(spec, port)
     if not is_address(host):
@@ -207,8 +208,8 @@ def parse(settings: SystemSettings, spec: object) -> Address:
     """The admin address that *spec* names: ``"host:port"``, ``(host, port)`` or ``"host"``.
 
     An empty host or ``localhost`` is this host: our own TCP address if the system has one,
-    else the Unix socket of the system of this user that is called ``p<port>``.  Another host is
-    written as it gives itself: no name is resolved here.
+    else the Unix socket of the system of this user that is called ``p<port>``.  Write another host
+    as it calls itself, because no name is resolved here.
 
     Raises :class:`InvalidAddress` for a malformed *spec*, or for another host when this
     system has no TCP.
@@ -219,7 +220,7 @@ def parse(settings: SystemSettings, spec: object) -> Address:
     if (host, port) in settings.routes:
         local = False  # at the other end of a tunnel
     if local and not own:
-        path = places.admin_path(settings.directory, f"p{port}")
+        path = rundir.admin_path(settings.directory, f"p{port}")
         return Address(path, path)
     if not own:
         raise InvalidAddress(
@@ -265,7 +266,7 @@ def split(spec: object, default: int = DEFAULT_PORT) -> tuple[str, int]:
 
 
 def cannot_listen(host: str, port: int, error: OSError) -> InvalidAddress:
-    """The error if *error* comes of listening at *host* and *port*."""
+    """What to raise when listening at *host* and *port* has failed with *error*."""
     why = {
         errno.EADDRINUSE: f"port {port} is in use, maybe by another system (see `farref ps`): give"
         " another one as port=",
@@ -277,7 +278,7 @@ def cannot_listen(host: str, port: int, error: OSError) -> InvalidAddress:
 
 
 def free_port(host: str) -> int:
-    """A port at *host* that nobody listens on now.  Raises OSError: it is no address of ours."""
+    """A port at *host* that nobody listens on now.  Raises OSError if *host* is another machine."""
     with socket.socket(family(host)) as probe:
         probe.bind((host, 0))
         port: int = probe.getsockname()[1]

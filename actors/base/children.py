@@ -1,8 +1,8 @@
-"""The addresses by which an actor knows those that it creates, while somebody has them.
+"""The addresses by which an actor knows the actors that it creates, while anybody holds them.
 
-Thespian gives an actor a local address for each `createActor`, at once, and lists the real address
-under its number, once it is known. That list never shrinks. So an actor that looks another one up
-by its global name, again and again, grows with each call. Here an entry lasts as long as a local
+Thespian returns a numbered local address from `createActor` at once, and lists the real address
+under that number when it is known. The list never shrinks, so an actor that looks another one up by
+its global name, again and again, grows with each call. Here an entry lasts as long as a local
 address with its number.
 """
 
@@ -59,7 +59,7 @@ class _Addresses(ActorAddressManager):
 
 
 def forget_unused(manager: Any) -> None:
-    """Have *manager*, of any base, forget the addresses that nobody has.
+    """Have *manager*, of any base, forget the addresses that nobody holds.
 
     Without effect if it has created actors already.
     """

@@ -1,9 +1,9 @@
-"""A process that starts when somebody dials it.
+"""A process that starts when somebody dials it, as by socket activation.
 
 Its parent has bound its sockets, and watches them. A peer that dials waits in the kernel until the
 process accepts. The parent keeps its copies of the sockets while the process runs. If the process
-is killed, the parent watches again. So the next process has the same address, and a peer that
-dials in between waits for it.
+is killed, the parent watches again, so the next process has the same address, and a peer that dials
+in between waits for it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Dormant:
         else:
             endpoints.register(self)
 
-    def settle(self) -> None:
-        """The last chance: start the process if somebody has dialled by now. Watch no more."""
+    def finish(self) -> None:
+        """Start the process if somebody has dialled by now, and watch no more."""
         if self._watches:
             dialled = select.poll()
             dialled.register(self._sockets.local, READABLE)

@@ -5,9 +5,9 @@ final when ``createActor`` returns: it can be pickled into messages at once, and
 child that is still starting wait in the kernel.
 
 A forked child inherits every socket of its parent.  It must close them all, or a killed parent
-would seem alive to its peers as long as the child lives: also a child that the user's code forks.
-:func:`abandon_inherited` does that through the objects, so that no descriptor number is closed
-twice.
+would seem alive to its peers as long as the child lives.  This is also true of a child that the
+user's code forks.  :func:`abandon_inherited` closes them through the objects that own them, so that
+no descriptor number is closed twice.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from .listener import Sockets
 from .settings import SystemSettings
 
 
-class Berth(TransportInit):
+class ChildInit(TransportInit):
     """Everything that a new process needs.  Picklable while spawning."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Abandonable(Protocol):
     pid: int
 
     def abandon(self) -> None:
-        """Close the descriptors without a word to anybody."""
+        """Close the descriptors, and send nothing."""
 
     def close(self) -> None:
         """Close properly."""
@@ -63,12 +63,12 @@ _live: weakref.WeakSet[Abandonable] = weakref.WeakSet()
 
 
 def register(transport: Abandonable) -> None:
-    """Remember *transport*, made in this process."""
+    """Remember *transport*, which this process has made."""
     _live.add(transport)
 
 
 def forget(transport: Abandonable) -> None:
-    """*transport* has nothing left to close."""
+    """Forget *transport*, which has nothing left to close."""
     _live.discard(transport)
 
 

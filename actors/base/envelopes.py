@@ -1,9 +1,8 @@
 """Thespian's envelope and intent, without their cost per message.
 
-The framework calls ``identify()`` on every envelope and intent at any log level, and its
-version formats the whole message with ``str()``: 48 ms for 10 MB of bytes.  Ours names the
-type.  The framework's classes stay as they are: these are subclasses, and only this base
-makes them.
+Thespian calls ``identify()`` on every envelope and intent at any log level, and its version formats
+the whole message with ``str()``: 48 ms for 10 MB of bytes.  Ours names only the type.  Thespian's
+own classes stay as they are: these are subclasses, and only this base makes them.
 """
 
 # ruff: noqa: N815 (Thespian's names)
@@ -39,8 +38,8 @@ class Received(ReceiveEnvelope):
 class UserIntent(TransmitIntent):
     """One ``send`` of an actor: nothing to call on success, one function on failure."""
 
-    _resultsts = None  # of a pending one; nobody asks for it afterwards
-    _quitTime = ExpirationTimer(None)  # we never give up on time alone; see PeerStalled
+    _resultsts = None  # the result of a pending intent; Thespian does not ask for it later
+    _quitTime = ExpirationTimer(None)  # no deadline: a send ends with its connection
 
     def __init__(
         self,

@@ -1,16 +1,17 @@
-"""The orderly end of a process of ours: it ends as a Python program does.
+"""The orderly end of a process of ours, which ends as a Python program does.
 
-`multiprocessing` ends a process by ``os._exit``.  No handler of `atexit` runs, nothing that is
-still held is finalized, and what a file has in its buffer is lost.  So a process of ours does all
-that itself, last: it waits for the threads that are no daemons, runs the handlers, lets go of what
-it holds, and ends its files.
+`multiprocessing` ends a process by ``os._exit``: no handler of `atexit` runs, nothing that is still
+held is finalized, and what a file has in its buffer is lost.  So a process of ours does all of that
+itself before: it joins the threads that are not daemons, runs the handlers, releases what it holds,
+and flushes and closes its files.
 
-A forked process has a copy of all that its parent has registered, opened and made.  The end of
-these is the parent's.  So `begin` forgets the handlers, and the rest looks at what the process has
-made itself: `gc.freeze` has put all earlier objects where the collector does not list them.
+A forked process has a copy of all that its parent has registered, opened and made, and leaves the
+end of these to the parent.  So `begin` forgets the handlers, and the other steps look only at what
+the process has made itself: `gc.freeze` has put all earlier objects where the collector does not
+list them.
 
-Any of it may hang.  An alarm then raises `Late` in it, and the rest has its turn.  What no alarm
-reaches ends with the process, after `STUCK` more seconds.
+Any step may hang.  Then an alarm raises `Late` in it, and the next step begins.  If even that has
+no effect, the process is ended after `STUCK` more seconds.
 """
 
 from __future__ import annotations
@@ -36,17 +37,17 @@ from typing import Any, Final
 
 from ...printable import printable
 
-THREADS: Final = 1.0  # seconds for threads that are no daemons
-LAST: Final = 3.0  # seconds for all else
-AGAIN: Final = 0.1  # seconds that one more thing has when these are over
-STUCK: Final = 1.0
+THREADS: Final = 1.0  # seconds for threads that are not daemons
+LAST: Final = 3.0  # seconds for all other steps
+AGAIN: Final = 0.1  # seconds for each further step when these are over
+STUCK: Final = 1.0  # seconds
 PATIENCE: Final = THREADS + LAST + 0.5  # seconds after which others kill a process that ends
 FILE: Final[Any] = io.IOBase.__base__  # `io.IOBase` would ask each object for its `__class__`
 OURS: Final = {"farref", "asyncio", "builtins", "socket", FILE.__module__}
 """The packages of objects with a finalizer that any process of ours has."""
 
 held: list[Callable[[], object]] = []
-"""What lets go of that which the parts of this process hold.  Called after the exit handlers."""
+"""Functions that release what the parts of this process hold.  Called after the exit handlers."""
 _atexit: Any = atexit
 _finalize: Any = weakref.finalize
 _logging: Any = logging
@@ -56,11 +57,11 @@ _util: Any = multiprocessing.util
 
 
 class Late(BaseException):
-    """Ends what takes too long at the end."""
+    """Interrupts a step of the end that takes too long."""
 
 
 def begin() -> None:
-    """Begin a process of ours, before the user's code does.  In its main thread."""
+    """Prepare the end of this process, in its main thread, before the user's code runs."""
     held.clear()
     if multiprocessing.get_start_method() == "fork":
         _atexit._clear()
@@ -77,7 +78,7 @@ def begin() -> None:
 
 
 def _shutdown(pid: int) -> None:
-    """Run the finalizers of `multiprocessing`, which run no second time: the last is `_end`."""
+    """Run the finalizers of `multiprocessing`, the last of which is `_end`.  They run only once."""
     if os.getpid() == pid:
         _util._exit_function()
     else:  # in a child that a function has forked
@@ -85,7 +86,7 @@ def _shutdown(pid: int) -> None:
 
 
 def _end() -> None:
-    """End within the bounds."""
+    """Do all steps of the end, within the time for them."""
     sys.unraisablehook = partial(_unraisable, sys.unraisablehook)
     signal.signal(signal.SIGALRM, _ring)
     file = 2 if sys.__stderr__ is not None else os.open(os.devnull, os.O_WRONLY)
@@ -113,7 +114,7 @@ def _do(seconds: float, *steps: Callable[[], object]) -> None:
 
 
 def _ring(_number: int, frame: FrameType | None) -> None:
-    """The time of a step is over.  What is told about that is not interrupted."""
+    """Raise `Late` in a step whose time is over, but not while that is reported."""
     while frame is not None and frame.f_code is not _tell.__code__:
         if frame.f_code is _do.__code__:
             raise Late
@@ -121,7 +122,7 @@ def _ring(_number: int, frame: FrameType | None) -> None:
 
 
 def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
-    """In one line what was `Late`, and anything else as the hook from *before* does it."""
+    """Report a finalizer that was `Late` in one line, and leave other errors to *before*."""
     if raised.exc_type is Late:
         # From Python 3.14 on the text has the handler, and a wait for threads is no error.
         text = (raised.err_msg or "").rpartition("callback ")[2]
@@ -133,7 +134,7 @@ def _unraisable(before: Callable[[Any], object], raised: Any) -> None:
 
 
 def _named(where: TracebackType | None) -> str:
-    """The first function in *where* that is not ours; empty if it is not written in Python."""
+    """The first function in *where* that is not ours; empty if none is written in Python."""
     for frame, _ in traceback.walk_tb(where):
         if frame.f_globals is not globals():
             code = frame.f_code
@@ -158,13 +159,13 @@ def _end_threads() -> None:
 
 
 def _end_globals() -> None:
-    """Let go of globals with a finalizer, as Python does at the end of its modules."""
+    """Release globals with a finalizer, as Python does at the end of its modules."""
     made = {
         id(each): each
         for each in gc.get_objects()
         if hasattr(type(each), "__del__") and type(each).__module__.partition(".")[0] not in OURS
     }
-    if not made:  # to look at all modules would copy their pages
+    if not made:  # looking at all modules would copy their pages
         return
     spaces = [vars(each) for each in list(sys.modules.values())]
     spaces += [each.__globals__ for each in gc.get_objects() if type(each) is FunctionType]

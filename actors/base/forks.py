@@ -1,7 +1,7 @@
 """The id of this process, without a system call.
 
-A wait, a handle's end and a context check whether a fork has copied them into another process.  To
-ask the kernel each time would take as long as a check of the message.
+A wait, a handle's end and a context check whether a fork has copied them into another process.
+Asking the kernel each time would take as long as checking the message.
 
 C code may fork without telling Python.  So a step of the protocol, without which nothing leaves
 this process, asks the kernel itself.

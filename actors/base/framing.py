@@ -13,9 +13,8 @@ Buffers below 4 KiB are cheaper inside the pickle.
 
 Receiving.  :class:`FrameDecoder` parses many small frames out of one read.  As soon as the
 header of a large frame is known it allocates exactly the memory that the frame needs, and
-:meth:`FrameDecoder.destination` lets the caller receive straight into it: every byte is
-copied once, whatever the size, and a frame that arrives in a thousand pieces is never looked
-at from the start again.
+:meth:`FrameDecoder.destination` lets the caller receive straight into it.  So every byte is copied
+once, whatever the size, and a frame that arrives in a thousand pieces is parsed only once.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ Frame = tuple[int, bytes | bytearray, list[bytearray]]
 
 
 class Raw:
-    """A message that is bytes already, for a receiver that takes no `RAW` frames so far."""
+    """The data of a `RAW` frame, for a receiver that takes these as messages."""
 
     __slots__ = ("data",)
 
@@ -146,13 +145,13 @@ def decode(frame: Frame) -> object:
 
 
 def frame_bytes(frame: Frame) -> int:
-    """The memory that *frame* holds, in bytes (without small change)."""
+    """The memory that *frame* holds, in bytes (without the overhead of its objects)."""
     _, body, buffers = frame
     return len(body) + sum(map(len, buffers)) if buffers else len(body)
 
 
 def raw_frames(data: memoryview) -> tuple[list[bytes], int]:
-    """The `RAW` frames at the begin of *data*, a burst at most, and the bytes that they take."""
+    """The `RAW` frames at the beginning of *data*, a burst at most, and the bytes they take."""
     found: list[bytes] = []
     start, end = 0, len(data)
     while end - start >= HEADER.size and len(found) < BURST:
@@ -177,7 +176,7 @@ class FrameDecoder:
     def __init__(self, max_message_bytes: int) -> None:
         self._limit = max_message_bytes
         self.partial = bytearray()
-        """The begin of a frame.  If there is none, and none that is `large`, the next byte begins
+        """The beginning of a frame.  If it is empty, and no frame is `large`, the next byte begins
         a frame, and there is no `destination`."""
         self.large: Frame | None = None
         self._filling: list[memoryview] = []  # the missing parts of _large, last part first

@@ -1,16 +1,17 @@
 """The one TCP port of a host: reads the name that a stranger wants, and passes the connection on.
 
 Only the admin of a system listens on TCP.  A stranger's first bytes name the actor or program that
-it wants (:mod:`.handshake`).  The admin connects to the Unix socket of that one, and passes the
-connection itself over it (``SCM_RIGHTS``), with the bytes that it has read.  Then it closes its own
-descriptor of the connection.  So nothing is forwarded: from here on, both ends have the connection
-to themselves, and whether the stranger knows the key is a matter between these two.
+it wants (:mod:`.handshake`).  The admin connects to the Unix socket of that one, passes the
+connection itself over it (``SCM_RIGHTS``) with the bytes that it has read, and closes its own
+descriptor of the connection.  So no traffic goes through the admin: from here on, both ends have
+the connection to themselves, and the stranger proves the key to the one that it wants.
 
 Exactly the preamble is read from the connection, and not one byte more.
 
-The bytes before the proof of the key are an attacker's.  So the wanted name is no path: it must be
-one that :func:`.addresses.mint` makes for this system, or for an outside program.  The receiver
-takes a connection only from a process of its own user, as the kernel reports it.
+The bytes before the proof of the key may be an attacker's.  So the wanted name is not used as a
+path: it must be one that :func:`.addresses.new_address` makes for this system or for an outside
+program.  The receiver takes a connection only from a process of its own user, as the kernel reports
+it.
 """
 
 from __future__ import annotations
@@ -122,28 +123,29 @@ def hang_up(sock: socket.socket, notice: bytes = b"") -> None:
     sock.close()
 
 
-class Usher:
+class Dispatcher:
     """Passes connections on to the processes that their strangers name.
 
-    The kernel counts the descriptors that are on their way, and takes no more from this user beyond
-    a limit.  So a process that takes none for a while, because it computes or is stopped, may have
-    *most* of them waiting: else strangers who name it would shut out those who name others.
+    The kernel counts the descriptors that a user has sent and nobody has taken, and beyond a limit
+    it sends no more.  So at most ``max_handshakes`` connections wait for one process, which may
+    compute or be stopped: else strangers who name it would shut out those who name others.
     """
 
     def __init__(self, settings: SystemSettings, poller: Poller) -> None:
         self._settings = settings
         self._poller = poller
-        self._ways: dict[str, set[_Way]] = {}
+        self._waiting: dict[str, set[_Dispatched]] = {}
 
     def pass_on(self, sock: socket.socket, preamble: bytes) -> bytes:
-        """Pass *sock* to the process that its *preamble* names; never waits.
+        """Pass *sock* to the process that its *preamble* names; never blocks.
 
-        The caller closes it.  Returns the notice for the stranger if that is not possible.
+        The caller closes *sock*.  Returns the notice for the stranger if it cannot be passed on,
+        else nothing.
         """
-        path = addresses.minted_for(self._settings, wanted(preamble))
+        path = addresses.socket_path_of(self._settings, wanted(preamble))
         if not path:
             return GONE
-        waiting = self._ways.get(path, set())
+        waiting = self._waiting.get(path, set())
         if len(waiting) >= self._settings.limits.max_handshakes:
             return CROWDED
         try:
@@ -151,33 +153,33 @@ class Usher:
         except OSError as error:
             # Strangers may use up the backlog and the descriptors: then the actor is not gone.
             return GONE if error.errno in ENDED else CROWDED
-        self._ways[path] = waiting
-        waiting.add(_Way(way, self._poller, functools.partial(self._taken, path)))
+        self._waiting[path] = waiting
+        waiting.add(_Dispatched(way, self._poller, functools.partial(self._taken, path)))
         return b""
 
-    def _taken(self, path: str, way: _Way) -> None:
-        waiting = self._ways[path]
+    def _taken(self, path: str, way: _Dispatched) -> None:
+        waiting = self._waiting[path]
         waiting.remove(way)
         if not waiting:
-            del self._ways[path]
+            del self._waiting[path]
 
     def close(self) -> None:
-        """Close all ways."""
-        for way in [way for waiting in self._ways.values() for way in waiting]:
+        """Close the Unix sockets over which connections were passed on."""
+        for way in [way for waiting in self._waiting.values() for way in waiting]:
             way.on_event(READABLE)
 
     def abandon(self) -> None:
         """In a forked child: close the parent's sockets."""
-        for waiting in self._ways.values():
+        for waiting in self._waiting.values():
             for way in waiting:
                 way.sock.close()
 
 
-class _Way:
-    """A Unix socket over which a connection was passed on: its receiver closes it."""
+class _Dispatched:
+    """A Unix socket over which a connection was passed on, until its receiver closes it."""
 
     def __init__(
-        self, sock: socket.socket, poller: Poller, on_taken: Callable[[_Way], None]
+        self, sock: socket.socket, poller: Poller, on_taken: Callable[[_Dispatched], None]
     ) -> None:
         self.sock = sock
         self._poller = poller

@@ -10,7 +10,7 @@ may enter, and the caller compares the uid that the kernel reports for the other
 (:mod:`.gate`), which passes the connection on.  Then both ends prove that they know the shared key,
 and neither ever sends it::
 
-    dialler -> port       MAGIC  'T'  wanted name                           the preamble
+    dialler -> port       MAGIC  wanted name                                the preamble
     both                  TLS 1.3; all that follows is inside it
     dialler -> acceptor   nonce_d
     acceptor -> dialler   'K'  nonce_a  HMAC(key, "acceptor", transcript)  name
@@ -28,24 +28,20 @@ and neither ever sends it::
 - A dialler that does not know the admin's name yet wants :data:`ANY_ADMIN`, and learns the name.
 - The preamble is part of the transcript.  So nobody can alter it on the way.
 - So is the hash of the acceptor's certificate (:mod:`.tls`), as each end has seen it.  A man in the
-  middle who ends the one TLS connection and begins another one has another certificate: he has not
-  the private key of the acceptor's.  So the proofs differ, and the dialler hangs up before it has
-  proved anything.  The certificate itself need not be trusted.
+  middle who ends the one TLS connection and begins another one has another certificate, because he
+  lacks the private key of the acceptor's.  So the proofs differ, and the dialler hangs up before it
+  has proved anything.  The certificate itself need not be trusted.
 - Proofs are compared in constant time.
-
-With ``encrypt=False`` at both ends, the mode is 'K', and the certificate and TLS are left out.
-Then the frames that follow are not encrypted, nor authenticated one by one.  An end with encryption
-refuses this mode, and the other way round: the preamble only says what the dialler does, and
-nothing is negotiated.
+- Nothing is negotiated: there is one version, and no mode without TLS.
 
 The introduction names the actor that the dialler wants, and the dialler.
 
-**Notices.**  In place of its first bytes (in the clear), or of its first answer, an acceptor or a
-port may send one of :data:`NOTICES`, and closes the connection: there is no room for the dialler,
-the wanted actor is not there, or the dialler speaks another version of this protocol, or another
-mode.  A stranger can send a notice too.  But the dialler then only dials again or gives up, as it
-does when the connection breaks.  Each notice begins with :data:`MAGIC`, so the dialler can name the
-acceptor's version, too.
+**Notices.**  Before TLS has begun (then in the clear), or in place of its proof, an acceptor or a
+port may send one of :data:`NOTICES` and close the connection: there is no room for the dialler, the
+wanted actor is not there, or the dialler speaks another version of this protocol.  A stranger can
+send a notice too.  But the dialler then only dials again or gives up, as it does when the
+connection breaks.  Each notice begins with :data:`MAGIC`, so the dialler can name the acceptor's
+version, too.
 
 A dialler that does not believe the proof of the acceptor sends :data:`DISBELIEF`, and hangs up.  So
 the acceptor's log can tell a wrong key from a dialler that ended.
@@ -59,27 +55,24 @@ from typing import Final
 from .addresses import MAX_PORT, Address, is_address
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 
-VERSION: Final = 3
+VERSION: Final = 4
 MAGIC: Final = b"FARREF%d\n" % VERSION
 LOCAL: Final = b"L"
-KEYED: Final = b"K"
-SECURE: Final = b"T"
+ANSWER: Final = b"K"
+"""The first byte of the acceptor's proof; a notice begins with another one."""
 NONCE: Final = 32
 PROOF: Final = 32  # bytes of a SHA-256
 CROWDED: Final = MAGIC + b"there is no room\n"
 GONE: Final = MAGIC + b"this actor is not here\n"
 REFUSED: Final = MAGIC + b"this is another version\n"
-ENCRYPTS: Final = MAGIC + b"this host encrypts\n"
-PLAIN: Final = MAGIC + b"this host does not encrypt\n"
-NOTICES: Final = (CROWDED, GONE, REFUSED, ENCRYPTS, PLAIN)
+NOTICES: Final = (CROWDED, GONE, REFUSED)
 DISBELIEF: Final = MAGIC + b"this is not the key, or not the name\n"
 ANY_ADMIN: Final = "admin"
 """The name that a dialler wants, if it does not know the name of the admin at an address."""
 MAX_INTRODUCTION: Final = 1024
 MAX_NAME: Final = 300
-HEAD: Final = len(MAGIC) + 1
-"""Bytes of a preamble before the length of its name."""
 _LENGTH: Final = 2
+_HEAD: Final = len(MAGIC) + _LENGTH  # bytes of a preamble before its name
 _ANY_MAGIC: Final = rb"FARREF([0-9]{1,4})\n"
 _BEGUN: Final = rb"FARREF([0-9]{1,4}\n|[0-9]{0,4}\Z)|F?\Z|FA\Z|FAR\Z|FARR\Z|FARRE\Z"
 """The beginning of any version's :data:`MAGIC`, whole or not."""
@@ -130,9 +123,9 @@ def _check_magic(received: bytes, who: str) -> None:
         raise HandshakeError(f"{who} does not speak this protocol")
 
 
-def preamble(want: str, mode: bytes) -> bytes:
+def preamble(want: str) -> bytes:
     """The bytes by which a dialler names the actor that it wants."""
-    return MAGIC + mode + _measured(want.encode())
+    return MAGIC + _measured(want.encode())
 
 
 def missing(received: bytes) -> int:
@@ -141,29 +134,20 @@ def missing(received: bytes) -> int:
     Raises :class:`HandshakeError` for a stranger, as early as it is recognised.
     """
     _check_magic(received, "the dialler")
-    if len(received) < HEAD:
-        return HEAD - len(received)
-    if mode(received) not in {KEYED, SECURE}:
-        raise HandshakeError("the dialler does not speak this protocol")
-    if len(received) < HEAD + _LENGTH:
-        return HEAD + _LENGTH - len(received)
-    size = int.from_bytes(received[HEAD : HEAD + _LENGTH], "big")
+    if len(received) < _HEAD:
+        return _HEAD - len(received)
+    size = int.from_bytes(received[len(MAGIC) : _HEAD], "big")
     if size > MAX_NAME:
         raise HandshakeError(f"the dialler wants a name of {size} bytes")
-    return HEAD + _LENGTH + size - len(received)
-
-
-def mode(received: bytes) -> bytes:
-    """The mode in a preamble."""
-    return received[len(MAGIC) : HEAD]
+    return _HEAD + size - len(received)
 
 
 def wanted(received: bytes) -> str:
     """The name that a whole preamble wants.  Raises :class:`HandshakeError`."""
     try:
-        return received[HEAD + _LENGTH :].decode()
+        return received[_HEAD:].decode()
     except ValueError as error:
-        raise HandshakeError(f"the name that the dialler wants is no text: {error}") from None
+        raise HandshakeError(f"the name that the dialler wants is not UTF-8: {error}") from None
 
 
 class OtherVersion(HandshakeError):
@@ -180,55 +164,31 @@ class Disbelieved(HandshakeError):
     """The dialler does not believe the acceptor, and sends it :data:`DISBELIEF`."""
 
 
-class OtherMode(HandshakeError):
-    """Only one of the two ends encrypts."""
-
-
 class Dialler:
     """The connecting end.  Send :attr:`opening`, then what :meth:`feed` returns."""
 
-    __slots__ = (
-        "_binding",
-        "_key",
-        "_me",
-        "_nonce",
-        "_preamble",
-        "_received",
-        "_secure",
-        "_want",
-        "done",
-        "met",
-        "opening",
-    )
-
-    def __init__(
-        self, want: str, me: Address, key: bytes, nonce: bytes, *, secure: bool = False
-    ) -> None:
+    def __init__(self, want: str, me: Address, key: bytes, nonce: bytes) -> None:
         """Dial the actor with key *want*.
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
-        If the connection is *secure*, call :meth:`bind` when it is encrypted.
+        With a key, call :meth:`bind` as soon as the connection is encrypted.
         """
         self._want = want
         self._me = me
         self._key = key
         self._nonce = nonce
-        self._secure = secure
         self._binding = b""
         self._received = b""
-        self._preamble = preamble(want, SECURE if secure else KEYED)
+        self._preamble = preamble(want)
         self.done = not key
         self.met = want
         """The name of the acceptor, once it has proved it."""
-        if not key:
-            self.opening = MAGIC + LOCAL + _introduction(want, me)
-        else:
-            self.opening = self._preamble if secure else self._preamble + nonce
+        self.opening = self._preamble if key else MAGIC + LOCAL + _introduction(want, me)
 
     @property
     def waits_for_tls(self) -> bool:
         """Whether :meth:`bind` is to be called."""
-        return self._secure and not self._binding
+        return bool(self._key) and not self._binding
 
     def bind(self, certificate: bytes) -> bytes:
         """The connection is encrypted; *certificate* is the hash of the acceptor's.
@@ -249,7 +209,7 @@ class Dialler:
         self._received += data
         if self.done:
             raise HandshakeError("the acceptor sent more than its proof")
-        if self._received[:1] != KEYED:
+        if self._received[:1] != ANSWER:
             return self._noticed()
         fixed = 1 + NONCE + PROOF
         if len(self._received) < fixed + _LENGTH:
@@ -284,16 +244,6 @@ class Dialler:
         _check_magic(received, "the other host")
         if received == CROWDED:
             raise CrowdedOut(f"{self._want} has too many strangers, and closed this connection")
-        if received == ENCRYPTS:
-            raise OtherMode(
-                "the other host encrypts, and this one has encrypt=False: give that to all hosts,"
-                " or to none"
-            )
-        if received == PLAIN:
-            raise OtherMode(
-                "the other host has encrypt=False, and this one encrypts: nothing is sent to it in"
-                " the clear; give encrypt=False to all hosts, or to none"
-            )
         if received == GONE:
             raise NobodyThere(f"{self._want} is not on its host (any more)")
         if received in NOTICES or len(received) >= max(map(len, NOTICES)):
@@ -303,8 +253,6 @@ class Dialler:
 
 class Acceptor:
     """The accepting end.  Feed it until :attr:`peer` is set; :attr:`rest` has the later bytes."""
-
-    __slots__ = ("_challenge", "_key", "_me", "_nonce", "_received", "_seen", "peer", "rest")
 
     def __init__(
         self,
@@ -319,7 +267,7 @@ class Acceptor:
 
         *nonce* is 32 fresh random bytes; *key* is empty where the kernel vouches for both ends.
         With a key, *preamble* is the one that the port has read, whole, and *certificate* the hash
-        of our own if the connection is encrypted.
+        of our own.
         """
         self._me = me
         self._key = key
@@ -347,7 +295,7 @@ class Acceptor:
             name = _measured(self._me.key.encode())
             self._challenge = self._seen + self._received[:NONCE] + self._nonce + name
             proof = _proof(self._key, b"acceptor", self._challenge)
-            answer = KEYED + self._nonce + proof + name
+            answer = ANSWER + self._nonce + proof + name
         if self._challenge:
             if self._received[NONCE:] == DISBELIEF:
                 raise HandshakeError(

@@ -5,12 +5,12 @@ self, results of signals).  The run loop takes a few messages from one queue, th
 the next, so a flood from one peer delays the others by a few messages, not by the flood.
 
 A queue that is too long asks its connection to stop reading.  The rest then waits in the
-kernel and, once that is full, with the sender: that is the back-pressure.  The exception is
-a process that itself waits for room to send (:meth:`Inbox.relax`): if it stopped reading,
-two actors that flood each other would wait for each other for ever.
+kernel and, once that is full, with the sender: that is the back-pressure.  A process that itself
+waits for room to send goes on reading (:meth:`Inbox.relax`), because otherwise two actors that
+flood each other would wait for each other for ever.
 
-Messages are unpickled when they are delivered, not when they are read: unpickling runs
-code of the user (``__setstate__``), which belongs into the thread that handles messages.
+Messages are unpickled when they are delivered, not when they are read: unpickling runs the user's
+code (``__setstate__``), which belongs in the thread that handles messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .envelopes import Received
     from .framing import Part
 
-TURN: Final = 16  # messages from one source before the next has its turn
+QUANTUM: Final = 16  # messages from one source before those of the next
 
 
 class Source(Protocol):
@@ -58,26 +58,26 @@ class LocalSource:
 class Inbox:
     """The ring of sources that have messages.
 
-    Used by the running thread only, except that any thread may :meth:`add` the local source.
+    Only the thread that runs the loop uses it, except that any may :meth:`add` the local source.
     """
 
-    __slots__ = ("_turn", "raw", "raws", "relaxed", "ring")
+    __slots__ = ("_left", "raw", "raws", "relaxed", "ring")
 
     def __init__(self) -> None:
         self.ring: deque[Source] = deque()
         self.raw: Callable[[Part, ActorAddress], object] | None = None
-        """While the loop looks at the sockets: takes the data of a `RAW` frame that came alone,
-        which are good until it returns, and its sender, without a queue."""
+        """Takes the data of a `RAW` frame that came alone, and its sender, without a queue, while
+        the loop reads from the sockets.  The data are valid until it returns."""
         self.raws: Callable[[list[bytes], ActorAddress], object]
         """The same for several frames."""
-        self._turn = TURN
+        self._left = QUANTUM
         self.relaxed = False
 
     def __bool__(self) -> bool:
         return bool(self.ring)
 
     def add(self, source: Source) -> None:
-        """*source* has something to deliver, at the latest when this is called."""
+        """Deliver from *source*, which must have something to deliver by now."""
         if not source.in_ring:
             source.in_ring = True
             self.ring.append(source)
@@ -91,13 +91,13 @@ class Inbox:
                 source.in_ring = False
                 if source:  # another thread added in between, and saw it in the ring
                     self.add(source)
-                self._turn = TURN
+                self._left = QUANTUM
                 continue
-            if self._turn == 0:
+            if self._left == 0:
                 self.ring.rotate(-1)
-                self._turn = TURN
+                self._left = QUANTUM
                 continue
-            self._turn -= 1
+            self._left -= 1
             return source
         return None
 

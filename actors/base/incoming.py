@@ -1,13 +1,14 @@
 """One incoming connection: the messages of one peer to us.
 
-States: *handshake* (bounded in time and number, see :mod:`.listener`), *open*, *closed*.  The
-queue of frames outlives the connection: messages that a peer wrote before it exited are delivered.
+A connection is in its *handshake* (bounded in time and number, see :mod:`.listener`), *open* or
+*closed*.  The queue of frames outlives it: messages that a peer wrote before it exited are
+delivered.
 
-Acknowledgements go back on the same connection, as 8-byte counts of the messages **handled**
-so far (the handler has returned), so the sender can drop them.  When we die, the sender turns the
-messages beyond the count into dead letters, in order.  One write acknowledges up to 128 messages or
-50 ms worth of them; a message with a waiting sender is acknowledged at once.  A count with the top
-bit set means: this message could not be unpickled.
+Acknowledgements go back on the same connection, as 8-byte counts of the messages whose handler has
+returned so far.  So the sender can drop these messages.  When we die, it turns those beyond the
+count into dead letters, in order.  One write acknowledges up to 128 messages or 50 ms worth of
+them; a message with a waiting sender is acknowledged at once.  A count with the top bit set means
+that the last message could not be unpickled.
 """
 
 from __future__ import annotations
@@ -47,11 +48,11 @@ REJECTED: Final = 1 << 63
 ACK_EVERY: Final = 128  # messages
 ACK_DELAY: Final = 0.05  # seconds
 READ_SIZE: Final = 1 << 18  # bytes per read of small messages
-LARGE_READ: Final = 1 << 20  # bytes per turn of a large message, so others get their turn
+LARGE_READ: Final = 1 << 20  # bytes per read of a large message, so others get their turn
 
 
 class InConnection:
-    """Used by the running thread only."""
+    """Used only by the thread that runs the loop."""
 
     __slots__ = (
         "_accepted",
@@ -89,7 +90,7 @@ class InConnection:
         limits: Limits,
         scratch: memoryview,
         on_change: Callable[[InConnection], None],
-        on_passed: Callable[[socket.socket, bytes], None] | None,
+        on_passed: Callable[[socket.socket, bytes], None] | None = None,
     ) -> None:
         """Serve *sock*, which *remote* has dialled.
 
@@ -141,7 +142,7 @@ class InConnection:
         return self._acceptor.peer
 
     def has_spoken(self) -> bool:
-        """Whether the peer has sent anything by now. If not before, this reads once."""
+        """Whether the peer has sent anything by now.  If it had not before, this reads once."""
         if self._acceptor.silent and not self._closed:
             self.on_event(READABLE)
         return not self._acceptor.silent
@@ -197,7 +198,7 @@ class InConnection:
         if not data:
             return None
         answer = self._acceptor.feed(data)
-        # A hundred bytes into an empty socket buffer: anything less than all is an attack.
+        # An honest peer's socket buffer is empty, and takes a hundred bytes.
         if answer and self._sock.send(answer) != len(answer):
             return None
         if self._acceptor.peer is None:
@@ -249,7 +250,7 @@ class InConnection:
             self._poller.change(self._sock.fileno(), READABLE)
 
     def mark_handled(self, frame: Frame, *, rejected: bool = False) -> bool:
-        """The handler has returned.  Whether an acknowledgement is still to be sent."""
+        """Count *frame*, whose handler has returned.  Whether an acknowledgement is still due."""
         if frame[0] == RAW:
             return False
         self.handled += 1
@@ -290,13 +291,13 @@ class InConnection:
             self._on_change(self)
 
     def abandon(self) -> None:
-        """In a forked child: close the parent's socket, without a word to anybody."""
+        """In a forked child: close the parent's socket, and send nothing."""
         self._closed = True
         self._sock.close()
 
 
 class SecureInConnection(InConnection):
-    """One that is encrypted: bytes may wait in it that the poller does not see."""
+    """An encrypted connection, in which bytes may wait that the poller does not see."""
 
     __slots__ = ("_unsent",)
 
@@ -316,21 +317,21 @@ class SecureInConnection(InConnection):
             super().on_event(events)
 
     def reconsider_reading(self, *, relaxed: bool) -> None:
-        """As its base. Bytes that wait make an event at once, in the next turn."""
+        """As its base.  Bytes that wait make an event in the next iteration of the loop."""
         before = self._reading
         super().reconsider_reading(relaxed=relaxed)
         if self._reading and not before and not self._closed and self._sock.pending():
             self._poller.change(self._sock.fileno(), READABLE | WRITABLE)
 
     def refuse(self, why: str, notice: bytes = b"") -> None:
-        """As its base. A stranger that is not in TLS yet gets the notice in the clear."""
+        """As its base.  A stranger that has not begun TLS gets the notice in the clear."""
         if notice and not self._closed and not self._sock.made:
             self._sock.send_clear(notice)
             notice = b""
         super().refuse(why, notice)
 
     def _write(self, count: int) -> bool:
-        # The kernel may not take an encrypted count: then the same bytes must be offered again.
+        # If the kernel does not take an encrypted count, the same bytes must be offered again.
         if self._closed:
             return False
         try:

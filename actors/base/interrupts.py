@@ -1,24 +1,24 @@
-"""Puts off the user's signal handlers while the program's main thread must not be disturbed.
+"""Delays the user's signal handlers while the program's main thread must not be interrupted.
 
-Python runs them in that thread, between any two steps of it.  If a handler raises (Ctrl-C, a
-deadline by ``SIGALRM``), the thread's current work ends half way.  That must not happen
+Python runs signal handlers in the main thread, between any two of its instructions.  If a handler
+raises (Ctrl-C, a deadline by ``SIGALRM``), the thread's current work ends half way.  That must not
+happen
 
 - in a *section*, ``with undisturbed:``.  A step of the protocol is one, with the work that belongs
   to it: a count and its handle, a fork and its message.  Whoever holds a `Guard` is in one;
-- in a *turn*, while the main thread leads the loop: a reply would be lost, maybe another thread's.
+- in a *wait*, while the main thread leads the loop: a reply would be lost, maybe another thread's.
 
-A handler that a section puts off runs at the end of the outermost section.  One that a turn puts
-off runs when the turn is over.  But a handler that interrupts the sleep of the turn runs at once,
-and sleep is where the thread nearly always is.
+A handler that was delayed runs at the end of the outermost section, or of the wait.  But a handler
+that interrupts the sleep of a wait runs at once, and sleep is where the thread nearly always is.
 
 A section is short and never waits for the user's code, because Ctrl-C has no effect in it.  It may
-contain a turn: a call sends its request and waits for the reply in one section, so the handlers are
-replaced once.  In the sleep of that turn Ctrl-C has its effect at once.
+contain a wait: a call sends its request and waits for the reply in one section, so the handlers are
+replaced once.  In the sleep of that wait Ctrl-C has its effect at once.
 
-Only signals with handlers that usually raise, or end the program, are put off: those in ``HELD``.
+Only signals whose handlers usually raise, or end the program, are delayed: those in ``HELD``.
 Thespian gives each of its actors handlers for them that raise nothing; these run at once.
 
-**A `Condition` stays whole if a handler raises in a thread that uses it.**  The methods of
+**A `Condition` stays intact if a handler raises in a thread that uses it.**  The methods of
 ``threading.Condition`` are Python code.  If a handler raised between the taking of the lock and the
 block of the ``with``, nobody would release the lock.  If it raised between the release and the
 sleep of a wait, the block would release a lock that the thread no longer has.  Here C code takes
@@ -74,18 +74,18 @@ class Interrupts:
     def __init__(self) -> None:
         self._main = threading.main_thread().ident
         self.within: list[Poller | None] = []
-        """The sections (None) and turns that the main thread is in, the innermost last."""
+        """The sections (None) and waits that the main thread is in, the innermost last."""
         self._found: tuple[Any, ...] = ()
         """The handler of each signal in `HELD`, as it was when the last outermost one began."""
-        self._ours: tuple[tuple[int, PutOff], ...] = ()
+        self._ours: tuple[tuple[int, Delayed], ...] = ()
         """The signals of `HELD` that had a handler then, and what takes its place."""
-        self.put_off: deque[tuple[Handler, int, FrameType | None]] = deque()
-        """The handlers that wait for the end of the section or turn."""
+        self.delayed: deque[tuple[Handler, int, FrameType | None]] = deque()
+        """The handlers that wait for the end of the section or wait."""
 
     def hold(self, poller: Poller | None = None) -> bool:
-        """A section begins, or the turn that sleeps in *poller*.
+        """Begin a section, or a wait that sleeps in *poller*.
 
-        Returns false where there is nothing to put off: in a thread other than the main one.
+        Returns false in a thread other than the main one, in which no handler runs.
         """
         if get_ident() != self._main:
             return False
@@ -101,11 +101,11 @@ class Interrupts:
         return True
 
     def release(self, *_: object) -> None:
-        """It is over.  Raises the errors of the handlers that were put off."""
+        """End the innermost section or wait.  Raises the errors of the delayed handlers."""
         if get_ident() != self._main:
             return
         self.within.pop()
-        if self.within and not self.put_off:
+        if self.within and not self.delayed:
             return  # nearly always
         try:
             if not self.within:
@@ -113,19 +113,19 @@ class Interrupts:
                     if getsignal(number) is ours:  # or one of them has set another
                         set_signal(number, ours.handler)
         finally:
-            while self.put_off and self._lets_in():
-                handler, number, frame = self.put_off.popleft()
+            while self.delayed and self._lets_in():
+                handler, number, frame = self.delayed.popleft()
                 handler(number, frame)
 
     __enter__ = hold
     __exit__ = release
 
     def take(self, handler: Handler, number: int, frame: FrameType | None) -> None:
-        """A signal came for *handler*."""
+        """Run *handler* for a signal, now or later."""
         if self._lets_in():
             handler(number, frame)
             return
-        self.put_off.append((handler, number, frame))
+        self.delayed.append((handler, number, frame))
         for poller in self.within:
             if poller is not None:
                 poller.wake()  # it may be about to sleep
@@ -133,12 +133,12 @@ class Interrupts:
     # -- inside
 
     def _look_at(self, found: tuple[Any, ...]) -> None:
-        """The user has set other handlers since.
+        """Prepare to take the place of *found*: the user has set other handlers since.
 
-        A handler may raise in here too.  Then all is as before, and the next section looks again.
+        A handler may raise in here too.  Then nothing has changed, and the next section tries anew.
         """
         ours = tuple(
-            (number, each if isinstance(each, PutOff) else PutOff(self, each))
+            (number, each if isinstance(each, Delayed) else Delayed(self, each))
             for number, each in zip(HELD, found, strict=True)
             if callable(each) and getattr(each, "__module__", "") != THESPIAN
         )
@@ -155,14 +155,14 @@ class Interrupts:
         if main != self._main:
             self._main = main
             self.within.clear()  # those of a thread that is not there
-            self.put_off.clear()  # they run in the parent
+            self.delayed.clear()  # they run in the parent
 
 
-class PutOff:
-    """Takes the place of a handler of the user's.
+class Delayed:
+    """Takes the place of a handler of the user's, and passes signals on to it.
 
-    It knows that handler itself.  So it passes signals on to the right one at any time: also when
-    an interrupted section has left it there, and when a program has stored it and sets it again.
+    So it does no harm at any time: not when an interrupted section has left it in place, nor when a
+    program has stored it and sets it again.
     """
 
     def __init__(self, interrupts: Interrupts, handler: Handler) -> None:
@@ -170,7 +170,7 @@ class PutOff:
         self.handler = handler
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Run the handler, or put it off."""
+        """Run the handler, or delay it."""
         self._interrupts.take(self.handler, number, frame)
 
 
@@ -181,13 +181,13 @@ os.register_at_fork(after_in_child=undisturbed.after_fork)
 class Guard(msgspec.Struct, eq=False):
     """A reentrant lock for short work that needs no other thread: its holder is in a section.
 
-    For every lock that the program's main thread takes outside a step, and that a thread with an
-    answer may need.  A signal handler that ran while the main thread holds it, and waited for such
-    an answer, would keep that thread from bringing it.
+    Use it for every lock that the program's main thread takes outside a step, and that a thread
+    with an answer may need.  If a signal handler ran while the main thread holds the lock, and
+    waited for such an answer, the answer could never come.
     """
 
     lock: Any = msgspec.field(default_factory=RLock)
-    """Will do while the main thread is in a section or a turn: see `Interrupts.within`."""
+    """Enough by itself while the main thread is in a section or wait; see `Interrupts.within`."""
 
     def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Begin a section, and take the lock.  Returns whether it was taken."""
@@ -198,7 +198,7 @@ class Guard(msgspec.Struct, eq=False):
         return taken
 
     def release(self, *_: object) -> None:
-        """Give the lock back, and end the section, with the handlers that were put off."""
+        """Release the lock and end the section, which runs the delayed handlers."""
         self.lock.release()
         undisturbed.release()
 

@@ -7,9 +7,9 @@ So a key must be random and long enough that guessing is hopeless.  A key is
 - as many in hexadecimal digits, as ``farref key FILE``, ``openssl rand -hex 32`` and Python's
   ``os.urandom().hex()`` write them.
 
-Any other text is refused, however long it is: it may be a passphrase, and people choose those.
-A key that repeats a few bytes is refused, too.  No check can distinguish every chosen key from a
-random one: use one that a machine has made.
+Any other text is refused, however long it is, because it may be a passphrase that somebody has
+chosen.  A key that repeats a few bytes is refused, too.  No check can distinguish every chosen key
+from a random one: use one that a machine has made.
 
 The file of a key belongs to this user (or to root), and nobody else may read it.
 """
@@ -25,7 +25,7 @@ from .errors import KeyRequired
 
 SIZE: Final = 32  # bytes
 DIFFERENT: Final = 16  # different bytes; 32 random ones have fewer once in 10**17 keys
-LARGEST: Final = 1 << 16  # bytes of a file: nobody waits for the end of a device
+LARGEST: Final = 1 << 16  # bytes of a file that are read: a device may have no end
 HEX: Final = frozenset(b"0123456789abcdefABCDEF")
 MAKE: Final = "make one with: farref key FILE"
 
@@ -46,7 +46,7 @@ def make(path: Path) -> None:
             file.write(os.urandom(SIZE).hex().encode() + b"\n")
             file.flush()
         except OSError:
-            path.unlink()  # half a key is none
+            path.unlink()  # do not leave half a key behind
             raise
 
 
@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str]) -> bytes:
     """
     name = os.fspath(path)
     with open(name, "rb") as file:
-        status = os.fstat(file.fileno())  # of the open file: the name may be another one's by now
+        status = os.fstat(file.fileno())  # of the open file: the path may lead elsewhere by now
         if status.st_uid not in {os.getuid(), 0}:
             raise KeyRequired(
                 f"the key file {name} belongs to uid {status.st_uid}, who knows the key: make"

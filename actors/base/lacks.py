@@ -1,6 +1,6 @@
-"""What to do if the machine lets a process have no more descriptors, threads, processes or disk.
+"""What to do if a process gets no more descriptors, threads, processes or disk space.
 
-Of descriptors, the soft limit is mostly 1,024, for the sake of programs that use ``select()``.  The
+The soft limit of descriptors is mostly 1,024, for the sake of programs that use ``select()``.  The
 hard limit, up to which every process may raise it, is far higher.  A registrar needs four
 descriptors for each worker, and a program two for each that it calls.
 """
@@ -27,7 +27,7 @@ def raise_limit() -> None:
 
 
 def hint(error: BaseException) -> str:
-    """What to do about *error*, if it is about such a want; else empty."""
+    """What to do about *error*, as text to append to it; empty if it is no such lack."""
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, InvalidActorSpecification) and os.strerror(errno.EAGAIN) in str(error):
         number = errno.EAGAIN  # the admin's error, as text

@@ -5,17 +5,17 @@ seconds from accept to the last byte, however slowly it sends.
 
 *On the TCP port of the host*, which the admin has, at most ``max_visitors`` strangers may be at a
 time until they have named an actor (:mod:`.gate`).  If they name us, the admin passes their
-connections on: they are our *guests*, ``max_handshakes`` at most, until they have proved the key.
-One more replaces the oldest that has sent nothing yet; or the oldest of all, if each has sent
-something.  (A peer of ours sends its part at once, and needs only one packet in each direction.)
-The replaced one gets a notice (:data:`.handshake.CROWDED`), on which a peer of ours dials again.
-So a stranger that connects and sends nothing keeps no peer waiting.
+connections on to us.  Then they are our *guests*, at most ``max_handshakes`` of them, until they
+have proved the key.  One more replaces the oldest that has sent nothing yet, or the oldest of all
+if each has sent something.  (A peer of ours sends its part at once, and needs only one packet in
+each direction.)  The replaced one gets a notice (:data:`.handshake.CROWDED`), on which a peer of
+ours dials again.  So a stranger that connects and sends nothing keeps no peer waiting.
 
 *On a Unix socket* a peer with another uid is closed before a byte is read.  The others are this
-user's own processes, and as many may be in the handshake as there are descriptors.
+user's own processes, and their number in the handshake is limited only by the descriptors.
 
-If descriptors run out, a stranger is dropped, too.  If there is none, nothing is accepted for a
-moment.
+If descriptors run out, a stranger is dropped, too.  If there is no stranger, nothing is accepted
+for ``PAUSE``.
 """
 
 from __future__ import annotations
@@ -33,23 +33,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from ...features import peer_uid
-from . import addresses, places, tcp
+from . import addresses, rundir, tcp
 from ._thespian import thesplog
 from .addresses import Address
 from .errors import HandshakeError
-from .gate import Usher, Visitor, hang_up, passed_preamble
-from .handshake import (
-    ANY_ADMIN,
-    CROWDED,
-    ENCRYPTS,
-    GONE,
-    NONCE,
-    PLAIN,
-    SECURE,
-    Acceptor,
-    mode,
-    wanted,
-)
+from .gate import Dispatcher, Visitor, hang_up, passed_preamble
+from .handshake import ANY_ADMIN, CROWDED, GONE, NONCE, Acceptor, wanted
 from .inbox import Inbox
 from .incoming import READ_SIZE, InConnection, SecureInConnection
 from .poller import READABLE, Poller
@@ -90,7 +79,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
 
     Raises OSError if it is taken.
     """
-    local = places.listen_at(address.path)
+    local = rundir.listen_at(address.path)
     if not settings.tcp or not address.well_known:
         return Sockets(address, local, None)
     try:
@@ -100,7 +89,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
             if remote.family == socket.AF_INET6:  # "::" is all interfaces, for IPv4 too
                 remote.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             remote.bind(settings.listen)
-            remote.listen(places.BACKLOG)
+            remote.listen(rundir.BACKLOG)
         except BaseException:
             remote.close()
             raise
@@ -128,7 +117,7 @@ class _Stranger(Protocol):
 
 
 class _Door:
-    """A listening socket in the poller; or none, for guests, who come by the admin's."""
+    """A listening socket in the poller; or None for guests, whom the admin has accepted."""
 
     def __init__(self, sock: socket.socket | None, accept: Callable[[_Door], None]) -> None:
         self.sock = sock
@@ -151,14 +140,21 @@ class Listener:
         self._settings = settings
         self._sockets = sockets
         self._poller = poller
-        self._inbox = inbox
         # Not a bytearray, which would fill all its pages: most reads are short.
-        self._scratch = memoryview(mmap.mmap(-1, READ_SIZE, flags=mmap.MAP_PRIVATE))
+        scratch = memoryview(mmap.mmap(-1, READ_SIZE, flags=mmap.MAP_PRIVATE))
+        self._common: dict[str, Any] = {
+            "poller": poller,
+            "inbox": inbox,
+            "limits": settings.limits,
+            "scratch": scratch,
+            "on_change": self._changed,
+        }
+        """Arguments of every connection."""
         self._local = _Door(sockets.local, self._accept)
         self._guests = _Door(None, self._accept)
         self._port = _Door(sockets.remote, self._accept)
         self._doors = (self._local, self._guests, self._port)
-        self._usher = Usher(settings, poller)
+        self._dispatcher = Dispatcher(settings, poller)
         self.connections: set[InConnection] = set()
         self.waits = False
         """Whether `next_due` may be a time: strangers are here, or a door is closed for a while."""
@@ -228,7 +224,11 @@ class Listener:
             sock.close()
             self._refuse(f"uid {uid}", "it is another user")
             return
-        self._wait_for(self._connection(sock, "this host", b"", b""), self._local)
+        acceptor = Acceptor(self._sockets.address, b"", b"")
+        connection = InConnection(
+            sock, acceptor, "this host", on_passed=self._passed, **self._common
+        )
+        self._wait_for(connection, self._local)
 
     def _named(self, visitor: Visitor) -> None:
         """A stranger at our port has named the actor that it wants."""
@@ -238,7 +238,7 @@ class Listener:
             if wanted(preamble) in {ANY_ADMIN, self._sockets.address.key}:
                 self._admit(sock, preamble)
                 return
-            notice = self._other_mode(preamble) or self._usher.pass_on(sock, preamble)
+            notice = self._dispatcher.pass_on(sock, preamble)
         except HandshakeError as error:
             self._refuse(visitor.remote, str(error))
             notice = GONE
@@ -268,54 +268,28 @@ class Listener:
         except OSError:  # it has gone
             sock.close()
             return
-        if not settings.tcp:  # we have no key, so nobody could prove anything
+        encryption = settings.encryption
+        if encryption is None:  # no TCP, so there is no key either that anybody could prove
             self._refuse(remote, "this program is not reachable from other hosts")
             hang_up(sock, GONE)
             return
-        if notice := self._other_mode(preamble):
-            ours = "we do not" if notice == PLAIN else "it does not"
-            self._refuse(remote, f"only one of us encrypts, and {ours} (encrypt=False)")
-            hang_up(sock, notice)
-            return
+        from . import tls  # noqa: PLC0415 - it loads OpenSSL
+
         self._make_room(self._guests, settings.limits.max_handshakes)
+        acceptor = Acceptor(
+            self._sockets.address,
+            settings.key,
+            os.urandom(NONCE),
+            preamble=preamble,
+            certificate=encryption.digest,
+        )
         try:
-            connection = self._connection(sock, remote, settings.key, preamble)
+            secure = tls.accept(sock, encryption)
         except OSError:  # it has gone
             sock.close()
             return
+        connection = SecureInConnection(secure, acceptor, remote, **self._common)
         self._wait_for(connection, self._guests)
-
-    def _other_mode(self, preamble: bytes) -> bytes:
-        """The notice for a dialler that encrypts if we do not, or the other way round."""
-        secure = self._settings.encryption is not None
-        if (mode(preamble) == SECURE) == secure:
-            return b""
-        return ENCRYPTS if secure else PLAIN
-
-    def _connection(
-        self, sock: socket.socket, remote: str, key: bytes, preamble: bytes
-    ) -> InConnection:
-        encryption = self._settings.encryption if key else None
-        acceptor = Acceptor(
-            self._sockets.address,
-            key,
-            os.urandom(NONCE),
-            preamble=preamble,
-            certificate=encryption.digest if encryption is not None else b"",
-        )
-        more: dict[str, Any] = {
-            "poller": self._poller,
-            "inbox": self._inbox,
-            "limits": self._settings.limits,
-            "scratch": self._scratch,
-            "on_change": self._changed,
-            "on_passed": None if key else self._passed,
-        }
-        if encryption is None:
-            return InConnection(sock, acceptor, remote, **more)
-        from . import tls  # noqa: PLC0415 - it loads OpenSSL
-
-        return SecureInConnection(tls.accept(sock, encryption), acceptor, remote, **more)
 
     def _changed(self, connection: InConnection) -> None:
         for door in self._doors:
@@ -365,7 +339,7 @@ class Listener:
 
     @property
     def strangers(self) -> list[_Stranger]:
-        """The connections that have not introduced themselves yet."""
+        """The connections whose peers have not introduced themselves yet."""
         return [stranger for door in self._doors for stranger in door.strangers]
 
     def close(self, *, unlink: bool) -> None:
@@ -376,7 +350,7 @@ class Listener:
                 os.unlink(self._sockets.address.path)
         for connection in [*self.connections, *self.strangers]:
             connection.close()
-        self._usher.close()
+        self._dispatcher.close()
         for door in self._doors:
             if door.sock is not None:
                 self._poller.remove(door.sock.fileno())
@@ -386,5 +360,5 @@ class Listener:
         """In a forked child: close the parent's sockets, without any message."""
         for connection in [*self.connections, *self.strangers]:
             connection.abandon()
-        self._usher.abandon()
+        self._dispatcher.abandon()
         self._sockets.close()

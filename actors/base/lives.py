@@ -1,7 +1,7 @@
 """Lists the living processes of a session, and waits for the end of one.
 
-Where there is no ``/proc``, psutil tells of processes.  It is imported there only: that takes ten
-milliseconds.
+Where there is no ``/proc``, psutil looks at processes.  It is imported only there, because that
+takes ten milliseconds.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Watched(msgspec.Struct, frozen=True):
 
 
 def started(pid: int) -> float:
-    """The start of process *pid*, by a clock that nobody sets: it never changes.
+    """The start of process *pid*, by a clock that cannot be set: the value never changes.
 
     Raises `ProcessLookupError`.
     """
@@ -139,10 +139,10 @@ def wait_for_one(
 ) -> bool:
     """Sleep until one of the processes *pids* has ended.
 
-    False if *bell* is readable before, or after *timeout* seconds.
+    Returns false if *bell* becomes readable first, or after *timeout* seconds.
 
-    Waits on *pidfds*, which need no polling and are not fooled by numbers that are used again.
-    Where there are none, it looks again and again.
+    Waits on *pidfds*, which need no polling and are safe when a pid is used again.  Where there are
+    none, it looks every ``LOOK`` seconds.
     """
     waiting = select.poll()
     if bell is not None:

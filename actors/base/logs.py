@@ -1,8 +1,8 @@
 """Moves loggers that an actor's process inherited by fork to the process's own root.
 
 Thespian gives such a process a new root of logging, and with it a new set of loggers. But a module
-that was imported before keeps its old logger. Its records would still go to the root of the forked
-program: nowhere, or without the actors' level and format.
+that was imported before keeps its old logger, whose records would still go to the root of the
+forked program: nowhere, or without the actors' level and format.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Numeric addresses of DNS names, without waiting for them.
+"""Numeric addresses of DNS names, without blocking.
 
-To resolve a name may take seconds, and messages are sent under a lock that all threads need.  So a
-thread of its own resolves a name, and connections to it are tried again until it has.  An answer is
-good for some seconds only: a name may move to another machine, as names in a cluster do.
+Resolving a name may take seconds, and messages are sent under a lock that all threads need.  So
+another thread resolves the name, and the connection is tried again until that is done.  An answer
+is used for some seconds only, because a name may move to another machine, as names in a cluster do.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ class Lookups:
     """The names that one process looks up."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """*wake* is called, in another thread, when a name was resolved."""
+        """Call *wake*, in another thread, when a name has been resolved."""
         self._wake = wake
         self._found: dict[str, tuple[float, list[str] | OSError]] = {}
         self._asked: set[str] = set()
         self._lock = threading.Lock()
 
     def numeric(self, host: str) -> list[str] | None:
-        """The numeric addresses of *host*, best first; None: not yet, ask again.
+        """The numeric addresses of *host*, best first; None if they are not known yet: ask again.
 
-        Never waits.  Raises OSError if the name has none.
+        Never blocks.  Raises OSError if the name has no address.
         """
         if is_numeric(host):
             return [host]

@@ -1,13 +1,13 @@
-"""The run loop: the order of a turn, and when to sleep.
+"""The run loop: the order of an iteration, and when to sleep.
 
-One thread runs at a time; it may be one that waits for a message (:mod:`.lead`).  The order within
-a turn is chosen for the promises that depend on it:
+One thread runs the loop at a time; it may be one that waits for a message (:mod:`.leadership`).
+The order within an iteration is chosen for the promises that depend on it:
 
 - delivery comes before completions, so a reply that arrived together with the end of its
   sender is seen before the failure is;
 - a message counts as handled when its handler has *returned*, not before;
 - messages that handlers sent are written before the loop may sleep;
-- completions run last, so that their messages are written in the next turn.
+- completions run last, so that their messages are written in the next iteration.
 """
 
 from __future__ import annotations
@@ -33,11 +33,10 @@ from ._thespian import (
     WatchMessage,
     thesplog,
 )
-from .aide import Aide, Work
 from .envelopes import Received
 from .incoming import ACK_DELAY, InConnection
 from .interrupts import undisturbed
-from .lead import VISIT, Lead
+from .leadership import BRIEF_LEAD, Helper, Leadership, Work
 from .outgoing import RETRY_DELAY
 
 if TYPE_CHECKING:
@@ -51,14 +50,12 @@ WRITE_PATIENCE: Final = 7.0  # seconds in which a leaving process writes its las
 ACK_PATIENCE: Final = 1.0  # seconds in which it waits to hear that it was handled
 STOP_PATIENCE: Final = 5.0
 ROOM: Final = 300  # frames that handlers, and the functions that they call, may need
-
-
 _HOLDS: Final = object()
-"""The result of the turns of a guest that has got what it waited for."""
+"""The result of `_iterate` for a waiter that has got what it waited for."""
 
 
 class _Raised:
-    """The error of a handler that ran in a thread other than the resident."""
+    """The error of a handler that did not run in the standby."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -86,20 +83,20 @@ class RunLoop:
         self._listener = listener
         self._outbox = outbox
         self._timers = timers
-        self.lead_of = Lead(poller.wake)
+        self.leadership = Leadership(poller.wake)
         """Who leads; a future that a thread leads for wakes the leader by it."""
         self._handler: Any = None
-        """The resident's handler, for any leader; None while there is no resident."""
+        """The standby's handler, for any leader; None while no thread is in `run`."""
         self._outcome: Any = None
-        """The result or error for the resident that another thread found."""
-        self._aide: Aide | None = None
+        """The result or error for the standby that another thread found."""
+        self._helper: Helper | None = None
         self._offered: Sized = ()
-        """The work for the aide."""
+        """The work for the helper."""
         self._raw: Callable[[framing.Part | bytearray, ActorAddress], object] | None = None
         inbox.raws = self._take_raws
-        self._turn: Callable[[], object] = bool  # nobody takes turns so far
+        self._nudge: Callable[[], object] = bool  # does nothing
         self._nudged = False
-        """The leader is to call `_turn`, and has not begun."""
+        """The leader is to call `_nudge`, and has not begun."""
         self._signals: deque[object] = deque()
         self._ack_due: list[InConnection] = []
         self._ack_at = 0.0
@@ -108,84 +105,79 @@ class RunLoop:
         self._leave_since = 0.0
         self._stopped = False
         self._resting = False
-        """The leader looks no more before it sleeps, but a finalizer may still run in it."""
+        """The leader checks nothing more before it sleeps, but a finalizer may still run in it."""
         self._watch_pending = False
         self.rejected = 0
         """Messages that could not be unpickled."""
 
     # -- from any thread --------------------------------------------------------------
 
-    def is_runner(self) -> bool:
-        """Whether the calling thread is the one that runs."""
-        return self.lead_of.leader == get_ident()
+    def is_leader(self) -> bool:
+        """Whether the calling thread is the one that runs the loop."""
+        return self.leadership.leader == get_ident()
 
-    def is_in_turn(self) -> bool:
-        """Whether code has interrupted the calling thread in a turn, as a finalizer may.
+    def is_interrupted(self) -> bool:
+        """Whether the caller, for instance a finalizer, has interrupted the leader at work.
 
-        It gets no message before that code returns. A signal handler may interrupt a sleep, too.
-        Nor does any thread get one while this one passes the lead on.
+        The leader gets no message before the caller returns.  (In a sleep, which a signal handler
+        may interrupt, it does.)  Nor does any thread while this one passes the lead on.
         """
-        return (self.is_runner() and not self.poller.asleep) or self.lead_of.is_passed_on()
+        return (self.is_leader() and not self.poller.asleep) or self.leadership.is_passed_on()
 
-    def is_aide(self) -> bool:
-        """Whether the calling thread is the aide."""
-        return self._aide is not None and self._aide.identity == get_ident()
+    def _is_helper(self) -> bool:
+        return self._helper is not None and self._helper.identity == get_ident()
 
     def looks(self) -> bool:
         """Whether the calling thread, or the next leader, will check for work.
 
-        Not the aide while another thread leads: the leader may sleep already.
+        Not the helper while another thread leads: the leader may sleep already.
         """
-        leader, me = self.lead_of.leader, get_ident()
-        return leader == me or (not leader and self._aide is not None and self._aide.identity == me)
+        leader = self.leadership.leader
+        return leader == get_ident() or (not leader and self._is_helper())
 
     def take_raw(self, handler: Callable[[framing.Part | bytearray, ActorAddress], object]) -> None:
         """Give the data of each raw frame, with its sender, to *handler* from now on.
 
-        Thespian does not see it. The data may be a view, which is good until *handler* returns.
+        Thespian does not see it.  The data may be a view that is valid until *handler* returns.
         """
         self._raw = handler
 
-    def take_turns(self, turn: Callable[[], object]) -> None:
-        """Have the leader call *turn* soon after each :meth:`nudge`, also an earlier one.
+    def on_nudge(self, call: Callable[[], object]) -> None:
+        """Have the leader *call* soon after each :meth:`nudge`, also an earlier one.
 
         It must raise nothing.
         """
-        self._turn = turn
+        self._nudge = call
         self.nudge()
 
     def nudge(self) -> None:
-        """Have the leader take a turn.  Takes no lock: a finalizer may call it anywhere."""
+        """See :meth:`on_nudge`.  Takes no lock: a finalizer may call it anywhere."""
         self._nudged = True
-        leader = self.lead_of.leader  # the next one checks before it sleeps
+        leader = self.leadership.leader  # the next one checks before it sleeps
         if leader and (self._resting or leader != get_ident()):
             self.poller.wake()
 
     def work(self, work: Work) -> None:
-        """Have an aide do *work* from now on; see :mod:`.aide`."""
+        """Have a helper do *work* from now on; see :class:`.leadership.Helper`."""
         self._offered = work.offered
-        self._aide = Aide(work, partial(self.lead, seconds=None, yields=True))
-
-    def beside(self) -> contextlib.AbstractContextManager[None]:
-        """For a thread that waits while another one leads."""
-        return self.lead_of.beside()
+        self._helper = Helper(work, partial(self.lead, seconds=None, yields=True))
 
     @contextlib.contextmanager
     def lent(self) -> Iterator[None]:
-        """For a signal handler that waits: if it interrupted a sleeping guest, others may lead."""
+        """For a signal handler that waits: if it interrupted a sleeping leader, others may lead."""
         sleeper = self.poller.asleep
-        if not (self.is_runner() and sleeper):
+        if not (self.is_leader() and sleeper):
             yield
             return
-        with self.lead_of.lent():
+        with self.leadership.lent():
             yield
         self.poller.asleep = sleeper
 
     def deliver_local(self, envelope: Received) -> None:
-        """Deliver *envelope* to ourselves, in its turn."""
+        """Deliver *envelope* to ourselves, after those before it."""
         self._local.queue.append(envelope)
         self._inbox.add(self._local)
-        if self._resting or not self.is_runner():
+        if self._resting or not self.is_leader():
             self.poller.wake()
 
     def interrupt(self, message: object) -> None:
@@ -204,36 +196,36 @@ class RunLoop:
         """End the run of any thread, and all later ones.  Waits for it, but not for ever."""
         self._stopped = True
         self.poller.wake()
-        self.lead_of.tell()
-        if self._aide is not None:
-            self._aide.end()
+        self.leadership.recheck()
+        if self._helper is not None:
+            self._helper.end()
         deadline = monotonic() + STOP_PATIENCE
-        while self.lead_of.leader and not self.is_runner() and monotonic() < deadline:
+        while self.leadership.leader and not self.is_leader() and monotonic() < deadline:
             sleep(0.001)
 
     # -- in the running thread --------------------------------------------------------
 
     def run(self, handler: Any, seconds: float | None) -> Any:
-        """Thespian's main loop, as in :meth:`.transport.Transport.run`, by the resident."""
-        if self.is_runner():
+        """Thespian's main loop, as in :meth:`.transport.Transport.run`: be the standby."""
+        if self.is_leader():
             raise AssertionError("a handler runs its own transport")
         end = None if seconds is None else perf_counter() + seconds
-        self.lead_of.claim()
+        self.leadership.claim()
         self._aborting, self._outcome = False, None
         transmit_only = handler is TransmitOnly or isinstance(handler, TransmitOnly)
         self._handler = None if transmit_only else handler
         try:
             while True:
-                outcome = self._turns(handler, end, transmit_only, None)
+                outcome = self._iterate(handler, end, transmit_only, None)
                 if outcome is not None:
                     return outcome
-                self.lead_of.leave()
-                if not self.lead_of.stand_by(self._is_over, end):
+                self.leadership.leave()
+                if not self.leadership.stand_by(self._is_over, end):
                     return self._found_out()
         finally:
             self._handler = None
-            if self.is_runner():
-                self.lead_of.leave()
+            if self.is_leader():
+                self.leadership.leave()
 
     def lead(
         self,
@@ -241,20 +233,20 @@ class RunLoop:
         seconds: float | None,
         *,
         yields: bool = False,
-        visits: bool = False,
+        briefly: bool = False,
         held: bool = False,
     ) -> bool:
-        """While another thread is in :meth:`run` with a handler, run in the calling thread.
+        """Run the loop in the calling thread, while the standby is in :meth:`run` with a handler.
 
-        Runs until *until*, for *seconds* at most; returns whether it holds.  Also false if another
-        thread leads, or must lead: wait in another way, :meth:`beside` it.  See :mod:`.lead` for
-        the aide, which *yields*, and for a guest that *visits*.
-        *held*: the calling thread is in a turn of :attr:`poller` already (see `interrupts`).
+        Runs until *until* holds, for *seconds* at most, and returns whether it holds.  Also false
+        if another thread leads, or must lead: then wait in another way, `Leadership.following`.
+        See :mod:`.leadership` for the helper, which *yields*, and for leading *briefly*.
+        *held*: the calling thread holds signals back for :attr:`poller` already (`interrupts`).
         """
-        lead, me = self.lead_of, get_ident()
+        lead, me = self.leadership, get_ident()
         if self._handler is None or lead.leader == me or forks.pid != self._pid:
             return False  # a signal handler has interrupted us; a forked child has our sockets
-        if not yields:  # the aide is at the beginning of its stack
+        if not yields:  # the helper is at the beginning of its stack
             try:
                 sys._getframe(max(0, sys.getrecursionlimit() - ROOM))
             except ValueError:
@@ -264,14 +256,14 @@ class RunLoop:
         end = None if seconds is None else perf_counter() + seconds
         held = not (held or yields) and undisturbed.hold(self.poller)
         try:  # at once: a signal handler may raise anywhere
-            if not lead.enter(yields=yields, visits=visits, patience=seconds):
+            if not lead.enter(yields=yields, briefly=briefly, patience=seconds):
                 return False
             handler = self._handler
             if handler is None:
                 return False
             if self._await_quietly(until, end, yields=yields):
                 return True
-            outcome = self._turns(handler, end, False, until, yields=yields)
+            outcome = self._iterate(handler, end, False, until, yields=yields)
         except Exception as error:
             self._outcome = _Raised(error)
             return False
@@ -287,23 +279,23 @@ class RunLoop:
                 if lead.leader == me:
                     left = self._inbox.ring or (not yields and self._offered)
                     urgent = bool(left) or self._outcome is not None
-                    lead.leave(urgent=urgent, early=visits and not until())
+                    lead.leave(urgent=urgent, early=briefly and not until())
             finally:
                 if held:
                     undisturbed.release()
 
-    def visit(self, until: Callable[[], object], seconds: float) -> None:
+    def lead_briefly(self, until: Callable[[], object], seconds: float) -> None:
         """For a thread that waits: run *until* that, if nobody else needs the loop.
 
-        It may return at once, or at any time. `Lead.waiting` counts the thread meanwhile.
+        It may return at once, or at any time. `Leadership.waiting` counts the thread meanwhile.
         """
-        lead = self.lead_of
-        if self.is_aide():  # it does no other work until its wait is over, so it may lead that long
+        lead = self.leadership
+        if self._is_helper():  # it does no other work until its wait is over, so it may lead on
             self.lead(until, seconds, held=True)
         elif len(lead.waiting) > 1:
             lead.crowd()
-        elif not self.lead(until, min(seconds, VISIT), visits=True, held=True):
-            lead.offer()
+        elif not self.lead(until, min(seconds, BRIEF_LEAD), briefly=True, held=True):
+            lead.call_standby()
 
     def _is_over(self) -> bool:
         return self._stopped or self._outcome is not None
@@ -314,7 +306,7 @@ class RunLoop:
             raise outcome.error
         return RunTerminated() if outcome is None else outcome
 
-    def _turns(  # noqa: PLR0915 - one turn, in its order
+    def _iterate(  # noqa: PLR0915 - one iteration, in its order
         self,
         handler: Any,
         end: float | None,
@@ -325,17 +317,17 @@ class RunLoop:
     ) -> Any:
         """The result for :meth:`run`, or None if the calling thread leaves the lead.
 
-        A guest waits *until* something, and gets `_HOLDS` when it has come.  The resident (None)
+        A waiter waits *until* something, and gets `_HOLDS` when it has come.  The standby (None)
         leaves when another thread is to lead.
         """
-        polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.lead_of
+        polled, inbox, outbox, lead = False, self._inbox, self._outbox, self.leadership
         while not self._stopped:
             self._resting = False
             quiet = transmit_only or self._aborting
             inbox.raw = None if quiet else self._raw
             if self._nudged and not quiet:
                 self._nudged = False
-                self._handled(self._turn)
+                self._handled(self._nudge)
             if inbox.ring and not quiet:
                 result = self._deliver(handler)
                 if result is not None:
@@ -348,7 +340,7 @@ class RunLoop:
                 due = self._due()
             else:  # nearly always
                 due = self._timers.heap[0][0] if self._timers.heap else math.inf
-            if due <= now or self._signals or outbox.unsettled:
+            if due <= now or self._signals or outbox.pending:
                 self._tick(now)
                 due = self._due()
             if transmit_only or self._aborting:
@@ -358,17 +350,17 @@ class RunLoop:
                 if transmit_only and done:
                     return 0
             elif until is None:
-                if lead.claims > 0 or (self._aide is not None and self._aide.relieve()):
+                if lead.claims > 0 or (self._helper is not None and self._helper.relieve()):
                     return None
             else:
-                if not yields and self._offered and self._aide is not None:
-                    if lead.visited:
+                if not yields and self._offered and self._helper is not None:
+                    if lead.brief:
                         return _HOLDS if until() else None
-                    self._aide.work.disperse()
+                    self._helper.work.disperse()
                 if until():
                     return _HOLDS
                 late = end is not None and now >= end  # however much there is to deliver
-                if late or lead.claims > 0 or undisturbed.put_off:
+                if late or lead.claims > 0 or undisturbed.delayed:
                     return None
             self._resting = True
             ready_now = bool(inbox.ring) and not (transmit_only or self._aborting)
@@ -378,7 +370,7 @@ class RunLoop:
                 due = min(due, end)
             if ready_now or completed or (self._nudged and not quiet):
                 due = now
-            elif self._leaving or outbox.unsettled:
+            elif self._leaving or outbox.pending:
                 due = self._sooner(now, due)
             ready = self.poller.wait(None if due == math.inf else max(0.0, due - now))
             if ready and not self._watch_pending:
@@ -397,14 +389,15 @@ class RunLoop:
     ) -> bool:
         """Sleep, and take raw frames, as long as the loop has nothing else to do.
 
-        Returns whether *until* holds: mostly the next frame brings that, and no turn is needed.
+        Returns whether *until* holds: mostly the next frame brings that, and no iteration is
+        needed.
         """
         inbox, outbox, heap = self._inbox, self._outbox, self._timers.heap
         offered = () if yields else self._offered
         inbox.raw = self._raw
         if self._nudged and not (self._stopped or self._aborting):
             self._resting = self._nudged = False
-            self._handled(self._turn)
+            self._handled(self._nudge)
         self._resting = True
         while not (
             self._nudged
@@ -417,13 +410,13 @@ class RunLoop:
             if until():
                 return True
             if (
-                outbox.unsettled
+                outbox.pending
                 or self._listener.waits
                 or self._ack_due
                 or self._stopped
                 or self._aborting
-                or self.lead_of.claims
-                or undisturbed.put_off
+                or self.leadership.claims
+                or undisturbed.delayed
             ):
                 return False
             now, due = perf_counter(), end
@@ -478,7 +471,7 @@ class RunLoop:
         outbox.handling_since, outbox.handling = perf_counter(), get_ident()
         try:
             for data in frames:
-                raw(data, sender)  # type: ignore[misc] # it is there: see `_turns`
+                raw(data, sender)  # type: ignore[misc] # it is there: see `_iterate`
         finally:
             outbox.handling = 0
             if outbox.dirty:
@@ -537,7 +530,7 @@ class RunLoop:
         """Handle due times, and the messages of signal handlers."""
         if self._ack_due and now >= self._ack_at:
             self.acknowledge()
-        if self._outbox.unsettled:
+        if self._outbox.pending:
             self._outbox.tick()
         if self._listener.waits and self._listener.next_due <= now:
             self._listener.tick(now)
@@ -552,7 +545,7 @@ class RunLoop:
         self._inbox.add(self._local)
 
     def _written(self, now: float, *, confirmed: bool) -> bool:
-        """Whether all is written (and *confirmed* as handled), or we have waited long enough."""
+        """Whether everything is written (and *confirmed*: handled), or our patience is over."""
         if not confirmed:
             return not self._outbox.unwritten()
         if not self._leave_since:
@@ -575,23 +568,24 @@ class RunLoop:
         return min(due, self._ack_at) if self._ack_due else due
 
     def _sooner(self, now: float, due: float) -> float:
-        """When to look again at the end, or while connections are being made."""
+        """When to look again, at the latest, while we leave or connections are being made."""
         if self._leaving and self._leave_since:
             waited = now - self._leave_since
             patience = ACK_PATIENCE if waited <= ACK_PATIENCE else WRITE_PATIENCE
             due = min(due, now + patience - waited)
-        return min(due, now + RETRY_DELAY) if self._outbox.unsettled else due
+        return min(due, now + RETRY_DELAY) if self._outbox.pending else due
 
     @contextlib.contextmanager
     def reading_on(self) -> Iterator[Callable[[float], None]]:
-        """For the running thread while it waits in a handler.
+        """For the leader while it waits in a handler.
 
-        The function sleeps, reads and writes, but delivers nothing and calls no callback.
+        The block gets a function that sleeps for some seconds at most, reads and writes, but
+        delivers nothing and calls no callback.
         """
 
         def keep_reading(timeout: float) -> None:
             self._outbox.tick()
-            self.poller.wait(min(timeout, RETRY_DELAY) if self._outbox.unsettled else timeout)
+            self.poller.wait(min(timeout, RETRY_DELAY) if self._outbox.pending else timeout)
 
         self._outbox.flush()
         self._inbox.raw = None

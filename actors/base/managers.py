@@ -1,13 +1,13 @@
 """Thespian's managers of actors and of the system, on our transport.
 
-Subclasses replace the parts that our transport makes unnecessary or wrong, for instances of this
-base only. The framework's classes, and so its own bases in the same process, stay unchanged:
+These subclasses replace the parts that our transport makes unnecessary or wrong.  Thespian's own
+classes, and so its bases in the same process, stay unchanged.
 
-- sends bypass the *rate governor* (4,480 messages/s) and the formatting of every message;
-- a send from any thread, also while addresses of children are pending, keeps its order:
-  a message that waits for an address holds up later ones **to the same actor**;
-- children are registered as soon as they are started, so that a shutdown in the middle of
-  their start ends them too (the framework's hangs).
+- Sends bypass Thespian's rate governor (4,480 messages/s) and its formatting of every message.
+- Sends from any thread keep their order, also while addresses of children are pending: a message
+  that waits for an address holds up later ones **to the same actor**.
+- Children are registered as soon as they are started, so that a shutdown in the middle of their
+  start ends them too.  (Thespian's own shutdown hangs then.)
 """
 
 # ruff: noqa: N803, PLR0917 (Thespian chose the names and the order of arguments)
@@ -55,7 +55,7 @@ ENDS: Final = 100
 
 
 def forget_child(manager: Any, address: ActorAddress) -> None:
-    """The child of *manager* at *address* has exited.
+    """Forget the child of *manager* at *address*, which has exited.
 
     Thespian's version forgets every child that is dead by now. If two die at once and the last
     message of the second is lost, it never learns of the second, and waits for it at its own end.
@@ -88,12 +88,10 @@ class Replicator(MultiProcReplicator):
         self._send_intent_to_transport(intent)
 
     def _send_intent_to_transport(self, intent: TransmitIntent) -> None:
-        connection = self._enqueue(intent)
-        if connection is not None and not self.transport.has_room(connection):
-            self.transport.wait_for_room(connection)
+        self.transport.wait_for_room(self._enqueue(intent))
 
     def _enqueue(self, intent: TransmitIntent) -> OutConnection | None:
-        """Queue *intent*, or park it; an error of pickling becomes a PoisonMessage to us."""
+        """Queue *intent*, or park it.  If it cannot be pickled, we get a PoisonMessage."""
         try:
             if not self._parked:
                 try:
@@ -137,8 +135,7 @@ class Replicator(MultiProcReplicator):
     def _pendingActorReady(
         self, childInstance: int, actualAddress: ActorAddress, *rest: Any, **named: Any
     ) -> None:
-        # From the moment the address is known until parked messages are on their way, nobody
-        # may send directly.
+        # Nobody may send directly from when the address is known until the parked messages leave.
         with self._parking:
             super()._pendingActorReady(childInstance, actualAddress, *rest, **named)
 
@@ -168,7 +165,10 @@ class Replicator(MultiProcReplicator):
         del self._parked[route]
 
     def _park_again(self, route: object, waiting: deque[TransmitIntent]) -> None:
-        """The target of *waiting* may be known now, though not an address in the message."""
+        """Park *waiting* under its target's address, which may be known by now.
+
+        An address in the message is still unknown.
+        """
         del self._parked[route]
         self._parked[self._route(waiting[0].targetAddr)] = waiting
 
@@ -264,20 +264,20 @@ class Admin(Replicator, ThespianAdmin):
     _dormant: Dormant | None = None
 
     def log_to(self, address: ActorAddress, dormant: Dormant) -> None:
-        """Have all records sent to *address*: the logger, which is *dormant*. So we are ready."""
+        """Send all records to *address*, the logger's, which is *dormant*.  The admin is ready."""
         self.asLogProc, self._dormant = None, dormant
         super().h_LoggerConnected(ReceiveEnvelope(address, LoggerConnected()))
 
     def logger_started(self, process: ChildInfo) -> None:
-        """The logger is *process*."""
+        """Note that the logger runs as *process*."""
         self.asLogProc = process
 
     def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
-        """The logger runs. Its address is known since `log_to`."""
+        """Do nothing: the logger runs, and its address is known since `log_to`."""
         return True
 
     def childDied(self) -> bool:
-        """A child process ended, maybe the logger: the next record starts it anew."""
+        """A child process has ended.  If it was the logger, the next record starts it anew."""
         logger, dormant = self.asLogProc, self._dormant
         if logger is not None and not logger.childProc.is_alive() and dormant is not None:
             self.asLogProc = None
@@ -286,7 +286,7 @@ class Admin(Replicator, ThespianAdmin):
 
     def _cleanupAdmin(self, finish_cleanup: Callable[[], object]) -> None:
         if self._dormant is not None:
-            self._dormant.settle()
+            self._dormant.finish()
             self._dormant = None
         if self.asLogProc is None:  # there is no logger to tell
             self._reset_logging()
@@ -300,7 +300,7 @@ class Admin(Replicator, ThespianAdmin):
         super()._cleanupAdminFinish(intent, status)
 
     def log_record(self, record: logging.LogRecord) -> None:
-        """Have the logger show *record*: an admin has no logging of its own. Never waits."""
+        """Send *record* to the logger, as an admin has no logging of its own.  Never blocks."""
         if self.asLogger is not None:  # it has started
             self._enqueue(TransmitIntent(self.asLogger, record))
 
@@ -325,9 +325,9 @@ class Manager(Replicator, ActorManager):
         forget_unused(self)
 
     def _handleOneMessage(self, envelope: ReceiveEnvelope) -> Any:
-        """Handle *envelope*, but tell the actor once only that a child has exited.
+        """Handle *envelope*, but tell the actor only once that a child has exited.
 
-        There are two signs of that, in any order: the child's last message, and its process's end.
+        Two events tell that, in any order: the child's last message, and the end of its process.
         """
         message = envelope.message
         if isinstance(message, ChildActorExited):
@@ -340,12 +340,11 @@ class Manager(Replicator, ActorManager):
     def actor_send(self, targetAddr: ActorAddress, msg: object) -> None:
         """``Actor.send``, from any thread.  Raises PeerStalled; see :mod:`.errors`."""
         self._sCBStats.inc("Actor.Message Send.Generated")
-        connection = self._enqueue(UserIntent(targetAddr, msg, self.actor_send_fail))
-        if connection is not None and not self.transport.has_room(connection):
-            self.transport.throttle(connection)
+        intent = UserIntent(targetAddr, msg, self.actor_send_fail)
+        self.transport.throttle(self._enqueue(intent))
 
     def handleMessages(self, envelope: ReceiveEnvelope) -> Any:
-        """Handle *envelope*, then the messages that it left for ourselves."""
+        """Handle *envelope*, then the messages that the handler has sent to itself."""
         self._sCBStats.inc("Actor.Message Received.Total")
         sender = envelope.sender
         if "eqOverride" not in sender.__dict__:  # one object serves a whole connection

@@ -1,17 +1,17 @@
 """Everything that leaves this process, from any thread.
 
 **One lock** guards all outgoing connections.  Sockets never block, so it is held for
-microseconds; pickling happens outside.  A thread that sends writes to the socket itself, at
-once.  Only the running thread, within a handler, collects its messages and writes them when
-the handler returns, at 64 KiB, or as soon as the handler has run for a millisecond.
+microseconds; pickling happens before it is taken.  A thread that sends writes to the socket itself,
+at once.  Only within a handler are messages collected.  They are written when the handler returns,
+when they have 64 KiB, or as soon as the handler has run for a millisecond.
 
 **Order.**  The messages of one thread to one peer stay in the order of their sends: they
 enter one queue under the lock, and one connection carries them.
 
 **Back-pressure.**  A send that leaves more than the limits queued for one peer waits until
-there is room (:meth:`Outbox.throttle`).  A waiting thread writes on its own, with the help of
-``poll`` on that one socket, so it depends neither on the running thread nor on its handler.
-The running thread, waiting within a handler, also keeps reading; see :mod:`.inbox`.
+there is room (:meth:`Outbox.wait_until`).  A waiting thread itself writes to that one socket, with
+the help of ``poll``, so it does not depend on the thread that runs the loop.  If that one waits,
+within a handler, it also keeps reading; see :mod:`.inbox`.
 
 **Completion.**  Finished intents are collected here, with their status, and handed to the
 running thread, which alone calls callbacks.
@@ -63,13 +63,11 @@ class Outbox:
         self._me = me
         self._lookups = Lookups(poller.wake)
         self._connections: dict[str, OutConnection] = {}
-        self.unsettled: list[OutConnection] = []
-        """The connections that are being made; :meth:`tick` is to be called every
-        ``RETRY_DELAY``."""
+        self.pending: list[OutConnection] = []
+        """The connections that are being made: call :meth:`tick` every ``RETRY_DELAY``."""
         self.dirty: list[OutConnection] = []
         self.handling: int = 0
-        """Identity of the thread that is in a handler, or 0.  Its messages are collected, and the
-        loop writes them when the handler has returned."""
+        """The identity of the thread that is in a handler, whose messages are collected; or 0."""
         self.handling_since = 0.0
         self._closed = False
 
@@ -105,22 +103,12 @@ class Outbox:
                 self.poller.wake()
         return connection
 
-    def post_small(self, address: Address, frame: bytes) -> None:
-        """`post` one raw *frame*: written at once if nothing waits before it."""
-        with self.lock:
-            connection = self._connections.get(address.key)
-            if connection is None or self.handling == threading.get_ident():
-                self.post(address, [frame], None)
-                return
-            connection.write(frame)
-            if self.finished:
-                self.poller.wake()
-
     def open_to(self, address: Address) -> OutConnection | None:
         """The open connection to *address*; None if there is none."""
         with self.lock:
             connection = self._connections.get(address.key)
-        return connection if connection is not None and connection.is_open() else None
+        is_open = connection is not None and connection.state is ConnectionState.OPEN
+        return connection if is_open else None
 
     def finish(self, intent: object, status: Status) -> None:
         """Let the running thread tell *intent* that it ended with *status*."""
@@ -161,25 +149,25 @@ class Outbox:
             and connection.queued_messages <= self.limits.max_queued_messages
         )
 
-    def throttle(self, connection: OutConnection, keep_reading: Callable[[float], None]) -> None:
-        """Wait until *connection* has room.
-
-        The running thread passes *keep_reading*, which sleeps for at most that many seconds
-        and handles input and output, but calls no callback.  Raises :class:`PeerStalled` when the
-        peer takes nothing for ``stall_timeout``.
-        """
-        self.wait_until(connection, lambda: self.has_room(connection), keep_reading)
-
     def wait_until(
         self,
         connection: OutConnection,
         condition: Callable[[], bool],
-        keep_reading: Callable[[float], None],
+        go_on: Callable[[float], None] | None = None,
     ) -> None:
-        """Write to *connection* until *condition* holds or it is closed."""
+        """Wait until *condition* holds or *connection* is closed.
+
+        The thread that runs the loop passes *go_on*, which sleeps for at most that many seconds and
+        handles input and output, but calls no callback.  Any other thread only writes to
+        *connection*, and does not depend on the one that runs the loop.  Raises
+        :class:`PeerStalled` when the peer takes nothing for ``stall_timeout``.
+        """
         written, since = connection.written, perf_counter()
         while not condition() and connection.state is not ConnectionState.CLOSED:
-            keep_reading(POLL_SLICE)
+            if go_on is None:
+                self.write_alone(connection, POLL_SLICE)
+            else:
+                go_on(POLL_SLICE)
             now = perf_counter()
             if connection.written != written:
                 written, since = connection.written, now
@@ -195,17 +183,17 @@ class Outbox:
         with self.lock:
             if connection.state is ConnectionState.CLOSED:
                 return
-            unsettled = not connection.settled
+            pending = connection.is_pending
             waiting = select.poll()
             if connection.state is not ConnectionState.RETRYING:
                 writes = connection.queued_bytes and connection.state is not ConnectionState.SHAKING
                 writable = WRITABLE if writes else 0
                 waiting.register(connection.sock.fileno(), READABLE | writable)
-        events = waiting.poll((RETRY_DELAY if unsettled else timeout) * 1000)
+        events = waiting.poll((RETRY_DELAY if pending else timeout) * 1000)
         with self.lock:
             for _, mask in events:
                 connection.progress(mask)
-            if unsettled:
+            if pending:
                 self.tick()
             if self.finished:
                 self.poller.wake()
@@ -224,17 +212,17 @@ class Outbox:
                 connection = OutConnection(self, address)
         except OSError as error:
             if error.errno == errno.EMFILE:
-                raise  # our own trouble: the target may be well
+                raise  # the fault is ours: the target may be there
             return None
         self._connections[address.key] = connection
-        if not connection.settled:
-            self.unsettle(connection)
+        if connection.is_pending:
+            self.add_pending(connection)
         return connection
 
-    def unsettle(self, connection: OutConnection) -> None:
-        """*connection* is being made: :meth:`tick` will check it."""
-        if connection not in self.unsettled:
-            self.unsettled.append(connection)
+    def add_pending(self, connection: OutConnection) -> None:
+        """Have :meth:`tick` check *connection*, which is being made."""
+        if connection not in self.pending:
+            self.pending.append(connection)
         self.poller.wake()
 
     def way_to(self, address: Address, attempt: int = 0) -> Approach | None:
@@ -273,21 +261,18 @@ class Outbox:
                 " start both with host=... and the same key=..."
             )
         sock.setblocking(False)
-        secure = bool(key) and settings.encryption is not None
-        nonce = os.urandom(NONCE)
-        dialler = Dialler(address.key, self._me, key, nonce, secure=secure)
-        return Approach(sock, target, dialler)
+        return Approach(sock, target, Dialler(address.key, self._me, key, os.urandom(NONCE)))
 
     def encrypt(self, sock: socket.socket) -> SecureSocket:
         """The connection *sock* to another host, encrypted."""
         if self._settings.encryption is None:
-            raise AssertionError("our settings say that nothing is encrypted")
+            raise AssertionError("a system without TCP dials another host")
         from . import tls  # noqa: PLC0415 - it loads OpenSSL
 
         return tls.dial(sock, self._settings.encryption)
 
     def _make_descriptors(self) -> bool:
-        """Out of file descriptors: raise the soft limit, else close idle connections."""
+        """Raise the limit of file descriptors, or else close idle connections."""
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         if soft < hard:
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -304,7 +289,7 @@ class Outbox:
             raise HandshakeError(f"{sock.getpeername()} is held by uid {uid}")
 
     def forget(self, connection: OutConnection) -> None:
-        """*connection* is closed: the next message dials again."""
+        """Forget *connection*, which is closed: the next message dials again."""
         if self._connections.get(connection.address.key) is connection:
             del self._connections[connection.address.key]
 
@@ -312,10 +297,10 @@ class Outbox:
         """Retry and time out connections that are not open yet."""
         with self.lock:
             now = perf_counter()
-            for connection in list(self.unsettled):
-                if not connection.settled:
+            for connection in list(self.pending):
+                if connection.is_pending:
                     connection.tick(now)
-            self.unsettled = [c for c in self.unsettled if not c.settled]
+            self.pending = [c for c in self.pending if c.is_pending]
 
     def snapshot(self) -> list[OutConnection]:
         """The connections right now."""

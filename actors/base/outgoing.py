@@ -11,25 +11,23 @@
 
 A host may have several addresses.  If one does not answer, the next one is tried.
 
-Every method is called with the outbox's lock held, so any thread may send, write and read
-acknowledgements here; no thread blocks while holding it.  Completions are only collected; the
-running thread calls the callbacks.
+Any thread may send, write and read acknowledgements here: call every method but ``write_now`` and
+``on_event`` with the outbox's lock held.  No thread blocks while it holds the lock.  Completions
+are only collected; the thread that runs the loop calls the callbacks.
 
-Messages are kept (the objects, not the bytes) until the peer has acknowledged that it
-handled them.  When the connection breaks, the remaining ones become dead letters, in order.
+Messages are kept (the objects, not the bytes) until the peer has acknowledged that it handled them.
+When the connection breaks, the remaining ones become dead letters, in order.
 """
 
 from __future__ import annotations
 
-import contextlib
 import enum
 import errno
 import itertools
 import socket
-import sys
 from collections import deque
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import msgspec
 
@@ -37,12 +35,10 @@ from ._thespian import SendStatus, Status, thesplog
 from .envelopes import UserIntent
 from .errors import CrowdedOut, HandshakeError, NobodyThere
 from .framing import ACK_REQUEST, HEADER, RAW, Part, control
-from .handshake import DISBELIEF, MAGIC, Disbelieved
 from .incoming import ACK, REJECTED
 from .poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
-    import ssl
     import threading
 
     from .addresses import Address
@@ -56,12 +52,6 @@ BYTES_PER_TURN: Final = 1 << 20
 READ_ACKS_EVERY: Final = 256  # messages
 RETRY_DELAY: Final = 0.005  # seconds
 CROWDED_DELAY: Final = 0.1  # seconds
-
-
-def _errors_of_tls() -> type[ssl.SSLError] | tuple[()]:
-    """The errors of `ssl`.  If it is not loaded, no connection is encrypted, and there are none."""
-    found: type[ssl.SSLError] | tuple[()] = getattr(sys.modules.get("ssl"), "SSLError", ())
-    return found
 
 
 class Approach(msgspec.Struct, frozen=True):
@@ -88,16 +78,16 @@ class Sender(Protocol):
         """
 
     def encrypt(self, sock: socket.socket) -> SecureSocket:
-        """The connection *sock*, encrypted."""
+        """Begin TLS in *sock*, whose own object is of no use then."""
 
     def verify(self, sock: socket.socket) -> None:
         """Refuse to talk to a Unix socket of another user."""
 
-    def unsettle(self, connection: OutConnection) -> None:
-        """*connection* is being made."""
+    def add_pending(self, connection: OutConnection) -> None:
+        """Have *connection*, which is being made, ticked."""
 
     def forget(self, connection: OutConnection) -> None:
-        """*connection* is closed: the next message dials again."""
+        """Forget *connection*, which is closed: the next message dials again."""
 
 
 class ConnectionState(enum.Enum):
@@ -174,7 +164,7 @@ class OutConnection:
         self.sock, self._target, self._dialler = way.sock, way.target, way.dialler
 
     def _take_next_way(self) -> bool:
-        """This address does not answer.  Return whether there is another one to try."""
+        """Try the next address, as this one does not answer.  Returns whether there is one."""
         if self._target is None:
             return False
         way = self._outbox.way_to(self.address, self._tried + 1)
@@ -184,7 +174,7 @@ class OutConnection:
         self._tried += 1
         self._take(way)
         self.state = ConnectionState.RETRYING
-        self._outbox.unsettle(self)
+        self._outbox.add_pending(self)
         return True
 
     def connect(self) -> None:
@@ -214,23 +204,22 @@ class OutConnection:
             self.state = ConnectionState.OPEN
             self.parts.appendleft(opening)
             self.written -= len(opening)  # offsets count from the first frame
+            self._listen_for(READABLE)
         else:
             self.state = ConnectionState.SHAKING
             self.sock.send(opening)  # a hundred bytes into an empty buffer
-            if self._dialler.waits_for_tls:
-                self.sock = self._outbox.encrypt(self.sock)
-        self._listen_for(READABLE)
-        if self._dialler.waits_for_tls:
+            self.sock = self._outbox.encrypt(self.sock)
+            self._listen_for(READABLE)
             self._shake_hands()
 
     def _dial_again(self) -> None:
-        """The listener had no room for us: dial again soon, with all waiting messages."""
+        """Dial again soon, with all waiting messages, as the listener had no room for us."""
         self._leave_socket()
         self._tried = 0
         self._find_way()
         self.state = ConnectionState.RETRYING
         self._again_at = perf_counter() + CROWDED_DELAY
-        self._outbox.unsettle(self)
+        self._outbox.add_pending(self)
 
     def _leave_socket(self) -> None:
         if self._events:
@@ -250,11 +239,11 @@ class OutConnection:
     # -- sending ----------------------------------------------------------------------
 
     def expect(self, intent: object) -> None:
-        """The last of `parts` end the message of *intent*, which the peer will acknowledge."""
+        """Note that `parts` now ends with the message of *intent*, which the peer acknowledges."""
         self._ends.append(self.enqueued)
         self._unacked.append(intent)
         if not len(self._unacked) % READ_ACKS_EVERY:
-            # A program may send and send and never run the loop.
+            # A program may send many messages and never run the loop.
             self._read_acks()
 
     @property
@@ -285,31 +274,10 @@ class OutConnection:
             self.parts.append(request)
             self.flush()
 
-    def write(self, frame: bytes) -> None:
-        """Queue *frame*, which nobody acknowledges, and `flush`."""
-        parts = self.parts
-        parts.append(frame)
-        self.enqueued += len(frame)
-        if len(parts) == 1 and self.state is ConnectionState.OPEN:
-            try:
-                count = self.sock.send(frame)
-            except OSError:
-                count = 0  # `flush` meets it again
-            if count == len(frame):  # nearly always
-                parts.clear()
-                self.written += count
-                return
-            self._wrote(count)
-        self.flush()
-
-    def is_open(self) -> bool:
-        """Whether messages can be written."""
-        return self.state is ConnectionState.OPEN
-
     def write_now(self, data: bytes) -> bool:
-        """Write a raw frame of *data*.  Any thread, without the outbox's lock.
+        """Write a raw frame of *data* at once.  In any thread, without the outbox's lock.
 
-        False if messages wait before it, or nothing can be written: :meth:`Outbox.post` it.
+        False if messages wait before it or the connection is not open: :meth:`Outbox.post` it.
         """
         frame = HEADER.pack(len(data), 0, RAW) + data
         with self._outbox.lock:
@@ -411,38 +379,17 @@ class OutConnection:
             self.fail(SendStatus.DeadTarget)
 
     def _shake_hands(self) -> None:
-        with contextlib.suppress(BlockingIOError):
-            try:
-                data = self._encrypt() or self.sock.recv(4096)
-                answer = self._dialler.feed(data)
-            except _errors_of_tls() as error:
-                from .tls import explained  # noqa: PLC0415 - it loads OpenSSL
+        from .tls import shake_hands  # noqa: PLC0415 - it loads OpenSSL
 
-                raise explained(error) from error
-            except Disbelieved:
-                self.sock.send(DISBELIEF)
-                raise
-            except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
-                self._dial_again()
-                return
-            if not data:
-                raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up")
-            if answer:
-                self.sock.send(answer)  # a few hundred bytes into an empty buffer
-                self.state = ConnectionState.OPEN
-
-    def _encrypt(self) -> bytes:
-        """Go on with TLS, if there is to be TLS.  Returns bytes that came in its place."""
-        if not self._dialler.waits_for_tls:
-            return b""
-        from .tls import SecureSocket  # noqa: PLC0415 - it loads OpenSSL
-
-        if not isinstance(self.sock, SecureSocket):
-            return b""
-        certificate, clear = self.sock.meet(MAGIC)
-        if certificate:
-            self.sock.send_first(self._dialler.bind(certificate))
-        return clear
+        try:
+            shake_hands(cast("SecureSocket", self.sock), self._dialler)
+        except BlockingIOError:
+            return
+        except (CrowdedOut, ConnectionResetError):  # a reset overtakes the notice
+            self._dial_again()
+            return
+        if self._dialler.done:
+            self.state = ConnectionState.OPEN
 
     def _read_acks(self, *, fail: bool = False) -> None:
         while self.state is ConnectionState.OPEN:
@@ -487,9 +434,9 @@ class OutConnection:
                 self.fail(SendStatus.DeadTarget)
 
     @property
-    def settled(self) -> bool:
-        """Whether connecting has succeeded or failed."""
-        return self.state is ConnectionState.OPEN or self.state is ConnectionState.CLOSED
+    def is_pending(self) -> bool:
+        """Whether the connection is still being made."""
+        return self.state is not ConnectionState.OPEN and self.state is not ConnectionState.CLOSED
 
     # -- the end ----------------------------------------------------------------------
 

@@ -1,13 +1,13 @@
-"""The outside program's view: tell, ask, listen, create, from any number of threads.
+"""What an outside program calls: tell, ask, listen, create, from any number of threads.
 
 Thread rules of one context (``ActorSystem`` or one ``private()``):
 
-- ``tell`` may be called by any thread at any time, also while another thread sits in
-  ``listen()`` for ever.  It writes at once, in the calling thread, and returns when the kernel
-  has taken the whole message; that is also how a slow receiver slows its senders down.
+- ``tell`` may be called by any thread at any time, also while another thread is in ``listen()``
+  for ever.  It writes at once, in the calling thread, and returns when the kernel has taken the
+  whole message.  So a slow receiver slows its senders down.
 - ``tell`` of an ``ActorExitRequest`` also waits until the actor has handled it, for `EXIT` seconds
   at most.  By then the news of the exit is on its way to the actor's parent.  So the parent learns
-  of it before any later effect of this program.
+  of it before it sees any later effect of this program.
 - ``listen`` and ``ask`` receive *any* message for this context, one caller at a time.  While a
   thread listens for ever, others must not ``ask`` here: they use a ``private()`` of their own.
 - ``createActor`` uses an endpoint of its own for the answer: any thread.
@@ -19,6 +19,7 @@ Thread rules of one context (``ActorSystem`` or one ``private()``):
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sized
 from time import perf_counter
 from typing import Any, Final
 
@@ -80,28 +81,32 @@ class Outside:
             self.transport.abort_run()
 
         self._post(UserIntent(anActor, msg, failed))
-        deadline = _deadline(timeout)
-        while not failures:
-            received = self._run_transport(_left(deadline))
-            if isinstance(received, ReceiveEnvelope):
-                if not isInternalActorSystemMessage(received.message):
-                    return received.message
-            elif _left(deadline) == 0 or self.transport.closed:
-                return None
-        if failures[0] in (SendStatus.DeadTarget, SendStatus.Failed, SendStatus.NotSent):
-            return None
-        raise ActorSystemFailure(f"{anActor} could not take the message: {failures[0]}")
+        received = self._next(timeout, failures)
+        if received is None and SendStatus.BadPacket in failures:
+            raise ActorSystemFailure(
+                f"{anActor} could not unpickle the message, a {type(msg).__name__}: the log of its"
+                " system tells the reason"
+            )
+        return received
 
     def listen(self, timeout: Duration | None) -> Any:
         """The next message from anybody; None after *timeout* seconds or when closed."""
-        deadline = _deadline(timeout)
-        while True:
-            received = self._run_transport(_left(deadline))
+        return self._next(timeout)
+
+    def _next(self, timeout: Duration | None, failures: Sized = ()) -> Any:
+        """The next message; None after *timeout*, when closed, or when *failures* come first."""
+        seconds = None if timeout is None else timePeriodSeconds(timeout)
+        deadline = None if seconds is None else perf_counter() + seconds
+        while not failures:
+            received = self._run_transport(seconds)
+            if deadline is not None:
+                seconds = max(0.0, deadline - perf_counter())
             if isinstance(received, ReceiveEnvelope):
                 if not isInternalActorSystemMessage(received.message):
                     return received.message
-            elif _left(deadline) == 0 or self.transport.closed:
-                return None
+            elif seconds == 0 or self.transport.closed:
+                break
+        return None
 
     def leave(self) -> None:
         """Close this endpoint only; the system goes on."""
@@ -120,7 +125,7 @@ class Outside:
         return connection
 
     def _complete(self) -> None:
-        """Have callbacks called: by the thread that runs, else by this one."""
+        """Have callbacks called by the thread that runs the loop, or else by this one."""
         if not self.transport.has_finished:
             return
         with self._cv:
@@ -149,19 +154,11 @@ class Outside:
         incomingHandler: object = None,
     ) -> Any:
         if txonly:
-            # Writing needs no turn in the loop: do not wait for a thread that listens.
+            # Any thread can write: do not wait for a thread that listens.
             self.transport.write_all_out()
             self._complete()
             return 0
         return super()._run_transport(maximumDuration, False, incomingHandler)  # type: ignore[misc]  # Thespian's mixins have no types
-
-
-def _deadline(timeout: Duration | None) -> float | None:
-    return None if timeout is None else perf_counter() + timePeriodSeconds(timeout)
-
-
-def _left(deadline: float | None) -> float | None:
-    return None if deadline is None else max(0.0, deadline - perf_counter())
 
 
 class PrivateContext(Outside, BaseContext):

@@ -1,31 +1,31 @@
 """One selector per process, kept for its whole life, that any thread can wake.
 
-One thread may change ``epoll`` while another sleeps in it, and the change takes effect at once. So
-any sending thread can ask for "writable" events without waking another thread. For everything else
-there is an ``eventfd``: writing to it is safe in a signal handler too. Without these, ``poll`` and
-a pipe do the same: a thread that changes something wakes the sleeping one.  It is slower with many
-descriptors, but it is the same on every system, so the tests on Linux run the code for macOS;
-``kqueue`` could not be tried there.
+One thread may change ``epoll`` while another sleeps in it, and the change takes effect at once.  So
+any sending thread can ask for "writable" events without waking another thread.  For everything else
+there is an ``eventfd``, and writing to it is safe in a signal handler, too.  Where these are
+missing, ``poll`` and a pipe do the same: a thread that changes something wakes the sleeping one.
+This is slower with many descriptors, but it is the same on every system, so the tests on Linux run
+the code for macOS.  ``kqueue`` could not be tested that way.
 
-**Spinning.**  When a core goes idle, the next message pays for waking it: tens of
+**Spinning.**  When a core goes idle, waking it for the next message takes tens of
 microseconds, more than all our own work.  So before it sleeps the run loop may poll for
 ``spin`` seconds.  This is longer than the other end's work for a brief message and its wake-up
 together: otherwise two ends that both slept once would sleep before each further message, as each
 gives up just before the other is ready.  It spins only while that pays:
 
-* in a conversation: the last wait began less than ``TURN`` ago, so messages come that often.  A
-  process at rest, which waits for seconds, does not spin;
+* in a conversation: the last wait began less than ``CONVERSATION`` ago, so messages come that
+  often.  A process at rest, which waits for seconds, does not spin;
 * and if spins are not in vain: one without an event is followed by a *pause* without any, first as
   long as a spin, then twice as long each time, up to ``LONGEST_PAUSE``.  One that gets an event
   makes the next pause short again, and so does a rest of ``LONGEST_PAUSE``.  An event that the
-  first look finds does neither, as no spin was needed: in a crowded process there always is one.
+  first look finds does neither, because no spin was needed: a busy process always has one.
 
 So in a conversation spins in vain take a millisecond in the first 20, and then less than 1 % of a
-core.  A ping-pong burns one core more.
+core.  A ping-pong keeps one more core busy.
 
 A spin goes on if another process takes the core for a moment.  That is mostly the other end: after
-a rest the kernel often keeps both ends on one core, beside an idle one.  It moves one of them only
-while both want to run.
+a rest the kernel often keeps both ends on one core although another is idle, and moves one of them
+only while both want to run.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from .bell import Bell
 READABLE: Final = 1  # `EPOLLIN`, and `POLLIN` everywhere
 WRITABLE: Final = 4  # `EPOLLOUT` and `POLLOUT`
 INVALID: Final = 0x20  # `POLLNVAL`
-TURN: Final = 1e-3
+CONVERSATION: Final = 1e-3
 """Seconds between the beginnings of two waits in a conversation."""
 LONGEST_PAUSE: Final = 0.02
 """Seconds without a spin, after many in vain."""
@@ -66,15 +66,15 @@ class _Poll:
     """The functions of ``epoll`` that we need, by ``poll``.
 
     A signal handler may wait for another thread while its own thread is in :meth:`poll`.
-    ``select.poll`` lets no second thread in, so that thread polls with one of its own. When the
-    handler has ended, Python goes on with the descriptors from before.  So no poll takes longer
+    ``select.poll`` lets no second thread in, so that thread polls with an object of its own.  When
+    the handler has ended, Python goes on with the descriptors from before.  So no poll takes longer
     than ``LONGEST_POLL``.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
         self._poll = select.poll()
         self._free = Lock()
-        """Who has it is in ``_poll``."""
+        """Held by the thread that is in ``_poll``."""
         self._events: dict[int, int] = {}
         self._inside: list[None] = []
         """An entry for each thread that is in :meth:`poll`."""
@@ -125,7 +125,7 @@ class _Poll:
             self._wake()
 
     def close(self) -> None:
-        """It holds no descriptor of its own."""
+        """Do nothing: there is no descriptor to close."""
 
 
 class Poller:
@@ -147,7 +147,7 @@ class Poller:
         self._owners: dict[int, DescriptorOwner] = {}
         self._epoll.register(self._bell.descriptor, READABLE)
         self._spin = spin if cores() > 1 else 0.0
-        self._began = -TURN
+        self._began = -CONVERSATION
         """The clock at the beginning of the last wait."""
         self._pause = self._resumes = 0.0
         """The length of the last pause without spins, and the clock at its end."""
@@ -206,7 +206,7 @@ class Poller:
         if self._spin and timeout != 0:
             last, self._began = self._began, (now := perf_counter())
             since = now - last
-            if since < TURN:
+            if since < CONVERSATION:
                 if now >= self._resumes:
                     events = self._spinning(now, timeout)
             elif since > LONGEST_PAUSE:
@@ -223,9 +223,9 @@ class Poller:
             if owner is not None:
                 owner.on_event(mask)
             elif descriptor == self._bell.descriptor:
-                # In this order: a wake in between is not written, but we look at everything
-                # after this anyway.  The other way round it would be written, read, and leave
-                # the flag set: no later wake would ever be written.
+                # In this order, a wake in between is not written, but we look at everything
+                # afterwards anyway.  In the other order it would be written and read, and leave
+                # the flag set, so that no later wake would ever be written.
                 self._bell.silence()
                 self._wakened = False
             elif descriptor in self.watched:
@@ -249,6 +249,6 @@ class Poller:
 
     def close(self) -> None:
         """Close our own descriptors; the owners close theirs."""
-        self._wakened = True  # a late `wake` must not write to whoever gets its descriptor next
+        self._wakened = True  # a late `wake` must not write to a reused descriptor
         self._epoll.close()
         self._bell.close()

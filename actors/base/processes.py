@@ -1,9 +1,13 @@
 """The main functions of a system's processes: admin, logger, actors.
 
-Modelled on ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
-with our managers and these differences. The sockets exist before the process does. The admin first
-forks its keeper. A process that ends closes its transport, which acknowledges its handled messages
-and removes its socket. A child ends at once if its parent is gone when it starts.
+They follow ``startAdmin``, ``_startLogger`` and ``startChild`` of Thespian's ``multiprocCommon``,
+with our managers and these differences:
+
+- the sockets exist before the process does;
+- the admin first forks its reaper;
+- a process that ends closes its transport, which acknowledges the handled messages and removes its
+  socket;
+- a child ends at once if its parent is gone when it starts.
 """
 
 # ruff: noqa: N803, PLR0917 (Thespian chose the names and the order of arguments)
@@ -18,7 +22,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Final
 
-from . import farewell, keeper, places, signals, titles
+from . import farewell, reaper, rundir, signals, titles
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -39,7 +43,7 @@ from ._thespian import (
     thesplog,
     uncatchable_signals,
 )
-from .endpoints import Berth
+from .endpoints import ChildInit
 from .logs import adopt_loggers
 from .managers import Admin, Manager
 from .transport import Transport
@@ -49,23 +53,22 @@ QUIET: Final = timedelta(seconds=0.05)
 
 
 def _begin() -> None:
-    """Begin a process of its own."""
-    # What was inherited by fork is not ours to collect, and each pass would copy every page of it.
+    # Objects inherited by fork are never collected here, and each pass would copy all their pages.
     gc.freeze()
     signals.begin_anew()
     farewell.begin()
 
 
 def start_admin(
-    endpoint: Berth,
+    endpoint: ChildInit,
     starter: ActorAddress,
     starter_pid: int,
     capabilities: dict[str, Any],
     log_defs: object,
     context: object,
 ) -> None:
-    """Become the admin: a daemon in a session of its own, with a keeper."""
-    os.setsid()  # all processes of the system share this session; see the keeper
+    """Become the admin: a daemon in a session of its own, with a reaper."""
+    os.setsid()  # all processes of the system share this session; see the reaper
     settings, (said, saying) = endpoint.settings, os.pipe()
     try:
         if os.fork():
@@ -73,8 +76,8 @@ def start_admin(
             os._exit(ord(os.read(said, 1) or b"\1"))  # the program tells this reason
         _begin()
         titles.name_process("admin")
-        keeper.start(settings, starter_pid)
-        places.declare_alive(settings.directory, settings.system_id, settings.name)
+        reaper.start(settings, starter_pid)
+        rundir.declare_alive(settings.directory, settings.system_id, settings.name)
         os.write(saying, b"\0")
     except OSError as error:
         os.write(saying, bytes([error.errno or 1]))
@@ -98,7 +101,7 @@ def start_admin(
 
 
 def prepare_logger(admin: Admin) -> None:
-    """Have a process write the system's log. It starts with the first record.
+    """Prepare the process that writes the system's log, which starts with the first record.
 
     If it is killed, the next record starts it anew, at the same address.
     """
@@ -121,7 +124,7 @@ def prepare_logger(admin: Admin) -> None:
 
 
 def _log_aggregator(admin: Admin) -> ActorAddress | None:
-    """The address that gets a copy of each warning: the convention's leader. None if we lead."""
+    """The convention's leader, which gets a copy of each warning; None if that is this host."""
     transport = admin.transport
     spec = admin.capabilities.get(CONV_ADDR_IPV4_CAPABILITY)
     try:
@@ -135,12 +138,12 @@ def _log_aggregator(admin: Admin) -> ActorAddress | None:
 
 
 class LoggerTransport(Transport):
-    """Gives the order to end last: all records come before it."""
+    """Delivers the order to end last, after all records."""
 
     _end: Any = None
 
     def run(self, handler: Any, maximumDuration: Any = None) -> Any:
-        """Wait for the next message. The order may overtake the records of other senders."""
+        """Wait for the next message.  The order to end may overtake the records of others."""
         if self._end is None:
             found = super().run(handler, maximumDuration)
             if not isinstance(getattr(found, "message", None), LoggerExitRequest):
@@ -151,14 +154,14 @@ class LoggerTransport(Transport):
 
 
 def run_logger(
-    admin: ActorAddress, endpoint: Berth, log_defs: object, aggregator: ActorAddress | None
+    admin: ActorAddress, endpoint: ChildInit, log_defs: object, aggregator: ActorAddress | None
 ) -> None:
     """Write the log until told to exit."""
     _begin()
     titles.name_process("logger")
     made: list[LoggerTransport] = []
 
-    def make_transport(init: Berth) -> LoggerTransport:
+    def make_transport(init: ChildInit) -> LoggerTransport:
         made.append(LoggerTransport(init))
         return made[-1]
 
@@ -172,7 +175,7 @@ def run_logger(
 def start_actor(
     actor_class: str,
     global_name: str | None,
-    endpoint: Berth,
+    endpoint: ChildInit,
     source_hash: str | None,
     source: object,
     parent: ActorAddress,

@@ -1,7 +1,7 @@
 """Logs refused connections.
 
 A stranger can cause a thousand refusals a second, and must not fill a disk with them.  So a process
-logs one in every :data:`PERIOD` seconds, with the number of refusals in between.
+logs one refusal in :data:`PERIOD` seconds, with the number of those in between.
 """
 
 from __future__ import annotations

@@ -44,14 +44,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     handshake_timeout: float = 5.0
     """The time for a stranger's handshake."""
     max_handshakes: int = 64
-    """The most strangers that an actor of this host waits for, until they prove the key.
+    """The strangers that an actor waits for at a time until they prove the key.
 
-    Beyond, the oldest that has sent nothing is dropped."""
+    If there are more, the oldest one that has sent nothing is dropped."""
     max_visitors: int = 512
     """The same at the port of the host, until they have named an actor.
 
-    All actors of the host are dialled there, and the preamble of a far peer comes later than the
-    connection: so there are more of them at a time."""
+    There are more of them, because all actors of the host are dialled there, and the preamble of a
+    distant peer comes some time after the connection."""
 
     def __post_init__(self) -> None:
         for name in self.__struct_fields__:
@@ -64,10 +64,10 @@ class SystemSettings(Discreet, frozen=True, kw_only=True):
 
     ``host`` and ``port`` are the address that peers on other hosts dial, or ``""`` when the system
     has no TCP at all.  ``listen`` is where its port really is, which may differ behind NAT or in a
-    container.  ``encryption`` is None if messages between hosts are sent in the clear, with
-    ``encrypt=False``.  ``routes`` says where to dial hosts that are reached by another address than
-    they have, for instance by a tunnel.  ``system_id`` is random per incarnation of the system and
-    prefixes the names of its sockets, so that a sweep knows their system.
+    container.  ``key`` and ``encryption`` are empty and None without TCP.  ``routes`` says where to
+    dial hosts that are reached by another address than they have, for instance by a tunnel.
+    ``system_id`` is random per incarnation of the system and prefixes the names of its sockets, so
+    that a sweep knows their system.
     """
 
     name: str

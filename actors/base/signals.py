@@ -1,17 +1,16 @@
-"""The signals of a system's processes: each begins without any, and a child gets none of ours.
+"""The signal handlers of a system's processes, and of their forked children.
 
-A process that is forked inherits the handlers of its parent, and every process inherits the signals
-that its starter ignores or blocks (``nohup``, a supervisor).  So a process of the system begins
-with Python's own (`begin_anew`).  And a child that the user's code forks in it, by ``os.fork`` or
-``multiprocessing``, gets Python's own in place of the handlers of Thespian's actors.  These only
-tell a loop that does not run in the child: ``Process.terminate()`` would have no effect.
+A forked process inherits the handlers of its parent, and every process inherits the signals that
+its starter ignores or blocks (``nohup``, a supervisor).  So a process of the system begins with
+Python's own handlers (`begin_anew`).  And a child that the user's code forks in it, by ``os.fork``
+or ``multiprocessing``, gets Python's own in place of those of Thespian's actors, which only tell a
+loop that does not run in the child: ``Process.terminate()`` would have no effect.
 
-A fault ends its process, with a traceback.
-
-Python runs a handler after the instruction that was interrupted.  An instruction that faults is
-repeated first: it faults again, and the handler never runs.  Thespian gives each of its actors such
-handlers, so an actor with a fault would spin for ever.  Here the signals have their default action,
-and ``faulthandler`` first writes a traceback to standard error.
+**A fault ends its process, with a traceback.**  Python runs a handler after the instruction that
+was interrupted.  But an instruction that faults is repeated first: it faults again, and the handler
+never runs.  Thespian gives its actors handlers for these signals too, so an actor with a fault
+would spin for ever.  Here they have their default action, and ``faulthandler`` first writes a
+traceback to standard error.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ def leave_faults_alone() -> None:
 
 
 def begin_anew() -> None:
-    """Have the signals of this process of ours do as in any Python program.  In its main thread."""
+    """Give the signals of this process Python's own handlers.  Call it in the main thread."""
     _restore(signal.valid_signals())
     die_of_faults()
 
@@ -60,9 +59,9 @@ def _restore(numbers: Iterable[int]) -> None:
 
 
 class _Fork(threading.local):
-    """A fork by this thread: the child loses the handlers of Thespian's actors.
+    """A fork by this thread, whose child loses the handlers of Thespian's actors.
 
-    No signal may come to the child before that: Python would forget it.
+    Until then no signal may come to the child, because Python would forget it.
     """
 
     found: Iterable[int] = ()
@@ -88,9 +87,9 @@ class _Fork(threading.local):
 
 
 def die_of_faults() -> None:
-    """Have a fault end this process, and no signal blocked.
+    """Have a fault end this process, and unblock all signals.
 
-    In its main thread, before code of the user's runs.
+    Call it in the main thread, before the user's code runs.
     """
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     faulthandler.disable()  # of the program that this process was forked from

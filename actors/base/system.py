@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from ...features import knows_peers
-from . import addresses, keys, lacks, places
+from . import addresses, keys, lacks, rundir
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -26,11 +26,10 @@ from ._thespian import (
     TransmitIntent,
     detach_child,
 )
-from .certificates import TLS, Encryption
+from .certificates import TLS
 from .endpoints import CloneInit
 from .errors import (
     InvalidAddress,
-    InvalidCertificate,
     KeyRequired,
     NoSuchSystem,
     SystemAlreadyRuns,
@@ -41,13 +40,15 @@ from .processes import start_admin
 from .settings import Limits, SystemSettings
 from .transport import Transport
 
+if TYPE_CHECKING:
+    from .certificates import Encryption
+
 Mode = Literal["either", "start", "join"]
 STARTUP_PATIENCE: Final = 30.0  # seconds; spawned processes import everything anew
-CLEANUP_PATIENCE: Final = 10.0  # seconds; longer than a keeper takes
+CLEANUP_PATIENCE: Final = 10.0  # seconds; longer than a reaper takes
 ADMIN_PATIENCE: Final = 1.0  # seconds after which an admin that should have ended is killed
-SWEEP_AFTER: Final = 0.3  # seconds after which the keeper may be suspected to be dead
+SWEEP_AFTER: Final = 0.3  # seconds after which the reaper may be suspected to be dead
 HOST_CAPABILITY: Final = "farref host"  # the capability that holds the host's address
-CLEAR_CAPABILITY: Final = "farref in the clear"  # there if connections are not encrypted
 CAPABILITIES: Final[dict[str, Any]] = {
     "Thespian ActorSystem Name": "farrefBase",
     "Thespian ActorSystem Version": 1,
@@ -83,7 +84,7 @@ class FarrefBase(Outside, MultiprocessCommon):
         self.started = False
         """Whether this program started the system, rather than joined it."""
         self._made: list[Transport] = []
-        if mode == "start" and places.answers(str(self._admin_path)):
+        if mode == "start" and rundir.answers(str(self._admin_path)):
             raise _runs_already(settings.name)
         try:
             super().__init__(_System(capabilities), log_defs)
@@ -94,7 +95,7 @@ class FarrefBase(Outside, MultiprocessCommon):
 
     @property
     def _admin_path(self) -> Path:
-        return Path(places.admin_path(self.settings.directory, self.settings.name))
+        return Path(rundir.admin_path(self.settings.directory, self.settings.name))
 
     def transportType(self, *_: object) -> Transport:
         """Make the transport of this program (Thespian expects a class here)."""
@@ -112,13 +113,13 @@ class FarrefBase(Outside, MultiprocessCommon):
         settings = self.settings
         if self._mode == "join":
             raise NoSuchSystem(f"no system called {settings.name!r} runs for this user: start it")
-        with places.claiming(settings.directory):
-            places.sweep(settings.directory)
-            if places.answers(str(self._admin_path)):
+        with rundir.claiming(settings.directory):
+            rundir.sweep(settings.directory)
+            if rundir.answers(str(self._admin_path)):
                 if self._mode == "start":
                     raise _runs_already(settings.name)
                 return  # another program was faster, and we join its system
-            alive = places.declare_alive(settings.directory, settings.system_id)
+            alive = rundir.declare_alive(settings.directory, settings.system_id)
             try:
                 endpoint = self.transport.prepEndpoint(adminAddr, capabilities)
             except OSError as error:
@@ -168,7 +169,7 @@ class FarrefBase(Outside, MultiprocessCommon):
             return
         # Read now: the next system of this name makes a mark of its own.
         directory, name = self.settings.directory, self.settings.name
-        mark, admin = places.mark_of(directory, name), places.admin_pid(directory, name)
+        mark, admin = rundir.mark_of(directory, name), rundir.admin_pid(directory, name)
         with closing(self.transport.external_transport_clone()) as endpoint:
             self._request_shutdown(endpoint)
         self.transport.close()
@@ -193,7 +194,7 @@ class FarrefBase(Outside, MultiprocessCommon):
                 return
 
     def _await_end(self, mark: Path | None, admin: int | None) -> None:
-        """Wait until the keeper has cleaned up; kill the admin if it does not end."""
+        """Wait until the reaper has cleaned up; kill the admin if it does not end."""
         begun = monotonic()
         while mark is not None and mark.exists():
             waited = monotonic() - begun
@@ -205,9 +206,9 @@ class FarrefBase(Outside, MultiprocessCommon):
                 admin = None
             sleep(0.005)
             if waited > SWEEP_AFTER:
-                # If the keeper was killed, no process locks the mark.
-                with places.claiming(self.settings.directory):
-                    places.sweep(self.settings.directory)
+                # If the reaper was killed, no process locks the mark.
+                with rundir.claiming(self.settings.directory):
+                    rundir.sweep(self.settings.directory)
 
 
 def system_base(
@@ -217,7 +218,6 @@ def system_base(
     port: int | None = None,
     key: bytes | str | os.PathLike[str] | None = None,
     advertise: str | None = None,
-    encrypt: bool = True,
     tls: TLS | None = None,
     routes: Mapping[tuple[str, int], tuple[str, int]] | None = None,
     convention: str | list[str] | None = None,
@@ -250,7 +250,6 @@ def system_base(
     and a key that only this user can read is used.
 
     Connections between hosts are encrypted (:mod:`.tls`); *tls* are certificates of one's own.
-    *encrypt* False sends messages in the clear; all systems of a convention must agree.
     *convention* is ``"host:port"`` of the system that leads the convention, or a list of
     candidates.
 
@@ -259,8 +258,8 @@ def system_base(
     ``shutdown()`` gives actors to exit by themselves.  *capabilities*, *log_defs* and
     *start_method* are Thespian's; *limits* are `Limits`, None for the defaults.
 
-    Raises :class:`KeyRequired`, :class:`InvalidAddress`, :class:`UnsafeDirectory`,
-    :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
+    Raises :class:`KeyRequired`, :class:`InvalidCertificate`, :class:`InvalidAddress`,
+    :class:`UnsafeDirectory`, :class:`NoSuchSystem`, :class:`SystemAlreadyRuns`.
     """
     settings = make_settings(
         name,
@@ -268,7 +267,7 @@ def system_base(
         port=port,
         key=key,
         advertise=advertise,
-        encryption=encryption_for(host, encrypt=encrypt, tls=tls),
+        tls=tls,
         routes=routes or {},
         die_with_parent=die_with_parent,
         spin=spin,
@@ -277,8 +276,6 @@ def system_base(
     reach: dict[str, Any] = {}
     if settings.tcp:
         reach[HOST_CAPABILITY] = addresses.place(settings.host, settings.port)
-        if settings.encryption is None:
-            reach[CLEAR_CAPABILITY] = True
     all_capabilities = {
         "Process Startup Method": start_method,
         "Admin Port": settings.port or settings.name,
@@ -298,7 +295,7 @@ def make_settings(
     port: int | None,
     key: bytes | str | os.PathLike[str] | None,
     advertise: str | None,
-    encryption: Encryption | None,
+    tls: TLS | None,
     routes: Mapping[tuple[str, int], tuple[str, int]],
     die_with_parent: bool,
     spin: float,
@@ -312,8 +309,8 @@ def make_settings(
         )
     if name is None:
         name = f"p{port}" if port is not None else f"own.{os.urandom(6).hex()}"
-    directory = places.private_directory()
-    places.log_for_thespian(directory)
+    directory = rundir.private_directory()
+    rundir.log_for_thespian(directory)
     numeric_host = addresses.numeric(host, listen=advertise is not None) if host else ""
     if numeric_host and port is None:
         raise InvalidAddress("host= needs port= too, at which others can reach this system")
@@ -324,14 +321,14 @@ def make_settings(
     listen = (numeric_host, port or 0)
     seen = addresses.advertised(advertise, listen[1]) if advertise is not None else listen
     return SystemSettings(
-        name=places.checked_name(name),
+        name=rundir.checked_name(name),
         directory=directory,
         system_id=os.urandom(4).hex(),
         host=seen[0],
         port=seen[1],
         listen=listen,
         routes=dict(routes),
-        encryption=encryption,
+        encryption=_encryption(tls) if numeric_host else None,
         key=shared_key(key, addresses.exposed(listen[0], seen[0]), directory),
         spin=spin,
         die_with_parent=die_with_parent,
@@ -343,17 +340,10 @@ def _runs_already(name: str) -> SystemAlreadyRuns:
     return SystemAlreadyRuns(f"a system called {name!r} runs already: join it by mode='join'")
 
 
-def encryption_for(host: str | None, *, encrypt: bool, tls: TLS | None) -> Encryption | None:
-    """The certificates of a system at *host*, from the arguments; see :func:`system_base`."""
-    if tls is not None and not encrypt:
-        raise InvalidCertificate("encrypt=False needs no tls=: leave one of them out")
-    if tls is not None and not isinstance(tls, TLS):
-        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {tls!r}")
-    if not host or not encrypt:
-        return None
-    from .tls import make, read  # noqa: PLC0415 - it loads OpenSSL
+def _encryption(given: TLS | None) -> Encryption:
+    from . import tls  # noqa: PLC0415 - it loads OpenSSL
 
-    return read(tls) if tls is not None else make()
+    return tls.make() if given is None else tls.read(given)
 
 
 def shared_key(
@@ -368,5 +358,5 @@ def shared_key(
                 f"without a shared key only loopback may be used, not {host}: everybody who reaches"
                 f" that address could run code here; pass key=..., a file: {keys.MAKE}"
             )
-        return places.loopback_key(directory or places.private_directory())
+        return rundir.loopback_key(directory or rundir.private_directory())
     return keys.checked(key) if isinstance(key, bytes) else keys.read(key)

@@ -1,9 +1,9 @@
-"""Options of TCP sockets between hosts, for links that are cut, and maybe healed.
+"""TCP between hosts: knocking at another host, our address there, and the options of sockets.
 
-Two of the kernel's defaults take too long. After each retransmission in vain it waits twice as
-long, up to two minutes: a link that was cut for some seconds is used again only as many seconds
-after it is healed. And it takes 15 minutes to give up a silent host, and never gives it up if there
-is nothing to send to it.
+The options are for links that are cut and may be healed.  Two of the kernel's defaults are too
+slow.  After each retransmission in vain it waits twice as long, up to two minutes, so a link that
+was cut for some seconds is used again only as many seconds after it is healed.  And it takes 15
+minutes to give up a silent host, and never gives it up if there is nothing to send.
 """
 
 from __future__ import annotations
@@ -13,71 +13,54 @@ import os
 import select
 import socket
 from time import monotonic, sleep
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ...features import has
 from .addresses import Address, at
-from .certificates import Encryption
 from .errors import CrowdedOut, HandshakeError, InvalidAddress, NoSuchSystem
-from .handshake import (
-    ANY_ADMIN,
-    DISBELIEF,
-    MAGIC,
-    NONCE,
-    Dialler,
-    Disbelieved,
-    OtherMode,
-    OtherVersion,
-)
+from .handshake import ANY_ADMIN, NONCE, Dialler, OtherVersion
 from .settings import Limits
+
+if TYPE_CHECKING:
+    from .certificates import TLS, Encryption
 
 TCP_RTO_MAX_MS: Final = 44  # Linux 6.15; Python has no name for it
 RETRANSMIT: Final = 1_000  # milliseconds between two retransmissions, at most: the kernel's least
 IDLE: Final = 30  # seconds after which a silent peer is asked whether it is there
-
-
 AGAIN: Final = 0.2  # seconds between two tries
 ANSWER: Final = 5.0  # seconds that an admin may take to prove itself
-OLDER: Final = 2  # the version before the one port of a host
-OLDER_ANSWER: Final = 64  # bytes: a nonce and a proof
 
 
 def knock(
-    host: str,
-    port: int,
-    key: bytes | None,
-    patience: float,
-    encryption: Encryption | None = None,
+    host: str, port: int, key: bytes | None, patience: float, certificates: TLS | None = None
 ) -> str:
-    """Return once the admin at *host*:*port* has proved that it knows *key* (None: answers).
+    """Wait until the admin at *host*:*port* has proved that it knows *key*.
 
-    Returns the address that it gives itself; it is another one if a tunnel or a published port
-    leads there.  Without a key there is no telling: empty.  Tries again for *patience* seconds
-    while no admin is there, or has no room for us.  Then raises :class:`NoSuchSystem`.  Raises
-    :class:`HandshakeError` when another program answers.
+    Returns the address that it gives itself, which is another one if a tunnel or a published port
+    leads there.  A *key* of None is for a base that has no keys: then this waits until anybody
+    answers, and returns an empty text.  If the system has *certificates* of its own, they are
+    needed, too.
+
+    Tries again for *patience* seconds while no admin is there, or has no room for us.  Then raises
+    :class:`NoSuchSystem`.  Raises :class:`HandshakeError` at once when another program answers, and
+    :class:`InvalidCertificate` for *certificates* that cannot be used.
     """
+    from . import tls  # noqa: PLC0415 - it loads OpenSSL, and only a host that joins needs it
+
+    ours = tls.NOTHING_TO_SHOW if certificates is None else tls.read(certificates)
     deadline = monotonic() + patience
     there = at(host, port)
     while True:
         try:
             with socket.create_connection((host, port), timeout=ANSWER) as sock:
-                return "" if key is None else _prove(sock, there, key, encryption)
+                return "" if key is None else _prove(sock, there, key, ours)
         except CrowdedOut as error:
             if monotonic() > deadline:
                 raise NoSuchSystem(
                     f"{there} has too many connections, and refused this one for {patience:g} s:"
                     " find the programs that keep connecting, and keep them out with a firewall"
                 ) from error
-        except _Silent as error:
-            if _is_older(host, port):
-                raise OtherVersion(OLDER, f"the system at {there}") from error
-            raise
-        except HandshakeError:
-            raise
         except (OSError, UnicodeError) as error:
-            hung_up = isinstance(error, ConnectionResetError | BrokenPipeError)
-            if hung_up and _is_older(host, port):
-                raise OtherVersion(OLDER, f"the system at {there}") from error
             if monotonic() > deadline:
                 raise NoSuchSystem(
                     f"nobody answers at {there} ({error}): start the system there, with"
@@ -86,71 +69,42 @@ def knock(
         sleep(AGAIN)
 
 
-def _prove(sock: socket.socket, there: str, key: bytes, encryption: Encryption | None) -> str:
-    import ssl  # noqa: PLC0415 - only a host that joins needs it
+def _prove(sock: socket.socket, there: str, key: bytes, ours: Encryption) -> str:
+    from . import tls  # noqa: PLC0415 - as above
 
-    from . import tls  # noqa: PLC0415 - the same
-
-    secure, nonce = encryption is not None, os.urandom(NONCE)
-    dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, nonce, secure=secure)
+    dialler = Dialler(ANY_ADMIN, Address("x-knock"), key, os.urandom(NONCE))
     end = monotonic() + ANSWER  # for the whole handshake, however slow its bytes are
     sock.sendall(dialler.opening)
     sock.setblocking(False)
-    with tls.dial(sock, encryption) if encryption is not None else sock as way:
+    with tls.dial(sock, ours) as way:
         waiting = select.poll()  # `select` fails with many descriptors
         waiting.register(way, select.POLLIN)
         while not dialler.done:
             try:
-                _go_on(way, dialler, there)
+                tls.shake_hands(way, dialler)
             except BlockingIOError:
                 waiting.poll(1000 * max(0.0, end - monotonic()))
-            except (CrowdedOut, OtherVersion, OtherMode, _Silent):
-                raise
-            except (HandshakeError, ssl.SSLError) as error:
-                told = tls.explained(error) if isinstance(error, ssl.SSLError) else error
+            except ConnectionAbortedError as error:
                 raise HandshakeError(
-                    f"at {there} is a system with another key, or another program: {told}"
+                    f"the program at {there} is no farref system: it closed the connection"
+                ) from error
+            except (CrowdedOut, OtherVersion):
+                raise
+            except HandshakeError as error:
+                raise HandshakeError(
+                    f"at {there} is a system with another key, or another program: {error}"
                 ) from error
             if monotonic() > end:
                 raise TimeoutError(f"in {ANSWER:g} s it has not proved that it knows the key")
     return dialler.met
 
 
-def _go_on(way: socket.socket, dialler: Dialler, there: str) -> None:
-    """One step of the handshake.  Raises BlockingIOError if the other end must come first."""
-    data = b""
-    if dialler.waits_for_tls:
-        from .tls import SecureSocket  # noqa: PLC0415 - the same
+def address_seen_by(host: str, port: int) -> str:
+    """The address of this machine that *host* sees when we dial it.
 
-        if isinstance(way, SecureSocket):
-            certificate, data = way.meet(MAGIC)
-            if certificate:
-                way.send_first(dialler.bind(certificate))
-    data = data or way.recv(4096)
-    if not data:
-        raise _Silent(f"the program at {there} is no farref system: it closed the connection")
-    try:
-        answer = dialler.feed(data)
-    except Disbelieved:
-        way.send(DISBELIEF)
-        raise
-    way.send(answer)
-
-
-class _Silent(HandshakeError):
-    """The other end has closed the connection without a word."""
-
-
-def _is_older(host: str, port: int) -> bool:
-    """Whether a farref of version 2 of the protocol is there, which knows no notices."""
-    with contextlib.suppress(OSError), socket.create_connection((host, port), ANSWER) as sock:
-        sock.sendall(MAGIC.replace(MAGIC[-2:-1], b"%d" % OLDER) + b"K" + os.urandom(NONCE))
-        return len(sock.recv(100)) == OLDER_ANSWER
-    return False
-
-
-def way_to(host: str, port: int) -> str:
-    """The address of this host that *host* sees."""
+    Raises :class:`InvalidAddress` if *host* cannot be resolved, and :class:`NoSuchSystem` if there
+    is no route to it.
+    """
     why: OSError | UnicodeError = OSError("it has no address")
     try:
         for family, _, _, _, address in socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM):

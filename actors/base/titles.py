@@ -29,7 +29,7 @@ def _setproctitle() -> Callable[[str], None] | None:
 
 
 def name_process(role: str, system: str = "") -> None:
-    """Name this process after its *role* and, if it is known, its *system*. In any thread."""
+    """Name this process after its *role* and, if it is known, its *system*.  Any thread."""
     name = f"farref: {role}"
     if (show := _setproctitle()) is not None:
         show(f"{name} ({system})" if system else name)

@@ -2,13 +2,13 @@
 
 **Trust** is not decided here, but by the shared key (:mod:`.handshake`).  So each program makes a
 certificate when it starts a system, and no dialler verifies it: both ends put its hash into the
-proofs of the key.  A system with :class:`.TLS` has an authority: then each end also asks the other
-for a certificate of that authority.
+proofs of the key.  A system with :class:`.TLS` has an authority.  Then each end also requires a
+certificate of that authority from the other.
 
 TLS 1.3 only: no older version, no resumed session and no early data, which somebody could replay.
 
-**One seam.**  A :class:`SecureSocket` behaves like a socket that never blocks.  So the connections
-need not know of TLS, except in two matters:
+A :class:`SecureSocket` behaves like a non-blocking socket.  So the connections need not know of
+TLS, except in two matters:
 
 - a record is read whole, so bytes may wait in it that no poller sees: ``pending()`` counts them;
 - bytes that the kernel has not taken must be offered again, the same ones first.  The queue of an
@@ -29,9 +29,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final, cast
 
-from . import places
+from . import rundir
 from .certificates import TLS, Encryption
 from .errors import HandshakeError, InvalidCertificate
+from .handshake import DISBELIEF, MAGIC, Dialler, Disbelieved
 
 RECORD: Final = 1 << 14  # bytes of the largest record of TLS
 RECORD_HEAD: Final = 5  # bytes at the beginning of a record, which OpenSSL reads alone
@@ -39,8 +40,10 @@ RECORD_HEAD: Final = 5  # bytes at the beginning of a record, which OpenSSL read
 NO_RECORD: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"})
 GATHER: Final = 4 * RECORD  # small parts are encrypted together, up to so many bytes
 HOUR: Final = datetime.timedelta(hours=1)
-FOREVER: Final = datetime.timedelta(days=36_500)  # nobody looks: the certificate is not trusted
+FOREVER: Final = datetime.timedelta(days=36_500)  # nobody verifies the certificate
 NAME: Final = "farref"
+NOTHING_TO_SHOW: Final = Encryption(b"", b"")
+"""For a dialler, which shows a certificate only if there is an authority."""
 
 
 def hash_of(certificate: bytes) -> bytes:
@@ -86,6 +89,8 @@ def make() -> Encryption:
 
 def read(given: TLS) -> Encryption:
     """The certificates in the files of *given*.  Raises :class:`InvalidCertificate`."""
+    if not isinstance(given, TLS):
+        raise InvalidCertificate(f"tls must be a TLS(cert=, key=, ca=), not {given!r}")
     try:
         cert, key, ca = (Path(path).read_bytes() for path in (given.cert, given.key, given.ca))
         first = cert[cert.index(b"-----BEGIN CERTIFICATE") :]
@@ -137,8 +142,8 @@ def _no_passphrase() -> str:
 
 @contextlib.contextmanager
 def _file(text: bytes) -> Iterator[str]:
-    """A file with *text*, for a moment: OpenSSL reads private keys from files only."""
-    path = places.draft(places.private_directory())
+    """A temporary file with *text*: OpenSSL reads private keys only from files."""
+    path = rundir.draft(rundir.private_directory())
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         try:
             file.write(text)
@@ -166,15 +171,41 @@ def dial(sock: socket.socket, given: Encryption) -> SecureSocket:
 
 
 def _secure(made: ssl.SSLSocket) -> SecureSocket:
-    """*made*, if it encrypts: without a peer it would be a plain socket."""
+    """*made*, unless the peer has gone: then Python's `ssl` would leave it unencrypted."""
     if getattr(made, "_sslobj", None) is None:
         made.close()
         raise ConnectionResetError(errno.ECONNRESET, "the other end has gone")
     return cast("SecureSocket", made)
 
 
+def shake_hands(sock: SecureSocket, dialler: Dialler) -> None:
+    """One step of the dialling end's handshake, which is over when *dialler* is `done`.
+
+    Raises BlockingIOError if the other end must come first, ConnectionAbortedError if it has hung
+    up without a word, :class:`HandshakeError` as :meth:`.Dialler.feed` does or if there can be no
+    encryption, and OSError.
+    """
+    try:
+        data = b""
+        if dialler.waits_for_tls:
+            certificate, data = sock.meet()
+            if certificate:
+                sock.send_first(dialler.bind(certificate))
+        data = data or sock.recv(4096)
+        if not data:
+            raise ConnectionAbortedError(errno.ECONNABORTED, "the other end has hung up")
+        answer = dialler.feed(data)
+        if answer:
+            sock.send(answer)  # a few hundred bytes into an empty buffer
+    except Disbelieved:
+        sock.send(DISBELIEF)
+        raise
+    except ssl.SSLError as error:
+        raise explained(error) from error
+
+
 def explained(error: ssl.SSLError) -> HandshakeError:
-    """*error* of a connection that is being made, in words."""
+    """The error to raise for *error*, which ends a connection that is being made."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return HandshakeError(
             f"the certificate of the other end is not of our authority: {error.verify_message}"
@@ -184,16 +215,16 @@ def explained(error: ssl.SSLError) -> HandshakeError:
 
 
 class SecureSocket(ssl.SSLSocket):
-    """An encrypted connection, with the methods of a socket that never blocks."""
+    """An encrypted connection, with the methods of a non-blocking socket."""
 
     _refused = False
-    """Whether the other end has sent something else in place of TLS."""
+    """Whether the other end has sent something other than TLS."""
 
-    def meet(self, magic: bytes) -> tuple[bytes, bytes]:
+    def meet(self) -> tuple[bytes, bytes]:
         """For a dialler: go on with making the connection.
 
         Returns the hash of the acceptor's certificate when it is made; or nothing, and the bytes in
-        the clear that the other end has sent in place of TLS: a notice begins with *magic*.  Raises
+        the clear that the other end has sent in place of TLS, maybe a notice.  Raises
         BlockingIOError if more must come first, and :class:`HandshakeError`.
         """
         if self._refused:
@@ -207,10 +238,10 @@ class SecureSocket(ssl.SSLSocket):
         except ssl.SSLError as error:
             if error.reason not in NO_RECORD:
                 raise explained(error) from error
-            # OpenSSL has taken five bytes, and keeps them.  In a notice they are these; other bytes
-            # are no notice with them either.
+            # OpenSSL has taken five bytes, and keeps them.  If this is a notice, they are these.
+            # Other bytes are not taken for a notice, whatever comes first.
             self._refused = True
-            return b"", magic[:RECORD_HEAD]
+            return b"", MAGIC[:RECORD_HEAD]
         certificate = self.getpeercert(binary_form=True)
         if certificate is None:
             raise HandshakeError("the acceptor has shown no certificate")
@@ -253,14 +284,15 @@ class SecureSocket(ssl.SSLSocket):
         except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
             raise BlockingIOError(errno.EAGAIN, "nothing to read") from None
         except ssl.SSLError as error:
-            if error.reason in NO_RECORD:  # a notice, after TLS had begun
+            if error.reason in NO_RECORD and not self.server_side:
+                # A notice: for the acceptor, TLS has not begun.
                 raise ConnectionResetError(errno.ECONNRESET, "the acceptor has hung up") from None
             if self.made:
                 raise
             raise explained(error) from error
 
     def recv_into(self, buffer: Any, nbytes: int | None = None, flags: int = 0) -> int:
-        """As of a socket; several records, if there are any and *buffer* has room."""
+        """As of a socket, but read several records if there are any and *buffer* has room."""
         view = memoryview(buffer)[:nbytes].cast("B")
         done = 0
         try:
@@ -275,7 +307,7 @@ class SecureSocket(ssl.SSLSocket):
         return done
 
     def send(self, data: Any, flags: int = 0) -> int:
-        """As of a socket.  If not all was taken, offer the rest again before anything else."""
+        """As of a socket.  Offer the bytes that were not taken again before any others."""
         view = memoryview(data).cast("B")
         done = 0
         try:
@@ -287,7 +319,7 @@ class SecureSocket(ssl.SSLSocket):
         return done
 
     def sendmsg(self, buffers: Sequence[Any], *_: Any) -> int:  # type: ignore[override] # the others are not for TLS
-        """As of a socket; small *buffers* share a record."""
+        """As of a socket, but small *buffers* share a record."""
         done = 0
         try:
             for piece in _gathered(buffers):
@@ -304,8 +336,8 @@ class SecureSocket(ssl.SSLSocket):
 def _gathered(buffers: Sequence[Any]) -> Iterator[bytes | memoryview]:
     """*buffers* in pieces: large ones as they are, small ones together.
 
-    The same buffers, and maybe more of them, give pieces that are as long or longer: that is how
-    TLS wants bytes that it could not write at once.
+    The same buffers, and maybe more of them, give pieces that are as long or longer: TLS demands
+    that when bytes are offered again.
     """
     small: list[memoryview] = []
     size = 0

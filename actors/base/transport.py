@@ -5,9 +5,9 @@ called by any thread.  One thread at a time runs the loop: the one in :meth:`Tra
 that waits, in :meth:`.loop.RunLoop.lead`.  Handlers and all callbacks run in that thread and in no
 other, and so does the unpickling of messages.
 
-**One turn** of the run loop: deliver a bounded number of messages, fairly; write what handlers
-sent; call the callbacks of finished sends; deliver due wake-ups; then poll, and sleep if there
-is nothing to deliver.
+**One iteration** of the run loop delivers a bounded number of messages, fairly; writes what
+handlers sent; calls the callbacks of finished sends; delivers due wake-ups; and then polls, and
+sleeps if there is nothing to deliver.
 """
 
 # ruff: noqa: N803, N815 (Thespian chose the names and the order of arguments)
@@ -17,10 +17,11 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import partial
 from time import perf_counter
 from typing import Any, ClassVar, Final, cast
 
-from . import addresses, framing, places
+from . import addresses, framing, rundir
 from ._thespian import (
     CONV_ADDR_IPV4_CAPABILITY,
     ActorAddress,
@@ -41,7 +42,7 @@ from ._thespian import (
 )
 from .addresses import Address
 from .dormant import Dormant
-from .endpoints import Berth, CloneInit, register
+from .endpoints import ChildInit, CloneInit, register
 from .envelopes import Received, UserIntent
 from .errors import InvalidAddress, MessageTooLarge, PeerStalled
 from .inbox import Inbox, LocalSource
@@ -65,12 +66,12 @@ class Transport:
     _process_settings: ClassVar[SystemSettings | None] = None
 
     def __init__(self, init: object, *_: object) -> None:
-        """*init* is a parent's preparation (:class:`Berth`), or a :class:`CloneInit`."""
+        """Make a transport from a parent's :class:`ChildInit`, or from a :class:`CloneInit`."""
         match init:
-            case Berth(settings=settings, sockets=sockets, admin=admin):
+            case ChildInit(settings=settings, sockets=sockets, admin=admin):
                 self.outside = False
             case CloneInit(settings=settings, admin=admin):
-                sockets = bind(settings, addresses.mint(settings, addresses.OUTSIDE))
+                sockets = bind(settings, addresses.new_address(settings, addresses.OUTSIDE))
                 self.outside = True
             case _:
                 raise ActorSystemStartupFailure(f"cannot make a transport from {init!r}")
@@ -129,35 +130,35 @@ class Transport:
     @staticmethod
     def probeAdmin(address: ActorAddress) -> bool:
         """Whether a process listens at the admin's socket on this host."""
-        return places.answers(address.addressDetails.path)
+        return rundir.answers(address.addressDetails.path)
 
     # -- children ---------------------------------------------------------------------
 
-    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> Berth:  # noqa: ARG002 - contract
+    def prepEndpoint(self, address: ActorAddress, capabilities: object) -> ChildInit:  # noqa: ARG002 - contract
         """Bind the sockets of a child that is about to be started."""
         details = address.addressDetails
         if not isinstance(details, ActorLocalAddress):
-            return Berth(self.settings, None, bind(self.settings, details), address)
+            return ChildInit(self.settings, None, bind(self.settings, details), address)
         instance = details.addressInstanceNum
-        sockets = bind(self.settings, addresses.mint(self.settings, self.settings.system_id))
+        sockets = bind(self.settings, addresses.new_address(self.settings, self.settings.system_id))
         if self._manager is not None and instance >= 0:
             self._manager.associateUseableAddress(
                 self.myAddress, instance, ActorAddress(sockets.address)
             )
-        return Berth(self.settings, instance, sockets, self._admin)
+        return ChildInit(self.settings, instance, sockets, self._admin)
 
-    def when_dialled(self, endpoint: Berth, start: Callable[[], None]) -> Dormant:
+    def when_dialled(self, endpoint: ChildInit, start: Callable[[], None]) -> Dormant:
         """Call *start* when somebody first dials *endpoint*, whose process it starts."""
         return Dormant(endpoint.sockets, self._poller, start)
 
     @staticmethod
-    def connectEndpoint(endpoint: Berth) -> None:
-        """The child has been started: its sockets are its own now."""
+    def connectEndpoint(endpoint: ChildInit) -> None:
+        """Close our copies of the child's sockets, which it has now that it was started."""
         endpoint.sockets.close()
 
     @staticmethod
     def protectedFileNumList() -> list[int]:
-        """Nothing: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
+        """None: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
         return []
 
     childResetFileNumList = protectedFileNumList
@@ -167,7 +168,7 @@ class Transport:
         return self.__class__(CloneInit(self.settings, self._admin))
 
     def setAddressManager(self, manager: ActorAddressManager) -> None:
-        """Thespian calls this: *manager* translates the addresses of children."""
+        """Thespian calls this with the *manager* that translates the addresses of children."""
         self._manager = manager
 
     # -- sending ----------------------------------------------------------------------
@@ -183,11 +184,9 @@ class Transport:
         Raises :class:`CannotPickleAddress` while an address in it is not known yet, and
         the errors of pickling.  Waits while too much is queued for that peer.
         """
-        connection = self.enqueue(manager, intent)
-        if connection is not None and not self._outbox.has_room(connection):
-            self.wait_for_room(connection)
+        self.wait_for_room(self.enqueue(manager, intent))
 
-    def wait_for_room(self, connection: OutConnection) -> None:
+    def wait_for_room(self, connection: OutConnection | None) -> None:
         """Like :meth:`throttle`, for messages of Thespian itself.
 
         Thespian could not handle an error: if the peer stalls, log it and go on.
@@ -229,9 +228,9 @@ class Transport:
             return self._outbox.post(details, parts, intent)
 
     def send_raw(self, address: ActorAddress, data: bytes) -> bool:
-        """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never waits.
+        """Send *data* to the handler of `RunLoop.take_raw` there, from any thread; never blocks.
 
-        It is lost if the connection breaks, and nobody is told.  Returns false if Thespian must
+        If the connection breaks, the data is lost without a notice.  Returns false if Thespian must
         translate *address* first.  Raises :class:`MessageTooLarge`.
         """
         details = address_details(address)
@@ -242,10 +241,8 @@ class Transport:
         header = framing.HEADER.pack(len(data), 0, framing.RAW)
         if self.closed:
             return True
-        if len(data) < framing.JOIN:
-            self._outbox.post_small(details, header + data)
-        else:
-            self._outbox.post(details, [header, data], None)
+        small = len(data) < framing.JOIN
+        self._outbox.post(details, [header + data] if small else [header, data], None)
         return True
 
     def connection_to(self, address: ActorAddress) -> OutConnection | None:
@@ -265,37 +262,31 @@ class Transport:
         """Bytes for *address* that the kernel has not taken yet."""
         return self._outbox.queued_bytes(address.addressDetails)
 
-    def has_room(self, connection: OutConnection) -> bool:
-        """Whether more may be sent to this peer without waiting."""
-        return self._outbox.has_room(connection)
-
-    def throttle(self, connection: OutConnection) -> None:
-        """Wait until *connection* has room; raises :class:`PeerStalled`."""
-        if not self._flow_control:
+    def throttle(self, connection: OutConnection | None) -> None:
+        """Wait until *connection*, if there is one, has room; raises :class:`PeerStalled`."""
+        outbox = self._outbox
+        if connection is None or outbox.has_room(connection) or not self._flow_control:
             return
-        if self.loop.is_runner():
-            with self.loop.reading_on() as keep_reading:
-                self._outbox.throttle(connection, keep_reading)
+        has_room = partial(outbox.has_room, connection)
+        if self.loop.is_leader():
+            with self.loop.reading_on() as go_on:
+                outbox.wait_until(connection, has_room, go_on)
         else:
-            self._outbox.throttle(connection, lambda t: self._outbox.write_alone(connection, t))
+            outbox.wait_until(connection, has_room)
 
     def write_out(self, connection: OutConnection) -> None:
         """Wait until the messages now queued in *connection* are written, or it has failed.
 
-        For threads that do not run the loop; does not depend on the thread that does.
+        For threads that do not run the loop.
         """
         end = connection.enqueued
-        self._outbox.wait_until(
-            connection,
-            lambda: connection.written >= end,
-            lambda t: self._outbox.write_alone(connection, t),
-        )
+        self._outbox.wait_until(connection, lambda: connection.written >= end)
 
     def await_handled(self, connection: OutConnection, seconds: float) -> None:
         """Wait until the peer has handled all its messages, or is gone: *seconds* at most.
 
-        For threads that do not run the loop; does not depend on the thread that does.  That
-        thread may read the acknowledgement, and does not wake this one.
+        For threads that do not run the loop.  The thread that does may read the acknowledgement,
+        and does not wake this one, which looks again every ``GLANCE`` seconds.
         """
         deadline = perf_counter() + seconds
         while connection.unacked and (left := deadline - perf_counter()) > 0:
@@ -326,10 +317,9 @@ class Transport:
         self._flow_control = enable
 
     def deadAddress(self, manager: object, address: ActorAddress) -> None:  # noqa: ARG002 - contract
-        """A child has exited.
+        """Remove the socket of a child that has exited, if it was killed and has left it.
 
-        Its connection ends by itself, after its acknowledgements; if it was killed, its socket
-        file is ours to remove.
+        The connection to it ends by itself, after its acknowledgements.
         """
         details = address.addressDetails
         if (
@@ -337,10 +327,10 @@ class Transport:
             and not details.well_known
             and os.path.dirname(details.path) == str(self.settings.directory)
         ):
-            places.remove_if_dead(details.path)
+            rundir.remove_if_dead(details.path)
 
     def lostRemote(self, address: ActorAddress) -> None:
-        """The admin at *address* has left the convention: do not wait for it."""
+        """Stop waiting for the admin at *address*, which has left the convention."""
         self._outbox.drop(cast(Address, address.addressDetails))
 
     # -- running ----------------------------------------------------------------------
@@ -360,7 +350,7 @@ class Transport:
         self.loop.abort(drain=drain)
 
     def interrupt_wait(self, signal_shutdown: bool = False, check_children: bool = False) -> None:
-        """Called in a signal handler: takes no lock."""
+        """Thespian's signal handlers call this, so it takes no lock."""
         if check_children:
             self.loop.interrupt(ChildMayHaveDied())
         if signal_shutdown:
@@ -370,7 +360,7 @@ class Transport:
     def addWakeup(self, period: Duration, payload: object) -> None:
         """Deliver a ``WakeupMessage`` after *period*.  Any thread."""
         self._timers.add(period, payload)
-        if not self.loop.is_runner():
+        if not self.loop.is_leader():
             self._poller.wake()
 
     @property
@@ -393,7 +383,7 @@ class Transport:
     # -- the end ----------------------------------------------------------------------
 
     def stop_listening(self) -> None:
-        """Accept no more connections: no thread runs this endpoint, and the program has another."""
+        """Accept no more connections, for an endpoint whose loop no thread runs."""
         self._listener.close(unlink=True)
 
     def close(self) -> None:

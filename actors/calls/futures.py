@@ -58,7 +58,7 @@ CALL_IN = 0.002
 
 
 class Leads(Protocol):
-    """The lead of a loop that a waiting thread may run (`base.lead`)."""
+    """The lead of a loop that a waiting thread may run (`base.leadership`)."""
 
     leader: int
     """The identity of the thread that runs it."""

@@ -126,7 +126,8 @@ class Leader(Internal):
     """Lets the threads of one endpoint on our own base receive while they wait.
 
     A thread of the program's may lead, and so may a thread that runs a function, if nobody else
-    needs the loop (`RunLoop.visit`). The wait of a function is noted, for the search for rings.
+    needs the loop (`RunLoop.lead_briefly`). The wait of a function is noted, for the search for
+    rings.
     """
 
     def __init__(self, core: Core, waits: Waits, loop: RunLoop, *, guests: bool) -> None:
@@ -134,7 +135,7 @@ class Leader(Internal):
         self._core = core
         self._waits = waits
         self._loop = loop
-        self.lead = loop.lead_of
+        self.lead = loop.leadership
         self.poller = loop.poller
         """A waiting thread sleeps in it. The section of its request lasts until that wait ends."""
         self._guests = guests
@@ -152,7 +153,7 @@ class Leader(Internal):
         if not pool.mine.inside:
             if self._guests:
                 loop.lead(over, pending.timeout, held=True)
-        elif not loop.is_runner():  # it may be: in a finalizer
+        elif not loop.is_leader():  # it may be: in a finalizer
             waiting, run = self._waits.pending, pending.run
             # The wait that a finalizer, which runs this, has interrupted.
             before = None if run is None else waiting.get(run.call)
@@ -162,7 +163,7 @@ class Leader(Internal):
                 if run is not None:
                     waiting[run.call] = pending
                 pool.lend()
-                loop.visit(over, pending.timeout)
+                loop.lead_briefly(over, pending.timeout)
             finally:
                 pool.mine.waited += time.perf_counter() - began
                 pool.take_back()

@@ -14,7 +14,7 @@ from ...protocol.errors import FetchTimeoutError, SystemDownError
 from ..base import addresses, tcp
 from ..base.addresses import DEFAULT_PORT
 from ..base.errors import InvalidAddress
-from ..base.system import encryption_for, shared_key
+from ..base.system import shared_key
 from ..hosting.bases import BASES, DEFAULT, Reach, enter
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def reach_of(
     key: bytes | str | os.PathLike[str] | None,
     *,
     advertise: str | None = None,
-    encrypt: bool = True,
     tls: TLS | None = None,
 ) -> Reach:
     """Check and complete the user's settings for how others reach this host.
@@ -57,7 +56,7 @@ def reach_of(
     if about.own:
         seen = addresses.advertised(advertise, chosen)[0] if advertise is not None else numeric
         secret = shared_key(key, addresses.exposed(numeric, seen))
-        return Reach(numeric, chosen, secret, advertise, encrypt, tls)
+        return Reach(numeric, chosen, secret, advertise, tls)
     if tls is not None:
         raise ValueError(f"{base} takes no tls=: it encrypts nothing; use {DEFAULT}")
     if key is not None:
@@ -78,12 +77,11 @@ def join(first: str, base: str, capabilities: dict[str, Any], **reach: Any) -> t
     end = time.monotonic() + KNOCKING
     addresses.numeric_within(dialled[0], KNOCKING)
     if reach["host"] is None:
-        reach["host"] = tcp.way_to(*dialled)
+        reach["host"] = tcp.address_seen_by(*dialled)
     mine = reach_of(base, **reach)
     patience = max(0.0, end - time.monotonic())
     if BASES[base].own:
-        encryption = encryption_for(mine.host, encrypt=mine.encrypt, tls=mine.tls)
-        leader = tcp.knock(*dialled, mine.key, patience, encryption)
+        leader = tcp.knock(*dialled, mine.key, patience, mine.tls)
     else:
         leader = addresses.at(addresses.numeric(dialled[0]), dialled[1])
         tcp.knock(*dialled, None, patience)

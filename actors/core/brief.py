@@ -1,13 +1,13 @@
 """Brief jobs: the thread that received a job's message does the job itself.
 
 Waking a thread of a pool takes longer than most functions run. So a job that is likely to be brief
-is *offered*: on our own base an aide does it between two messages (see `base.aide`), and the pools'
-threads do the jobs that the aide does not get to. A kind of job counts as brief until two jobs of
-it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. A single slow run may
-be due to the garbage collector, or to a pause of the whole process. While a job waits
-(`calls.waiter`), its thread receives, so nothing is held up. While a job copies into shared memory,
-it leaves the interpreter to the other threads. So these times count only if the job takes longer
-than `NEARLY` with them.
+is *offered*: on our own base a helper thread does it between two messages (`base.leadership`), and
+the pools' threads do the jobs that the helper does not get to. A kind of job counts as brief until
+two jobs of it in a row run for longer than `BRIEF`. From then on its jobs go to the pool. A single
+slow one may be due to the garbage collector, or to a pause of the whole process. While a job
+waits (`calls.waiter`), its thread receives, so nothing is held up. While a job copies
+into shared memory, it leaves the interpreter to the other threads. So these times count only if the
+job takes longer than `NEARLY` with them.
 
 The kind can come back, as both jobs may have met a pause. In the pool every job takes somewhat
 longer, as threads are woken and wait for each other. So a kind that has been `NEARLY` brief there
@@ -66,7 +66,7 @@ class Brief:
         """Held while jobs are offered or taken: otherwise a later job might begin first."""
         self.looks: Callable[[], bool] = lambda: False
         """Whether the calling thread will look at the offered jobs. On our own base the mailbox
-        thread and its aide do."""
+        thread and its helper do."""
         self.leads: Callable[[], bool] = lambda: False
         """Whether it is sure to look, as it runs the loop now: no other thread can begin to."""
 
@@ -87,7 +87,7 @@ class Brief:
                 pool.add(job, *args)
                 later.append(pool.start)
                 return
-        if not leads and not self.looks():  # the aide's job offered it, and took too long
+        if not leads and not self.looks():  # the helper's job offered it, and took too long
             self.disperse()
 
     def waits(self, pool: Pool) -> int:
@@ -118,7 +118,7 @@ class Brief:
         else:
             trial.left = trial.proofs
 
-    # ---- the base; see `base.aide.Work`
+    # ---- the base; see `base.leadership.Work`
 
     def do(self) -> None:
         """Do some offered jobs in the calling thread, as far as the pools let it."""

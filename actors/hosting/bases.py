@@ -28,7 +28,7 @@ from ..base.certificates import TLS
 from ..base.discreet import Discreet
 from ..base.envelopes import Received, UserIntent
 from ..base.settings import Limits
-from ..base.system import CLEAR_CAPABILITY, HOST_CAPABILITY, Mode
+from ..base.system import HOST_CAPABILITY, Mode
 from ..base.transport import Transport
 from . import logs
 
@@ -67,8 +67,8 @@ MOST_BYTES = Limits().max_message_bytes
 
 HOST = HOST_CAPABILITY
 """The capability with the address of a host that others can reach."""
-CLEAR = CLEAR_CAPABILITY
-"""The capability of a host that does not encrypt its connections to others."""
+CLEAR = "farref in the clear"
+"""The capability of a host that does not encrypt its connections to others, as Thespian's bases."""
 MEMBER = "farref member"
 """The capability of a Thespian system that has joined the one of another host."""
 LIFE = "farref life"
@@ -89,7 +89,6 @@ class Reach(Discreet, frozen=True):
     key: bytes
     advertise: str | None = None
     """The address that others dial, if it is another one; see `system_base`."""
-    encrypt: bool = True
     tls: TLS | None = None
 
     @property
@@ -202,8 +201,6 @@ def _farref(
         more = {"host": reach.host, "port": reach.port, "key": reach.key}
         if reach.advertise is not None:
             more["advertise"] = reach.advertise
-        if not reach.encrypt:
-            more["encrypt"] = False
         if reach.tls is not None:
             more["tls"] = reach.tls
         leader = leader or addresses.at(*reach.seen)

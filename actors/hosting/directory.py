@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ...protocol.errors import SystemDownError
-from ..base import places
+from ..base import rundir
 from ..base.errors import BaseError
 from ..base.lives import Watched
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 DOORS = (
     {"Admin Port", "Convention Address.IPv4"},
-    {"host", "port", "key", "advertise", "encrypt", "tls"},
+    {"host", "port", "key", "advertise", "tls"},
 )
 """The keys of the address in an entry, in either of its forms."""
 START_PATIENCE = 10.0
@@ -33,13 +33,13 @@ START_PATIENCE = 10.0
 
 
 def folder() -> Path:
-    """The folder, made if need be; see `base.places`.
+    """The folder, made if need be; see `base.rundir`.
 
     Raises:
         SystemDownError: no folder exists that only the user may enter.
     """
     try:
-        return places.private_directory()
+        return rundir.private_directory()
     except BaseError as error:
         raise SystemDownError(str(error)) from error
 
@@ -66,12 +66,12 @@ def sweep() -> None:
     otherwise one might read an old entry, and remove it after another program has given its name to
     a new system.
     """
-    with places.claiming(folder()):
-        for kind in ("*.json", places.HOSTS):
+    with rundir.claiming(folder()):
+        for kind in ("*.json", rundir.HOSTS):
             for path in folder().glob(kind):
                 if not _runs(path):
                     path.unlink(missing_ok=True)
-        places.sweep(folder())
+        rundir.sweep(folder())
 
 
 def entries() -> dict[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ def add_host(entry: dict[str, Any]) -> Path:
 
     The caller unlinks the returned file at its end. Only `hosts` reads it.
     """
-    path = places.host_entry(folder(), entry["pid"])
+    path = rundir.host_entry(folder(), entry["pid"])
     _draft(path, entry).replace(path)
     return path
 
@@ -97,7 +97,7 @@ def hosts() -> list[dict[str, Any]]:
     """The entries that `add_host` made, of programs that run. It removes the others."""
     sweep()
     found = []
-    for path in sorted(folder().glob(places.HOSTS)):
+    for path in sorted(folder().glob(rundir.HOSTS)):
         with contextlib.suppress(OSError, ValueError):  # it has just ended
             found.append(_read(path))
     return found
@@ -174,7 +174,7 @@ def remove(name: str) -> None:
 
 def _draft(path: Path, entry: dict[str, Any]) -> Path:
     """Write *entry* to a file beside *path*, so that no reader finds half of it at *path*."""
-    draft = places.draft(path.parent)
+    draft = rundir.draft(path.parent)
     draft.touch(mode=0o600)  # it may hold a key
     draft.write_bytes(msgspec.json.encode(entry))
     return draft

@@ -11,7 +11,7 @@ from thespian.system.utilis import thesplog_control
 
 from ...printable import printable
 from ...protocol.errors import SystemDownError
-from ..base import places
+from ..base import rundir
 from . import directory
 from .events import JsonFormatter
 
@@ -49,10 +49,10 @@ class NotThespian(logging.Filter):
 def hush_thespian() -> None:
     """Keep Thespian from writing its own log; if the user asked for one, put it in our folder."""
     ours = directory.folder()
-    places.log_for_thespian(ours)
+    rundir.log_for_thespian(ours)
     asked = {name for name in os.environ if name.startswith("THESPLOG_")}
-    if os.environ[places.THESPIAN_LOG] == str(places.thespian_log(ours)):
-        asked.remove(places.THESPIAN_LOG)
+    if os.environ[rundir.THESPIAN_LOG] == str(rundir.thespian_log(ours)):
+        asked.remove(rundir.THESPIAN_LOG)
     if not asked:
         thesplog_control(logging.ERROR, useLogging=False, tmpFileMaxSize=0)
 

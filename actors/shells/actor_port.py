@@ -67,7 +67,7 @@ class ActorPort(SelfRunning):
     def serve(self, endpoint: Endpoint, alarm: Alarm, drain: Callable[[], object]) -> None:
         """On our own base, have *endpoint* run on its loop: see `Endpoint.run_on`."""
         if self._own is not None:
-            endpoint.core.pool.on_end = self._own.loop.lead_of.offer
+            endpoint.core.pool.on_end = self._own.loop.leadership.call_standby
             endpoint.run_on(self._own.loop, alarm, drain, guests=False)
 
     def watch(self) -> ThespianWatch | None:
@@ -95,13 +95,13 @@ class ActorPort(SelfRunning):
         if self._own is None:
             return super().wait(future, timeout)
         loop, end = self._own.loop, time.monotonic() + timeout
-        lead = loop.lead_of
+        lead = loop.leadership
         check_not_receiving(loop)
         lead.waiting.append(None)
         try:
             if isinstance(future, Future):
                 future.leader = lead
-                loop.visit(partial(is_over, future), timeout)
+                loop.lead_briefly(partial(is_over, future), timeout)
                 if future.over:
                     return True
             else:  # it tells no leader that it is over
@@ -146,7 +146,7 @@ class ActorPort(SelfRunning):
 
     def _in_mailbox_thread(self) -> bool:
         if self._own is not None:
-            return self._own.loop.is_runner()
+            return self._own.loop.is_leader()
         return self._bell is not None and threading.get_ident() == self._thread
 
     def wake(self) -> None:

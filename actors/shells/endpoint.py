@@ -156,9 +156,9 @@ class Endpoint(Internal):
         core = self.core
         self._alarm = alarm
         loop.work(core.brief)
-        core.brief.looks, core.brief.leads = loop.looks, loop.is_runner
+        core.brief.looks, core.brief.leads = loop.looks, loop.is_leader
         loop.take_raw(self.take_packet)
-        loop.take_turns(drain)
+        loop.on_nudge(drain)
         self.calls.leader = Leader(core, self.waits, loop, guests=guests)
 
     @in_mailbox_thread

@@ -2,7 +2,7 @@
 
 A background thread receives, so the program takes part in the protocol while it is idle. But a
 thread that waits for a reply receives the reply itself, and everything that comes before it. So a
-call wakes no thread (see `base.lead`). Any thread sends.
+call wakes no thread (see `base.leadership`). Any thread sends.
 """
 
 from __future__ import annotations
@@ -86,13 +86,13 @@ class OwnPort(OutsidePort):
         check_not_receiving(self._loop)
         end = time.monotonic() + timeout
         if isinstance(future, Future):
-            future.leader = self._loop.lead_of
+            future.leader = self._loop.leadership
             if self._loop.lead(partial(is_over, future), timeout):
                 return True
-        if self._loop.is_runner():  # in a signal handler that has interrupted another wait
+        if self._loop.is_leader():  # in a signal handler that has interrupted another wait
             with self._loop.lent():
                 return super().wait(future, timeout)
-        with self._loop.beside():
+        with self._loop.leadership.following():
             return super().wait(future, max(0.0, end - time.monotonic()))
 
     def holds_back(self, address: ActorAddress) -> bool:

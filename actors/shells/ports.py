@@ -31,7 +31,7 @@ def check_not_receiving(loop: RunLoop) -> None:
 
     Also if it has just begun or ended to do so.
     """
-    if loop.is_in_turn():
+    if loop.is_interrupted():
         raise WouldBlockError(
             "Python runs this code, a finalizer for example, in the thread that receives the "
             "answers, while it does so: a wait here would not end. The request has left; let "

@@ -9,6 +9,7 @@ import os
 import pickle
 import signal
 import socket
+import ssl
 import sys
 import threading
 import time
@@ -24,14 +25,16 @@ from thespian.actors import (
     ActorSystemMessage,
     ChildActorExited,
     DeadEnvelope,
+    NoCompatibleSystemForActor,
     ThespianWatch,
     WakeupMessage,
     WatchMessage,
 )
 
-from farref.actors.base import handshake, places, system_base
+from farref.actors.base import rundir, system_base, tls
 from farref.actors.base.addresses import Address
 from farref.actors.base.framing import DATA, HEADER
+from farref.actors.base.handshake import ANY_ADMIN, Dialler, preamble
 
 KEY = hashlib.sha256(b"the key of the tests").digest()
 PATIENCE = 30.0  # seconds that a test waits for an event that should come in milliseconds
@@ -52,7 +55,7 @@ def running(**options: Any) -> Iterator[ActorSystem]:
 def sockets() -> list[str]:
     """The contents of the directory of sockets, without the files that always stay there."""
     stay = {"lock", "key", "thespian.log"}
-    names = (p.name for p in places.private_directory().iterdir())
+    names = (p.name for p in rundir.private_directory().iterdir())
     return sorted(n for n in names if n not in stay and not n.endswith(".json"))
 
 
@@ -289,7 +292,7 @@ def program() -> None:
     system.tell(child, "stick")
     other = system.createActor(Echo)
     pids.append(system.ask(other, "pid", PATIENCE))
-    pids.append(places.admin_pid(places.private_directory(), sys.argv[1]))
+    pids.append(rundir.admin_pid(rundir.private_directory(), sys.argv[1]))
     sys.stdout.write(" ".join(map(str, pids)) + "\n")
     sys.stdout.flush()
     if "--exit" in sys.argv:
@@ -297,13 +300,41 @@ def program() -> None:
     time.sleep(3600)
 
 
-def preamble(want: str) -> bytes:
-    """The first bytes of a dialler that does not encrypt."""
-    return handshake.preamble(want, handshake.KEYED)
-
-
 def dial(port: int) -> socket.socket:
     return socket.create_connection(("127.0.0.1", port), PATIENCE)
+
+
+class Stranger:
+    """Somebody who speaks TLS with a system, and may go through the handshake inside."""
+
+    def __init__(self, raw: socket.socket) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        self.sock = context.wrap_socket(raw)
+        shown = self.sock.getpeercert(binary_form=True)
+        assert shown is not None
+        self.certificate = tls.hash_of(shown)
+
+    @classmethod
+    def at(cls, port: int, want: str = ANY_ADMIN) -> Stranger:
+        """One who dials *port*, and wants the actor with the key *want*."""
+        raw = dial(port)
+        raw.sendall(preamble(want))
+        return cls(raw)
+
+    def prove(self, dialler: Dialler, more: bytes = b"") -> list[bytes]:
+        """Be *dialler*, and send *more* after the handshake; returns the bytes said inside TLS."""
+        said = [dialler.bind(self.certificate)]
+        self.sock.sendall(said[0])
+        said.append(dialler.feed(self.sock.recv(4096)))
+        self.sock.sendall(said[1] + more)
+        return said
+
+    def __enter__(self) -> Stranger:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.sock.close()
 
 
 def hung_up(sock: socket.socket) -> bool:
@@ -314,6 +345,13 @@ def hung_up(sock: socket.socket) -> bool:
     except ConnectionResetError:
         pass
     return True
+
+
+def have_met(system: ActorSystem) -> bool:
+    """Whether a host with the capability ``B`` is in the convention of *system*."""
+    with contextlib.suppress(NoCompatibleSystemForActor):
+        return bool(system.createActor(OnHostB))
+    return False
 
 
 def serves(system: ActorSystem) -> bool:

@@ -25,7 +25,7 @@ from farref.actors.base import (
     NoSuchSystem,
     SystemAlreadyRuns,
     TransportClosed,
-    places,
+    rundir,
     system_base,
 )
 from farref.actors.base.timers import Timers
@@ -216,7 +216,7 @@ def test_shutdown_while_children_start() -> None:
 
 def test_the_admin_is_known(shared_system: ActorSystem) -> None:
     base = shared_system._systemBase
-    pid = places.admin_pid(base.settings.directory, base.settings.name)
+    pid = rundir.admin_pid(base.settings.directory, base.settings.name)
     assert pid is not None
     assert alive(pid)
 

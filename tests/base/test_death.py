@@ -14,7 +14,7 @@ import psutil
 import pytest
 from thespian.actors import ActorSystem
 
-from farref.actors.base import places, system_base
+from farref.actors.base import rundir, system_base
 
 from ..waiting import eventually
 from .kit import PATIENCE, Echo, Parent, alive, running, sockets
@@ -88,27 +88,27 @@ def test_a_system_may_outlive_its_program() -> None:
         eventually(lambda: not sockets())
 
 
-def keeper_of(admin: int) -> int:
-    """The keeper: the admin forked it, and it leads a session of its own."""
-    (keeper,) = [p.pid for p in psutil.Process(admin).children() if os.getsid(p.pid) == p.pid]
-    return keeper
+def reaper_of(admin: int) -> int:
+    """The reaper: the admin forked it, and it leads a session of its own."""
+    (reaper,) = [p.pid for p in psutil.Process(admin).children() if os.getsid(p.pid) == p.pid]
+    return reaper
 
 
-@pytest.mark.parametrize("victim", ["nobody", "admin", "keeper"])
+@pytest.mark.parametrize("victim", ["nobody", "admin", "reaper"])
 def test_shutdown_returns_when_nothing_is_left(victim: str) -> None:
     before = sockets()
     with running(name="ending") as system:
         pids = [system.ask(system.createActor(Echo), "pid", PATIENCE) for _ in range(5)]
-        admin = places.admin_pid(places.private_directory(), "ending")
+        admin = rundir.admin_pid(rundir.private_directory(), "ending")
         assert admin is not None
         pids.append(admin)
-        keeper = keeper_of(admin)
+        reaper = reaper_of(admin)
         if victim != "nobody":
-            os.kill({"admin": admin, "keeper": keeper}[victim], signal.SIGKILL)
+            os.kill({"admin": admin, "reaper": reaper}[victim], signal.SIGKILL)
         system.shutdown()
         assert sockets() == before
         assert not any(map(alive, pids))
-        eventually(lambda: not alive(keeper))
+        eventually(lambda: not alive(reaper))
 
 
 def test_a_killed_actor_leaves_no_socket() -> None:
@@ -147,5 +147,5 @@ def test_spawned_systems_are_joined_like_forked_ones() -> None:
         assert system.ask(child, "hello", PATIENCE) == "hello"
         system.shutdown()
     eventually(lambda: not [s for s in sockets() if not s.startswith("x-")])
-    with places.claiming(places.private_directory()):
-        places.sweep(places.private_directory())
+    with rundir.claiming(rundir.private_directory()):
+        rundir.sweep(rundir.private_directory())

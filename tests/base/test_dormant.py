@@ -14,7 +14,7 @@ import psutil
 import pytest
 from thespian.actors import Actor, ActorAddress, ActorSystemMessage
 
-from farref.actors.base import addresses, places
+from farref.actors.base import addresses, rundir
 from farref.actors.base._thespian import LoggerExitRequest, RunExpired
 from farref.actors.base.dormant import Dormant
 from farref.actors.base.envelopes import Received
@@ -32,7 +32,7 @@ from .kit import PATIENCE, Echo, running
 @pytest.fixture
 def sockets(tmp_path: Path) -> Iterator[Sockets]:
     path = str(tmp_path / "asleep")
-    made = Sockets(addresses.Address("asleep", path, "", 0), places.listen_at(path), None)
+    made = Sockets(addresses.Address("asleep", path, "", 0), rundir.listen_at(path), None)
     yield made
     made.close()
 
@@ -86,7 +86,7 @@ def test_at_the_end_a_running_process_keeps_its_sockets(sockets: Sockets, poller
     dormant = Dormant(sockets, poller, Starts())
     with dialled(sockets):
         poller.wait(PATIENCE)
-    dormant.settle()
+    dormant.finish()
     assert sockets.local.fileno() == -1
     assert Path(sockets.address.path).exists()
 
@@ -98,7 +98,7 @@ def test_at_the_end_it_starts_only_if_somebody_has_dialled(
     starts = Starts()
     dormant = Dormant(sockets, poller, starts)
     peer = dialled(sockets) if dials else None
-    dormant.settle()
+    dormant.finish()
     assert len(starts) == dials
     assert Path(sockets.address.path).exists() == dials
     if peer is not None:

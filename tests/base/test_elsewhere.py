@@ -115,7 +115,7 @@ def test_two_threads_in_one_poll() -> None:
 
 
 def test_a_killed_program_leaves_no_process(peereid: str) -> None:
-    """The keeper notices the kill without pidfds, too."""
+    """The reaper notices the kill without pidfds, too."""
     env = {**os.environ, features.SWITCH: "all", "LD_PRELOAD": peereid}
     command = [sys.executable, "-m", "tests.base.kit", "elsewhere", "fork"]
     with subprocess.Popen(command, env=env, cwd=ROOT, stdout=subprocess.PIPE, text=True) as program:

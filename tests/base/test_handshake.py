@@ -13,21 +13,21 @@ from farref.actors.base.handshake import (
     CROWDED,
     DISBELIEF,
     GONE,
-    KEYED,
     MAGIC,
     NONCE,
     PROOF,
     REFUSED,
+    VERSION,
     Acceptor,
     Dialler,
     _introduction,
     missing,
+    preamble,
     wanted,
 )
 
-from .kit import preamble
-
 KEY = b"k" * 32
+CERTIFICATE = b"c" * 32
 ME = Address("me-1", "/run/me-1", "10.0.0.1", 4000)
 
 
@@ -36,12 +36,12 @@ def dialler(want: str = "you", key: bytes = KEY) -> Dialler:
 
 
 def acceptor(key: bytes = KEY, nonce: bytes = b"a" * NONCE, want: str = "you") -> Acceptor:
-    return Acceptor(Address("you"), key, nonce, preamble=preamble(want))
+    return Acceptor(Address("you"), key, nonce, preamble=preamble(want), certificate=CERTIFICATE)
 
 
-def said(one: Dialler, want: str = "you") -> bytes:
+def said(one: Dialler) -> bytes:
     """The first bytes of *one* that are for the acceptor: the port has read the preamble."""
-    return one.opening.removeprefix(preamble(want))
+    return one.bind(CERTIFICATE) if one.waits_for_tls else one.opening
 
 
 def in_pieces(data: bytes, size: int) -> list[bytes]:
@@ -84,8 +84,9 @@ def test_what_follows_the_handshake_is_kept(key: bytes) -> None:
 
 def test_the_key_is_never_sent() -> None:
     one, other = dialler(), acceptor()
-    challenge = other.feed(said(one))
-    assert KEY not in one.opening + challenge + one.feed(challenge)
+    nonce = said(one)
+    challenge = other.feed(nonce)
+    assert KEY not in one.opening + nonce + challenge + one.feed(challenge)
 
 
 def test_a_dialler_with_another_key_is_refused_by_both() -> None:
@@ -95,7 +96,7 @@ def test_a_dialler_with_another_key_is_refused_by_both() -> None:
     with pytest.raises(HandshakeError, match="it has another key"):
         other.feed(DISBELIEF)
     stubborn = acceptor()
-    stubborn.feed(said(one))
+    stubborn.feed(b"d" * NONCE)
     forged = bytes(PROOF) + _introduction("you", ME)
     with pytest.raises(HandshakeError, match="dialler does not know"):
         stubborn.feed(forged)
@@ -104,7 +105,8 @@ def test_a_dialler_with_another_key_is_refused_by_both() -> None:
 
 def test_a_replayed_session_is_refused() -> None:
     one, other = dialler(), acceptor()
-    recorded = [said(one), one.feed(other.feed(said(one)))]
+    recorded = [said(one)]
+    recorded.append(one.feed(other.feed(recorded[0])))
     other.feed(recorded[1])
     assert other.peer is not None
     later = acceptor(nonce=b"b" * NONCE)
@@ -128,7 +130,14 @@ def test_an_altered_introduction_is_refused() -> None:
         other.feed(final[:-1] + bytes([final[-1] ^ 1]))
 
 
-def test_a_wrong_mode_is_refused() -> None:
+def test_another_certificate_is_refused() -> None:
+    """Somebody between the two has ended TLS, and begun it anew."""
+    one, other = dialler(), acceptor()
+    with pytest.raises(HandshakeError, match="altered the connection"):
+        one.feed(other.feed(one.bind(b"m" * 32)))
+
+
+def test_the_opening_for_this_host_is_refused_at_the_port_and_the_other_way_round() -> None:
     with pytest.raises(HandshakeError):
         missing(dialler(key=b"").opening)
     with pytest.raises(HandshakeError):
@@ -158,7 +167,7 @@ def test_garbage_is_refused_or_waits(garbage: bytes, size: int) -> None:
         assert other.peer is None
 
 
-def test_every_cut_of_the_keyed_opening() -> None:
+def test_every_cut_of_the_nonce() -> None:
     opening = said(dialler())
     for cut in range(len(opening)):
         other = acceptor()
@@ -168,8 +177,8 @@ def test_every_cut_of_the_keyed_opening() -> None:
 
 def test_exactly_the_preamble_is_read() -> None:
     """However the bytes come: what follows the preamble is for the actor that it names."""
-    opening = dialler().opening
-    whole = len(opening) - NONCE
+    opening = dialler().opening + b"\x16\x03\x01"  # TLS begins
+    whole = len(preamble("you"))
     for cut in range(whole):
         assert 0 < missing(opening[:cut]) <= whole - cut
     assert missing(opening[:whole]) == 0
@@ -185,21 +194,19 @@ def test_any_name_may_be_wanted(name: str) -> None:
 
 def test_a_name_without_end_is_refused() -> None:
     with pytest.raises(HandshakeError, match="a name of 65535 bytes"):
-        missing(MAGIC + KEYED + b"\xff\xff")
-    with pytest.raises(HandshakeError, match="the dialler wants is no text"):
-        wanted(MAGIC + KEYED + b"\0\x01\xff")
+        missing(MAGIC + b"\xff\xff")
+    with pytest.raises(HandshakeError, match="the dialler wants is not UTF-8"):
+        wanted(MAGIC + b"\0\x01\xff")
 
 
-@pytest.mark.parametrize("mode", [b"K", b"L"])
-def test_an_older_dialler_is_refused_by_its_version(mode: bytes) -> None:
-    with pytest.raises(HandshakeError, match=r"speaks version 2 .* speaks version 3: install"):
-        missing(b"FARREF2\n" + mode)
-
-
-def test_a_later_acceptor_names_its_version() -> None:
-    later = b"FARREF12\nthis is another version\n"
-    with pytest.raises(HandshakeError, match=r"host speaks version 12 .*version 3: install"):
-        feed_all(dialler(), in_pieces(later, 1))
+@pytest.mark.parametrize("other", [VERSION - 1, 12])
+def test_another_version_is_named(other: int) -> None:
+    """By the port, which reads a preamble, and by a dialler, which reads a notice."""
+    told = rf"speaks version {other} .* speaks version {VERSION}: install"
+    with pytest.raises(HandshakeError, match=f"the dialler {told}"):
+        missing(b"FARREF%d\nT" % other)
+    with pytest.raises(HandshakeError, match=f"the other host {told}"):
+        feed_all(dialler(), in_pieces(b"FARREF%d\nthis is another version\n" % other, 1))
 
 
 def feed_all(one: Dialler, pieces: list[bytes]) -> None:
@@ -214,7 +221,7 @@ def test_notices(size: int) -> None:
             feed_all(dialler(), in_pieces(notice, size))
 
 
-@pytest.mark.parametrize("answer", [b"x", b"FARREFx", b"FARREF3 ", MAGIC + b"a" * 100])
+@pytest.mark.parametrize("answer", [b"x", b"FARREFx", MAGIC[:-1] + b" ", MAGIC + b"a" * 100])
 def test_an_acceptor_that_is_something_else(answer: bytes) -> None:
     with pytest.raises(HandshakeError, match="does not speak this protocol"):
         dialler().feed(answer)
@@ -223,18 +230,18 @@ def test_an_acceptor_that_is_something_else(answer: bytes) -> None:
 def test_the_name_of_an_admin_is_learned() -> None:
     """And an acceptor believes it only if nobody has altered the wanted name on the way."""
     one, other = dialler(want=ANY_ADMIN), acceptor(want=ANY_ADMIN)
-    final = one.feed(other.feed(said(one, ANY_ADMIN)))
+    final = one.feed(other.feed(said(one)))
     other.feed(final)
     assert (one.met, other.peer) == ("you", ME)
     one, other = dialler(want=ANY_ADMIN), acceptor(want="you")
     with pytest.raises(HandshakeError, match="altered"):
-        one.feed(other.feed(said(one, ANY_ADMIN)))
+        one.feed(other.feed(said(one)))
 
 
 def test_another_name_than_the_dialled_one_is_refused() -> None:
     one, other = dialler(want="another"), acceptor(want="another")
     with pytest.raises(HandshakeError, match="does not call itself another, but you"):
-        one.feed(other.feed(said(one, "another")))
+        one.feed(other.feed(said(one)))
 
 
 def test_a_talkative_acceptor_is_refused() -> None:

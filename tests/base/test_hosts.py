@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
+from thespian.actors import ActorExitRequest, ActorSystem
 
 from ..ports import free_port
 from ..waiting import eventually
 from .kit import (
     KEY,
     PATIENCE,
-    Duelist,
     Echo,
     Flooder,
     Hoarder,
     OnHostB,
+    have_met,
     running,
 )
 
@@ -37,14 +36,7 @@ def hosts(no_socket_left: None) -> Iterator[tuple[ActorSystem, ActorSystem]]:
             host="127.0.0.3", port=port_b, key=KEY, convention=leader, capabilities={"B": True}
         ) as b,
     ):
-
-        def joined() -> bool:
-            try:
-                return bool(a.createActor(OnHostB))
-            except Exception:
-                return False
-
-        eventually(joined)
+        eventually(lambda: have_met(a))
         yield a, b
 
 
@@ -66,16 +58,6 @@ def test_a_global_name_of_another_host_is_found_again_and_again(
     named = [a.createActor(OnHostB, globalName="one of all") for _ in range(3)]
     assert named[0] == named[1] == named[2]
     assert a.ask(named[2], "over there", PATIENCE) == "over there"
-
-
-def test_order_across_hosts_in_both_directions(hosts: tuple[ActorSystem, ActorSystem]) -> None:
-    a, b = hosts
-    one, other = a.createActor(Duelist), b.createActor(Duelist)
-    with a.private() as asker:
-        asker.tell(one, ("fight", other, 2_000, "x" * 500))
-        asker.tell(other, ("fight", one, 2_000, "x" * 500))
-        assert asker.listen(PATIENCE) is True
-        assert asker.listen(PATIENCE) is True
 
 
 def test_dead_letters_across_hosts(hosts: tuple[ActorSystem, ActorSystem]) -> None:
@@ -103,15 +85,8 @@ def test_systems_of_one_machine_need_no_tcp() -> None:
     ):
         echo = b.createActor(Echo)
         assert a.ask(echo, "next door", PATIENCE) == "next door"
-        made: list[ActorAddress] = []
-
-        def joined() -> bool:
-            with contextlib.suppress(Exception):
-                made.append(a.createActor(OnHostB))
-            return bool(made)
-
-        eventually(joined)
-        assert a.ask(made[0], "over there", PATIENCE) == "over there"
+        eventually(lambda: have_met(a))
+        assert a.ask(a.createActor(OnHostB), "over there", PATIENCE) == "over there"
 
 
 def test_hosts_with_different_keys_do_not_meet() -> None:

@@ -34,17 +34,17 @@ def came() -> Iterator[list[int]]:
     signal.signal(signal.SIGALRM, before)
 
 
-def test_a_handler_runs_when_the_turn_is_over(poller: Poller, came: list[int]) -> None:
+def test_a_handler_runs_when_the_wait_is_over(poller: Poller, came: list[int]) -> None:
     interrupts, handler = Interrupts(), signal.getsignal(signal.SIGALRM)
     assert interrupts.hold(poller)
     os.kill(os.getpid(), signal.SIGALRM)
     assert not came
-    held_up = interrupts.put_off
+    held_up = interrupts.delayed
     assert held_up
     assert not poller.wait(10)  # it does not sleep then
     interrupts.release()
     assert came == [signal.SIGALRM]
-    assert not interrupts.put_off
+    assert not interrupts.delayed
     assert signal.getsignal(signal.SIGALRM) is handler
 
 
@@ -63,11 +63,11 @@ def test_a_handler_that_interrupts_the_sleep_runs_at_once(poller: Poller, came: 
     poller.wait(PATIENCE)
     interrupting.join()
     assert came == [signal.SIGALRM]
-    assert not interrupts.put_off
+    assert not interrupts.delayed
     interrupts.release()
 
 
-def test_what_a_handler_raises_is_raised_when_the_turn_is_over(poller: Poller) -> None:
+def test_what_a_handler_raises_is_raised_when_the_wait_is_over(poller: Poller) -> None:
     def fail(*_: Any) -> None:
         raise TimeoutError("a deadline of ours")
 

@@ -15,7 +15,7 @@ import pytest
 
 from farref.actors.base import Address, CrowdedOut, HandshakeError, Limits, tls
 from farref.actors.base.framing import Encoder
-from farref.actors.base.handshake import CROWDED, MAGIC, SECURE, Acceptor, Dialler, preamble
+from farref.actors.base.handshake import CROWDED, Acceptor, Dialler, preamble
 from farref.actors.base.inbox import Inbox
 from farref.actors.base.incoming import ACK, READ_SIZE, SecureInConnection
 from farref.actors.base.poller import Poller
@@ -41,9 +41,9 @@ class Ends:
         self.poller = Poller(0)
         self.inbox = Inbox()
         me = Address("you")
-        named = preamble("you", SECURE)
+        named = preamble("you")
         acceptor = Acceptor(me, KEY, bytes(32), preamble=named, certificate=OURS.digest)
-        self.dialler = Dialler("you", ME, KEY, bytes(32), secure=True)
+        self.dialler = Dialler("you", ME, KEY, bytes(32))
         self.theirs = tls.dial(theirs, OURS)
         self.mine = SecureInConnection(
             tls.accept(mine, OURS),
@@ -54,7 +54,6 @@ class Ends:
             limits=limits,
             scratch=memoryview(bytearray(READ_SIZE)),
             on_change=lambda _: None,
-            on_passed=None,
         )
 
     def until(self, condition: Callable[[], object]) -> Any:
@@ -69,7 +68,7 @@ class Ends:
         pytest.fail("it waits for ever")
 
     def meet(self) -> tuple[bytes, bytes]:
-        return self.theirs.meet(MAGIC)
+        return self.theirs.meet()
 
     def enter(self) -> None:
         """Make the connection."""
@@ -174,6 +173,13 @@ def test_a_stranger_is_told_before_tls(ends: Ends, *, early: bool) -> None:
     pytest.fail("it has not understood")
 
 
+@pytest.mark.parametrize("first", [b"GET / HTTP/1.0\r\n\r\n", b"\0", b"\x17\x03\x03\0\x20"])
+def test_who_does_not_speak_tls_is_refused_with_a_reason(ends: Ends, first: bytes) -> None:
+    """The log tells the reason."""
+    ends.theirs.send_clear(first + bytes(200))
+    assert "cannot be encrypted" in ends.until(lambda: ends.mine.refused)
+
+
 def test_an_acceptor_that_closes_says_nothing(ends: Ends) -> None:
     ends.mine.close()
     assert ends.until(ends.meet) == (b"", b"")
@@ -242,10 +248,10 @@ def test_an_acceptor_that_hangs_up_before_the_first_bytes(
     for sock in (theirs, mine):
         sock.setblocking(False)
     with tls.dial(theirs, OURS) as dialler, tls.accept(mine, given) as acceptor:
-        for ready in (dialler.meet, lambda _: acceptor.recv(1)):
+        for ready in (dialler.meet, lambda: acceptor.recv(1)):
             with pytest.raises(BlockingIOError):
-                ready(MAGIC)
-        assert dialler.meet(MAGIC) == (given.digest, b"")
+                ready()
+        assert dialler.meet() == (given.digest, b"")
         if refused:
             with pytest.raises(HandshakeError, match="did not return a certificate"):
                 acceptor.recv(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import select
 import socket
 import tempfile
 import threading
@@ -15,8 +14,7 @@ from typing import Any
 
 import psutil
 import pytest
-from thespian.actors import ActorAddress, ActorExitRequest, ActorSystem
-from thespian.system.transport import SendStatus, TransmitIntent
+from thespian.actors import ActorExitRequest, ActorSystem
 
 from farref.actors.base import (
     HandshakeError,
@@ -27,24 +25,23 @@ from farref.actors.base import (
     addresses,
     keys,
     lives,
-    places,
+    rundir,
     system_base,
     tcp,
 )
-from farref.actors.base.addresses import Address
 from farref.actors.base.errors import NobodyThere
 from farref.actors.base.framing import DATA, HEADER
 from farref.actors.base.gate import PASSED
 from farref.actors.base.handshake import (
     ANY_ADMIN,
     GONE,
-    KEYED,
     MAGIC,
     NONCE,
     PROOF,
     REFUSED,
     Dialler,
     _introduction,
+    preamble,
 )
 
 from ..ports import free_port
@@ -54,11 +51,11 @@ from .kit import (
     ME,
     PATIENCE,
     Echo,
+    Stranger,
     bomb,
     connections,
     dial,
     hung_up,
-    preamble,
     running,
     serves,
 )
@@ -82,7 +79,7 @@ def guarded(
     no_socket_left: None, earlier: set[tuple[Any, Any]], port: int
 ) -> Iterator[ActorSystem]:
     limits = Limits(handshake_timeout=PATIENCE, max_message_bytes=10_000_000)
-    with running(host="127.0.0.1", port=port, key=KEY, encrypt=False, limits=limits) as system:
+    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
         yield system
 
 
@@ -116,110 +113,6 @@ def test_garbage_and_pickles_are_refused(
     assert serves(guarded)
 
 
-def test_a_stranger_without_the_key(guarded: ActorSystem, port: int, trap: Path) -> None:
-    with dial(port) as stranger:
-        dialler = Dialler(f"127.0.0.1:{port}", ME, b"w" * 32, os.urandom(NONCE))
-        stranger.sendall(dialler.opening)
-        challenge = stranger.recv(4096)
-        assert challenge.startswith(KEYED)
-        introduction = _introduction(f"127.0.0.1:{port}", ME)
-        stranger.sendall(bytes(PROOF) + introduction + bomb(trap))
-        assert hung_up(stranger)
-    assert not trap.exists()
-    assert serves(guarded)
-
-
-def test_a_recorded_session_cannot_be_replayed(guarded: ActorSystem, port: int, trap: Path) -> None:
-    recorded = []
-    dialler = Dialler(f"127.0.0.1:{port}", ME, KEY, os.urandom(NONCE))
-    with dial(port) as honest:
-        honest.sendall(dialler.opening)
-        recorded.append(dialler.opening)
-        recorded.append(dialler.feed(honest.recv(4096)))
-        honest.sendall(recorded[1])
-    with dial(port) as stranger:
-        stranger.sendall(recorded[0])
-        assert stranger.recv(4096).startswith(KEYED)
-        stranger.sendall(recorded[1] + bomb(trap))
-        assert hung_up(stranger)
-    assert not trap.exists()
-    assert serves(guarded)
-
-
-def test_who_has_the_key_gets_in(guarded: ActorSystem, port: int, trap: Path) -> None:
-    """The counterpart, which shows that the others failed for the right reason."""
-    dialler = Dialler(f"127.0.0.1:{port}", ME, KEY, os.urandom(NONCE))
-    with dial(port) as friend:
-        friend.sendall(dialler.opening)
-        friend.sendall(dialler.feed(friend.recv(4096)) + bomb(trap))
-        eventually(trap.exists)
-
-
-class Relay:
-    """A stranger between the hosts: it passes bytes on from its own address, and back."""
-
-    def __init__(self, to: tuple[str, int], port: int) -> None:
-        self._to = to
-        self._server = socket.create_server(("127.0.0.9", port))
-        self.address = self._server.getsockname()
-        self.heard = b""
-        """The bytes of the diallers."""
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                guest, _ = self._server.accept()
-                with guest, socket.create_connection(self._to) as host:
-                    self._pass_on(guest, host)
-
-    def _pass_on(self, guest: socket.socket, host: socket.socket) -> None:
-        while True:
-            for sock in select.select([guest, host], [], [], PATIENCE)[0]:
-                data = sock.recv(4096)
-                if not data:
-                    return
-                self.heard += data if sock is guest else b""
-                (host if sock is guest else guest).sendall(data)
-
-    def close(self) -> None:
-        self._server.shutdown(socket.SHUT_RDWR)
-        self._server.close()
-        self._thread.join(PATIENCE)
-        assert not self._thread.is_alive()
-
-
-def test_a_relay_is_a_way_in(guarded: ActorSystem, port: int) -> None:
-    """A tunnel leads to the host, and the dialler learns the address that the host gives itself."""
-    relay = Relay(("127.0.0.1", port), port)
-    try:
-        host, at = relay.address
-        assert tcp.knock(host, at, KEY, 0) == f"127.0.0.1:{port}"
-        with pytest.raises(HandshakeError, match="another key, or another program"):
-            tcp.knock(host, at, b"w" * 32, 0)
-    finally:
-        relay.close()
-
-
-def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
-    """A message to one address does not reach another one."""
-    relay = Relay(("127.0.0.1", port), port)
-    host, at = relay.address
-    transport = guarded._systemBase.transport
-    failed: list[object] = []
-    there = ActorAddress(Address(f"{host}:{at}", "", host, at))
-    intent = TransmitIntent(there, "secret", onError=lambda status, _: failed.append(status))
-    try:
-        transport.scheduleTransmit(None, intent)
-        eventually(lambda: failed or transport.run(None, 0.01))
-        assert failed == [SendStatus.DeadTarget]
-        # No proof, and no introduction.
-        assert relay.heard[:-NONCE] == preamble(there.addressDetails.key)
-    finally:
-        relay.close()
-
-
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
 def test_who_dials_a_name_of_the_address_gets_in(
     guarded: ActorSystem, port: int, name: str
@@ -238,11 +131,11 @@ def test_another_address_of_the_same_machine_is_another_one(
 
 
 def test_an_oversized_length_is_refused(guarded: ActorSystem, port: int) -> None:
-    dialler = Dialler(actor_key(guarded), ME, KEY, os.urandom(NONCE))
-    with dial(port) as friend:
-        friend.sendall(dialler.opening)
-        friend.sendall(dialler.feed(friend.recv(4096)) + HEADER.pack(1 << 50, 0, DATA))
-        assert hung_up(friend)
+    key = actor_key(guarded)
+    with Stranger.at(port, key) as friend:
+        dialler = Dialler(key, ME, KEY, os.urandom(NONCE))
+        friend.prove(dialler, HEADER.pack(1 << 50, 0, DATA))
+        assert hung_up(friend.sock)
     assert serves(guarded)
 
 
@@ -250,16 +143,14 @@ def test_a_message_for_somebody_else_is_refused(guarded: ActorSystem, port: int)
     """Both ends refuse: the dialler hears another name, and the acceptor sees another target."""
     honest = Dialler("somebody-else", ME, KEY, os.urandom(NONCE))
     mine = f"127.0.0.1:{port}"
-    with dial(port) as stale:
-        stale.sendall(preamble(mine) + honest.opening[-NONCE:])
-        with pytest.raises(HandshakeError, match="altered"):
-            honest.feed(stale.recv(4096))
+    with Stranger.at(port, mine) as stale, pytest.raises(HandshakeError, match="altered"):
+        stale.prove(honest)
     careless = Dialler(mine, ME, KEY, os.urandom(NONCE))
-    with dial(port) as stale:
-        stale.sendall(careless.opening)
-        proof = careless.feed(stale.recv(4096))[:PROOF]
-        stale.sendall(proof + _introduction("somebody-else", ME))
-        assert hung_up(stale)
+    with Stranger.at(port, mine) as stale:
+        stale.sock.sendall(careless.bind(stale.certificate))
+        proof = careless.feed(stale.sock.recv(4096))[:PROOF]
+        stale.sock.sendall(proof + _introduction("somebody-else", ME))
+        assert hung_up(stale.sock)
 
 
 @pytest.mark.parametrize(
@@ -302,28 +193,9 @@ def test_an_actor_that_has_ended_is_not_here(guarded: ActorSystem, port: int) ->
 
 def test_another_version_is_told(guarded: ActorSystem, port: int) -> None:
     with dial(port) as older:
-        older.sendall(b"FARREF2\nK" + os.urandom(NONCE))
+        older.sendall(b"FARREF3\nT\0\5admin")
         assert older.recv(4096) == REFUSED
         assert hung_up(older)
-
-
-def test_who_finds_an_older_host_names_both_versions() -> None:
-    """Farref of version 2 hangs up on others, and answers its own kind with 64 bytes."""
-    with socket.create_server(("127.0.0.9", 0)) as server:
-
-        def older() -> None:
-            for _ in range(2):
-                guest, _ = server.accept()
-                with guest:
-                    if guest.recv(100).startswith(b"FARREF2\nK"):
-                        guest.sendall(os.urandom(64))
-
-        thread = threading.Thread(target=older)
-        thread.start()
-        host, at = server.getsockname()
-        with pytest.raises(HandshakeError, match=r"speaks version 2 of .* speaks version 3"):
-            tcp.knock(host, at, KEY, 0)
-        thread.join(PATIENCE)
 
 
 def test_connections_are_passed_on_by_this_user_only(guarded: ActorSystem, trap: Path) -> None:
@@ -343,9 +215,10 @@ def test_connections_are_passed_on_by_this_user_only(guarded: ActorSystem, trap:
             socket.send_fds(way, [message], [accepted.fileno()])
             assert hung_up(way)
         accepted.close()
-        introduction = _introduction(echo.addressDetails.key, ME)
-        stranger.sendall(os.urandom(NONCE) + bytes(PROOF) + introduction + bomb(trap))
-        assert hung_up(stranger)
+        with Stranger(stranger) as secure:
+            secure.sock.sendall(os.urandom(NONCE) + bytes(PROOF))
+            secure.sock.sendall(_introduction(echo.addressDetails.key, ME) + bomb(trap))
+            assert hung_up(secure.sock)
     mine.close()
     theirs.close()
     assert not trap.exists()
@@ -368,7 +241,7 @@ def told(stranger: socket.socket) -> bool:
 
 
 def test_sockets_are_ours_alone(guarded: ActorSystem) -> None:
-    directory = places.private_directory()
+    directory = rundir.private_directory()
     assert directory.stat().st_mode & 0o077 == 0
 
 
@@ -403,9 +276,9 @@ def test_another_user_of_this_host_gets_nowhere(
     with tempfile.TemporaryDirectory(dir="/tmp") as runtime:
         os.chmod(runtime, 0o755)
         monkeypatch.setenv("XDG_RUNTIME_DIR", runtime)
-        monkeypatch.setenv(places.THESPIAN_LOG, "/dev/null")
+        monkeypatch.setenv(rundir.THESPIAN_LOG, "/dev/null")
         with running() as system:
-            directory = places.private_directory()
+            directory = rundir.private_directory()
             victim = system._systemBase.transport
             path = victim._me.path
             os.chmod(path, 0o777)

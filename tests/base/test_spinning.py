@@ -7,7 +7,7 @@ from itertools import count
 import pytest
 
 from farref.actors.base import poller
-from farref.actors.base.poller import LONGEST_PAUSE, READABLE, TURN, Poller
+from farref.actors.base.poller import CONVERSATION, LONGEST_PAUSE, READABLE, Poller
 
 LOOK = 7.5e-6
 """Seconds that a look takes in these tests, mostly."""
@@ -68,7 +68,7 @@ def test_it_goes_on_if_others_take_the_core_for_a_moment(
     looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They are mostly the other end: the kernel moves one of both only while both want to run."""
-    shared = spinning(looks, monkeypatch, TURN / 4, spin=TURN)
+    shared = spinning(looks, monkeypatch, CONVERSATION / 4, spin=CONVERSATION)
     looks.found = {2}
     shared.wait(TIMEOUT)
     assert looks.timeouts == [0, 0, 0]
@@ -78,13 +78,13 @@ def test_it_goes_on_if_others_take_the_core_for_a_moment(
 def test_a_look_that_took_too_long_is_the_last(
     looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spinning(looks, monkeypatch, TURN / 2, spin=TURN / 3).wait(TIMEOUT)
+    spinning(looks, monkeypatch, CONVERSATION / 2, spin=CONVERSATION / 3).wait(TIMEOUT)
     assert looks.timeouts == [0, TIMEOUT]
 
 
 def test_it_does_not_spin_at_rest(looks: Looks, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its waits begin long after each other."""
-    resting = spinning(looks, monkeypatch, 2 * TURN)
+    resting = spinning(looks, monkeypatch, 2 * CONVERSATION)
     for _ in range(20):
         resting.wait(TIMEOUT)
     assert looks.timeouts == [TIMEOUT] * 20
@@ -115,7 +115,9 @@ def test_an_event_pays_for_spinning_only_if_it_came_meanwhile(
     assert crowded._pause == (0 if pays else LONGEST_PAUSE), "the next one is short again"
 
 
-@pytest.mark.parametrize(("seconds", "short"), [(2 * LONGEST_PAUSE, True), (2 * TURN, False)])
+@pytest.mark.parametrize(
+    ("seconds", "short"), [(2 * LONGEST_PAUSE, True), (2 * CONVERSATION, False)]
+)
 def test_a_rest_makes_the_next_pause_short(
     looks: Looks, monkeypatch: pytest.MonkeyPatch, seconds: float, short: bool
 ) -> None:

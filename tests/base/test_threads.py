@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import pytest
 from thespian.actors import ActorSystem
@@ -98,17 +97,6 @@ def test_wakes_from_everywhere_always_wake() -> None:
         poller.wait(PATIENCE)
         assert time.monotonic() - started < PATIENCE
     poller.close()
-
-
-def test_tell_is_immediate_while_another_thread_listens() -> None:
-    with running() as system:
-        echo = system.createActor(Echo)
-        answers: list[Any] = []
-        listener = threading.Thread(target=lambda: answers.append(system.listen(PATIENCE)))
-        listener.start()
-        system.tell(echo, "now")
-        listener.join(PATIENCE)
-        assert answers == ["now"]
 
 
 def test_create_private_and_ask_beside_a_listener() -> None:

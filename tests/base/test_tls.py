@@ -32,14 +32,12 @@ from farref.actors.base import (
 )
 from farref.actors.base.addresses import Address
 from farref.actors.base.handshake import (
+    ANSWER,
     ANY_ADMIN,
     DISBELIEF,
-    ENCRYPTS,
-    KEYED,
+    MAGIC,
     NONCE,
-    PLAIN,
     PROOF,
-    SECURE,
     Dialler,
     _introduction,
     preamble,
@@ -54,10 +52,11 @@ from .kit import (
     PATIENCE,
     Duelist,
     Echo,
-    OnHostB,
     Sizer,
+    Stranger,
     bomb,
     dial,
+    have_met,
     hung_up,
     running,
     serves,
@@ -65,6 +64,7 @@ from .kit import (
 
 pytestmark = pytest.mark.processes
 OUT = ssl.PROTOCOL_TLS_CLIENT
+ALERT = 21  # the first byte of a record of TLS that refuses the other end
 WORD = b"a word that nobody else may read"
 
 
@@ -169,12 +169,6 @@ def joined(leader: str, way: tuple[str, int], **options: Any) -> Iterator[ActorS
         yield system
 
 
-def have_met(system: ActorSystem) -> bool:
-    with contextlib.suppress(Exception):
-        return bool(system.createActor(OnHostB))
-    return False
-
-
 # ---- what it carries
 
 
@@ -222,23 +216,9 @@ def test_nothing_is_in_the_clear(pair: tuple[ActorSystem, ActorSystem, Middle]) 
     wire = bytes(tap.seen + tap.told)
     for word in (WORD, KEY, b"receive", b"thespian", b"Envelope", b"secret", b"127.0.0.3"):
         assert word not in wire
-    start = preamble(echo.addressDetails.key, SECURE)
+    start = preamble(echo.addressDetails.key)
     assert start in wire
     assert wire[wire.index(start) + len(start) :].startswith(b"\x16\x03")  # a ClientHello
-
-
-def test_without_encryption_all_is_in_the_clear() -> None:
-    """So the test above does look at the right bytes."""
-    port = free_port("127.0.0.2")
-    leader = f"127.0.0.2:{port}"
-    with (
-        middle(("127.0.0.2", port)) as tap,
-        running(host="127.0.0.2", port=port, key=KEY, encrypt=False, convention=leader) as one,
-        joined(leader, tap.address, encrypt=False) as other,
-        other.private() as asker,
-    ):
-        assert asker.ask(one.createActor(Echo), [WORD], PATIENCE) == [WORD]
-        assert WORD in tap.seen
 
 
 # ---- a man in the middle
@@ -246,15 +226,26 @@ def test_without_encryption_all_is_in_the_clear() -> None:
 
 def test_a_relay_that_alters_nothing_is_like_a_wire(guarded: ActorSystem, port: int) -> None:
     with middle(("127.0.0.1", port)) as man:
-        name = tcp.knock(*man.address, KEY, 0, tls.make())
+        name = tcp.knock(*man.address, KEY, 0)
         assert name == f"127.0.0.1:{port}"
+
+
+def test_messages_are_not_relayed(guarded: ActorSystem, port: int) -> None:
+    """A message to one address does not reach another one: no proof and no introduction leaves."""
+    with middle(("127.0.0.1", port)) as man:
+        host, at = man.address
+        there = Address(f"{host}:{at}", "", host, at)
+        assert go_to(guarded, WORD, there, lambda: False) == [SendStatus.DeadTarget]
+        opening = preamble(there.key)
+        assert man.seen.startswith(opening)
+        assert bytes(man.seen[len(opening) :][:2]) in {b"", b"\x16\x03"}  # at most TLS has begun
 
 
 @pytest.mark.parametrize("forth", [True, False], ids=["dialler", "acceptor"])
 def test_altered_bytes_are_refused(guarded: ActorSystem, port: int, forth: bool) -> None:
     """One bit, anywhere in the bytes of either side before its last ones."""
     with middle(("127.0.0.1", port)) as man:
-        tcp.knock(*man.address, KEY, 0, tls.make())
+        tcp.knock(*man.address, KEY, 0)
     last = PROOF + 2 + len(f"x-knock127.0.0.1:{port}") if forth else 0
     for at in range(0, len(man.seen if forth else man.told) - last - 100, 41):
         flown = 0
@@ -272,7 +263,7 @@ def test_altered_bytes_are_refused(guarded: ActorSystem, port: int, forth: bool)
         with middle(("127.0.0.1", port)) as man:
             man.alter = alter
             with pytest.raises((HandshakeError, NoSuchSystem)):
-                tcp.knock(*man.address, KEY, 0, tls.make())
+                tcp.knock(*man.address, KEY, 0)
     assert serves(guarded)
 
 
@@ -319,7 +310,7 @@ def impersonate(man: Middle, guest: socket.socket, host: socket.socket) -> None:
     """End the TLS of both, with a certificate of one's own, and pass on all that is inside."""
     guest.settimeout(PATIENCE)
     host.settimeout(PATIENCE)
-    head = guest.recv(11, socket.MSG_WAITALL)
+    head = guest.recv(len(MAGIC) + 2, socket.MSG_WAITALL)
     host.sendall(head + guest.recv(int.from_bytes(head[-2:], "big"), socket.MSG_WAITALL))
     own = tls.make()
     inner, outer = tls._context(ssl.PROTOCOL_TLS_SERVER, own), tls._context(OUT, own)
@@ -339,7 +330,7 @@ def test_a_man_with_his_own_certificate_gets_no_proof(guarded: ActorSystem, port
         middle(("127.0.0.1", port), impersonate) as man,
         pytest.raises(HandshakeError, match="altered the connection"),
     ):
-        tcp.knock(*man.address, KEY, 0, tls.make())
+        tcp.knock(*man.address, KEY, 0)
     assert man.seen[NONCE:] == DISBELIEF
     assert len(man.told) > PROOF  # so he was in the middle indeed
     assert serves(guarded)
@@ -359,28 +350,25 @@ def test_messages_do_not_pass_a_man_with_his_own_certificate(
     assert man.seen[NONCE:] == DISBELIEF
 
 
-def strip(man: Middle, guest: socket.socket, host: socket.socket) -> None:
-    """Tell the acceptor that the dialler does not encrypt."""
-    guest.recv(len(preamble(ANY_ADMIN, SECURE)), socket.MSG_WAITALL)
-    host.sendall(preamble(ANY_ADMIN, KEYED) + os.urandom(NONCE))
-    man.told += host.recv(4096)
-    guest.sendall(man.told)
-
-
 def test_tls_cannot_be_stripped(guarded: ActorSystem, port: int) -> None:
-    """The acceptor refuses, and so does the dialler, whatever it is told."""
-    with middle(("127.0.0.1", port), strip) as man:
-        with pytest.raises(HandshakeError, match="the other host encrypts, and this one"):
-            tcp.knock(*man.address, KEY, 0, tls.make())
-        assert man.told == ENCRYPTS
+    """Both ends refuse bytes of the handshake outside of TLS, whatever they are told."""
+    with dial(port) as stranger:
+        stranger.sendall(preamble(ANY_ADMIN) + os.urandom(NONCE))
+        stranger.shutdown(socket.SHUT_WR)
+        told = b""
+        with contextlib.suppress(ConnectionResetError):
+            told = stranger.recv(4096)
+        assert not told or told[0] == ALERT
 
     def pretend(_: Middle, guest: socket.socket, host: socket.socket) -> None:
         guest.recv(4096)
-        guest.sendall(KEYED + bytes(NONCE + PROOF) + b"\0\x03you")
+        guest.sendall(ANSWER + bytes(NONCE + PROOF) + b"\0\x03you")
+        guest.shutdown(socket.SHUT_WR)
+        hung_up(guest)
 
     other = pytest.raises(HandshakeError, match="another key, or another program")
     with middle(("127.0.0.1", port), pretend) as man, other:
-        tcp.knock(*man.address, KEY, 0, tls.make())
+        tcp.knock(*man.address, KEY, 0)
 
 
 def test_older_tls_is_refused(guarded: ActorSystem, port: int) -> None:
@@ -389,7 +377,7 @@ def test_older_tls_is_refused(guarded: ActorSystem, port: int) -> None:
     old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
     old.maximum_version = ssl.TLSVersion.TLSv1_2
     with dial(port) as stranger:
-        stranger.sendall(preamble(ANY_ADMIN, SECURE))
+        stranger.sendall(preamble(ANY_ADMIN))
         with pytest.raises(ssl.SSLError, match=r"(?i)version|alert|handshake"):
             old.wrap_socket(stranger)
 
@@ -399,11 +387,11 @@ def test_older_tls_is_refused(guarded: ActorSystem, port: int) -> None:
         made = tls.make()
         with tls._file(made.cert + made.key) as path:
             context.load_cert_chain(path)
-        guest.recv(len(preamble(ANY_ADMIN, SECURE)), socket.MSG_WAITALL)
+        guest.recv(len(preamble(ANY_ADMIN)), socket.MSG_WAITALL)
         context.wrap_socket(guest, server_side=True)
 
     with middle(("127.0.0.1", port), accept_old) as man, pytest.raises(HandshakeError):
-        tcp.knock(*man.address, KEY, 0, tls.make())
+        tcp.knock(*man.address, KEY, 0)
     assert serves(guarded)
 
 
@@ -411,71 +399,55 @@ def test_an_older_protocol_is_refused(guarded: ActorSystem, port: int) -> None:
     """A man who says that the dialler is older gets it refused, not served."""
 
     def older(man: Middle, guest: socket.socket, host: socket.socket) -> None:
-        guest.recv(len(preamble(ANY_ADMIN, SECURE)), socket.MSG_WAITALL)
-        host.sendall(b"FARREF2\nK" + os.urandom(NONCE))
+        guest.recv(len(preamble(ANY_ADMIN)), socket.MSG_WAITALL)
+        host.sendall(b"FARREF3\nT\0\5admin")
         man.told += host.recv(4096)
-        guest.sendall(b"FARREF2\n" + bytes(100))
+        guest.sendall(b"FARREF3\n" + bytes(100))
 
     with middle(("127.0.0.1", port), older) as man:
-        with pytest.raises(HandshakeError, match="speaks version 2"):
-            tcp.knock(*man.address, KEY, 0, tls.make())
+        with pytest.raises(HandshakeError, match="speaks version 3"):
+            tcp.knock(*man.address, KEY, 0)
         assert b"this is another version" in man.told
 
 
 # ---- who has no key, and who has recorded
 
 
-class Stranger:
-    """Somebody who speaks TLS with the system."""
-
-    def __init__(self, port: int, want: str = ANY_ADMIN) -> None:
-        self.raw = dial(port)
-        self.raw.sendall(preamble(want, SECURE))
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        self.sock = context.wrap_socket(self.raw)
-        shown = self.sock.getpeercert(binary_form=True)
-        assert shown is not None
-        self.certificate = tls.hash_of(shown)
-
-    def __enter__(self) -> Stranger:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.sock.close()
-
-
 def test_another_key(guarded: ActorSystem, port: int, tmp_path: Path) -> None:
     trap = tmp_path / "exploded"
-    with Stranger(port) as stranger:
+    with Stranger.at(port) as stranger:
         stranger.sock.sendall(os.urandom(NONCE))
-        assert stranger.sock.recv(4096).startswith(KEYED)
+        assert stranger.sock.recv(4096).startswith(ANSWER)
         name = f"127.0.0.1:{port}"
         stranger.sock.sendall(bytes(PROOF) + _introduction(name, ME) + bomb(trap))
         assert hung_up(stranger.sock)
     with pytest.raises(HandshakeError, match="another key"):
-        tcp.knock("127.0.0.1", port, b"w" * 32, 0, tls.make())
+        tcp.knock("127.0.0.1", port, b"w" * 32, 0)
     assert not trap.exists()
     assert serves(guarded)
+
+
+def test_who_has_the_key_gets_in(guarded: ActorSystem, port: int, tmp_path: Path) -> None:
+    """The counterpart, which shows that the others failed for the right reason."""
+    trap = tmp_path / "exploded"
+    with Stranger.at(port) as friend:
+        friend.prove(Dialler(ANY_ADMIN, ME, KEY, os.urandom(NONCE)), bomb(trap))
+        eventually(trap.exists)
 
 
 def test_a_recorded_session_proves_nothing(guarded: ActorSystem, port: int, tmp_path: Path) -> None:
     """Neither its encrypted bytes, nor those inside, if somebody has got at them."""
     trap = tmp_path / "exploded"
-    dialler = Dialler(ANY_ADMIN, ME, KEY, os.urandom(NONCE), secure=True)
-    with Stranger(port) as honest:
-        inside = [dialler.bind(honest.certificate)]
-        honest.sock.sendall(inside[0])
-        inside.append(dialler.feed(honest.sock.recv(4096)))
-        honest.sock.sendall(inside[1])
-    with Stranger(port) as stranger:
+    with Stranger.at(port) as honest:
+        inside = honest.prove(Dialler(ANY_ADMIN, ME, KEY, os.urandom(NONCE)))
+    with Stranger.at(port) as stranger:
         assert stranger.certificate == honest.certificate
         stranger.sock.sendall(inside[0])
-        assert stranger.sock.recv(4096).startswith(KEYED)
+        assert stranger.sock.recv(4096).startswith(ANSWER)
         stranger.sock.sendall(inside[1] + bomb(trap))
         assert hung_up(stranger.sock)
     with middle(("127.0.0.1", port)) as tap:
-        tcp.knock(*tap.address, KEY, 0, tls.make())
+        tcp.knock(*tap.address, KEY, 0)
     with dial(port) as stranger_again:
         with contextlib.suppress(OSError):
             stranger_again.sendall(bytes(tap.seen) + bomb(trap))
@@ -491,7 +463,7 @@ def test_a_recorded_session_proves_nothing(guarded: ActorSystem, port: int, tmp_
 def test_who_does_not_speak_tls(guarded: ActorSystem, port: int, data: bytes) -> None:
     for want in (ANY_ADMIN, guarded.createActor(Echo).addressDetails.key):
         with dial(port) as stranger:
-            stranger.sendall(preamble(want, SECURE) + data)
+            stranger.sendall(preamble(want) + data)
             with contextlib.suppress(OSError):
                 stranger.shutdown(socket.SHUT_WR)
             assert hung_up(stranger)
@@ -505,26 +477,10 @@ def test_a_crowd_that_is_in_the_middle_of_tls_keeps_nobody_out(port: int) -> Non
         with contextlib.ExitStack() as stay:
             for number in range(40):
                 stranger = stay.enter_context(dial(here))
-                stranger.sendall(preamble(ANY_ADMIN, SECURE) + b"\x16\x03\x01"[: number % 4])
+                stranger.sendall(preamble(ANY_ADMIN) + b"\x16\x03\x01"[: number % 4])
             for _ in range(3):
-                stay.enter_context(Stranger(here))
-            assert tcp.knock("127.0.0.1", here, KEY, 5, tls.make()) == f"127.0.0.1:{here}"
-        assert serves(system)
-
-
-# ---- one side only
-
-
-def test_both_must_agree(guarded: ActorSystem, port: int) -> None:
-    with pytest.raises(HandshakeError, match="the other host encrypts, and this one has encrypt="):
-        tcp.knock("127.0.0.1", port, KEY, 0)
-    plain = free_port("127.0.0.1")
-    with running(host="127.0.0.1", port=plain, key=KEY, encrypt=False) as system:
-        with pytest.raises(HandshakeError, match="nothing is sent to it in the clear"):
-            tcp.knock("127.0.0.1", plain, KEY, 0, tls.make())
-        with dial(plain) as stranger:
-            stranger.sendall(preamble(ANY_ADMIN, SECURE))
-            assert stranger.recv(4096) == PLAIN
+                stay.enter_context(Stranger.at(here))
+            assert tcp.knock("127.0.0.1", here, KEY, 5) == f"127.0.0.1:{here}"
         assert serves(system)
 
 
@@ -554,9 +510,9 @@ def test_certificates_of_an_authority(authorities: dict[str, TLS]) -> None:
                     array.nbytes,
                     array[-1],
                 )
-        ours = tls.read(authorities["B"])
+        ours = authorities["B"]
         assert tcp.knock("127.0.0.2", port, KEY, 0, ours) == leader
-        for wrong in (tls.make(), tls.read(authorities["X"])):
+        for wrong in (None, authorities["X"]):
             with pytest.raises(HandshakeError, match=r"cannot be encrypted|another key"):
                 tcp.knock("127.0.0.2", port, KEY, 0, wrong)
         with pytest.raises(HandshakeError, match="another key"):
@@ -568,14 +524,14 @@ def test_a_host_without_a_certificate_is_refused(
     guarded: ActorSystem, port: int, authorities: dict[str, TLS]
 ) -> None:
     with pytest.raises(HandshakeError, match="is not of our authority"):
-        tcp.knock("127.0.0.1", port, KEY, 0, tls.read(authorities["A"]))
+        tcp.knock("127.0.0.1", port, KEY, 0, authorities["A"])
 
 
 def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography", None)
     with pytest.raises(InvalidCertificate, match="pip install cryptography"):
         system_base(host="127.0.0.1", port=1900, key=KEY)
-    with running(host="127.0.0.1", port=free_port("127.0.0.1"), encrypt=False) as system:
+    with running() as system:
         assert serves(system)
 
 
@@ -592,7 +548,5 @@ def test_files_that_are_wrong(authorities: dict[str, TLS], tmp_path: Path) -> No
     ):
         with pytest.raises(InvalidCertificate, match="cannot be used"):
             system_base(host="127.0.0.1", port=1900, key=KEY, tls=wrong)
-    with pytest.raises(InvalidCertificate, match="leave one of them out"):
-        system_base(host="127.0.0.1", port=1900, key=KEY, tls=good, encrypt=False)
     with pytest.raises(InvalidCertificate, match="must be a TLS"):
         system_base(host="127.0.0.1", port=1900, key=KEY, tls="cert.pem")  # type: ignore[arg-type]

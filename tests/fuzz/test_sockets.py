@@ -15,22 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref.actors.base import Limits
+from farref.actors.base import Limits, tls
 from farref.actors.base.addresses import Address
 from farref.actors.base.errors import FrameError, HandshakeError
 from farref.actors.base.framing import DATA, HEADER, Encoder, FrameDecoder
 from farref.actors.base.handshake import (
-    KEYED,
     LOCAL,
     MAGIC,
     NONCE,
     Acceptor,
     Dialler,
     missing,
+    preamble,
     wanted,
 )
 
-from ..base.kit import KEY, PATIENCE, Echo, bomb, hung_up, preamble, running
+from ..base.kit import KEY, PATIENCE, Echo, bomb, hung_up, running
 from ..ports import free_port
 from ..waiting import eventually
 from .cases import cases, damaged
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from thespian.actors import ActorSystem
 
 LIMIT = 1_000_000
+CERTIFICATE = b"c" * 32
 
 
 class Victim:
@@ -69,17 +70,34 @@ class Victim:
             sock.sendall(preamble(self.me.key))
         return sock
 
+    def encrypted(self) -> tuple[tls.SecureSocket, bytes]:
+        """A connection from afar in which TLS has begun, and the hash of the certificate."""
+        sock = self.dial(near=False)
+        sock.setblocking(False)
+        secure = tls.dial(sock, tls.NOTHING_TO_SHOW)
+        while True:
+            try:
+                certificate, _ = secure.meet()
+            except BlockingIOError:
+                self.run()
+            else:
+                secure.settimeout(PATIENCE)
+                return secure, certificate
+
     def enter(self, rng: random.Random, *, near: bool) -> socket.socket:
         """A connection after its handshake, as any holder of the key gets it."""
-        sock = self.dial(near=near)
         me = Address(f"fuzz-{rng.random()}", "", "127.0.0.1", 9)
         dialler = Dialler(self.me.key, me, b"" if near else KEY, rng.randbytes(NONCE))
-        sock.sendall(dialler.opening.removeprefix(preamble(self.me.key)))
-        if not near:
-            while not select.select([sock], [], [], 0.001)[0]:  # the bytes may take a moment
-                self.run()
-            sock.sendall(dialler.feed(sock.recv(4096)))
-        return sock
+        if near:
+            sock = self.dial(near=True)
+            sock.sendall(dialler.opening)
+            return sock
+        secure, certificate = self.encrypted()
+        secure.sendall(dialler.bind(certificate))
+        while not select.select([secure], [], [], 0.001)[0]:  # the bytes may take a moment
+            self.run()
+        secure.sendall(dialler.feed(secure.recv(4096)))
+        return secure
 
     def serves(self) -> bool:
         return bool(self.system.ask(self.echo, "hello", PATIENCE) == "hello")
@@ -91,7 +109,7 @@ class Victim:
 @pytest.fixture(scope="module")
 def victim() -> Iterator[Victim]:
     limits = Limits(handshake_timeout=1, max_message_bytes=LIMIT)
-    options = {"host": "127.0.0.1", "port": free_port("127.0.0.1"), "key": KEY, "encrypt": False}
+    options = {"host": "127.0.0.1", "port": free_port("127.0.0.1"), "key": KEY}
     with running(**options, limits=limits) as system:
         yield Victim(system)
 
@@ -101,22 +119,21 @@ def opening(rng: random.Random, victim: Victim, *, near: bool) -> bytes:
     me = Address(
         "stranger", "", rng.choice(("", "127.0.0.1", "no host")), rng.choice((9, -1, 10**9))
     )
-    whole = Dialler(want, me, b"" if near else b"w" * 32, rng.randbytes(NONCE)).opening
-    return whole.removeprefix(preamble(want))
+    dialler = Dialler(want, me, b"" if near else b"w" * 32, rng.randbytes(NONCE))
+    return dialler.opening if near else dialler.bind(CERTIFICATE)
 
 
 def strange(rng: random.Random, victim: Victim, boom: bytes, *, near: bool) -> tuple[bytes, bool]:
     """A stranger's bytes, and whether the listener must hang up on them."""
-    mode = LOCAL if near else KEYED
     match rng.randrange(8):
         case 0:
             return bytes([rng.randrange(128, 256)]) + rng.randbytes(rng.randint(100, 3000)), True
         case 1:
             return b"GET / HTTP/1.0\r\n\r\n" + b"\0" * 80, True
         case 2:
-            return MAGIC.replace(b"3", b"2") + mode + b"\0" * 80, True
+            return b"FARREF3\nL" + b"\0" * 80, True
         case 3:
-            return MAGIC + (KEYED if near else LOCAL) + boom + b"\0" * 80, True
+            return MAGIC + (b"K" if near else LOCAL) + boom + b"\0" * 80, True
         case 4:
             return boom + b"\0" * 80, True
         case 5 if near:
@@ -158,9 +175,10 @@ def test_sockets(victim: Victim, tmp_path: Path) -> None:
     before, must = victim.transport.refused, 0
     for case in cases("sockets"):
         with case as rng:
-            near = rng.random() < 0.5
+            near, inside = rng.random() < 0.5, rng.random() < 0.8
             data, refused = strange(rng, victim, boom, near=near)
-            with victim.dial(near=near) as sock:
+            secure = inside and not near
+            with victim.encrypted()[0] if secure else victim.dial(near=near) as sock:
                 say(rng, victim, sock, data)
                 leave(rng, sock)
             victim.run()
@@ -208,7 +226,7 @@ def at_port(rng: random.Random, victim: Victim, boom: bytes) -> tuple[bytes, boo
         case 0:
             return bytes([rng.randrange(128, 256)]) + rng.randbytes(rng.randint(0, 3000)), True
         case 1:
-            return b"FARREF%d\n" % rng.choice((0, 1, 2, 4, 9999)) + KEYED + boom, True
+            return b"FARREF%d\n" % rng.choice((0, 1, 2, 3, 9999)) + boom, True
         case 2:
             return MAGIC + LOCAL + boom, True
         case 3:
@@ -277,13 +295,13 @@ def test_frames(victim: Victim, little_memory: None) -> None:
 # ---- the machines alone
 
 
-def ported(said: bytes) -> tuple[bytes, bytes]:
-    """The preamble in *said*, as a port reads it, and the bytes that it leaves."""
+def ported(said: bytes) -> bytes:
+    """The preamble in *said*, as a port reads it."""
     read = b""
-    while (left := missing(read)) > 0 and said:
-        read, said = read + said[:left], said[left:]
+    while (left := missing(read)) > 0 and len(read) < len(said):
+        read += said[len(read) :][:left]
     wanted(read)
-    return read, said
+    return read
 
 
 def in_pieces(rng: random.Random, data: bytes) -> Iterator[bytes]:
@@ -305,8 +323,12 @@ def test_handshakes(little_memory: None) -> None:
             try:
                 said, named = dialler.opening, b""
                 if key:
-                    named, said = ported(damaged(rng, said) if spoil == 4 else said)
-                acceptor = Acceptor(Address("me"), key, rng.randbytes(NONCE), preamble=named)
+                    named = ported(damaged(rng, said) if spoil == 4 else said)
+                    said = dialler.bind(CERTIFICATE)
+                nonce = rng.randbytes(NONCE)
+                acceptor = Acceptor(
+                    Address("me"), key, nonce, preamble=named, certificate=CERTIFICATE
+                )
                 for turn in range(3):
                     heard = damaged(rng, said) if turn == spoil else said
                     feed = (acceptor if turn % 2 == 0 else dialler).feed

@@ -42,9 +42,6 @@ def join(
             "container with a published port, at the end of a tunnel.",
         ),
     ] = None,
-    encrypt: Annotated[
-        bool, typer.Option(help="Whether the first host encrypts: System(encrypt=).")
-    ] = True,
     tls: Annotated[
         tuple[Path, Path, Path] | None,
         typer.Option(
@@ -69,15 +66,12 @@ def join(
             host=host,
             port=port,
             advertise=advertise,
-            encrypt=encrypt,
             tls=TLS(*tls) if tls else None,
             base=base,
             capabilities=dict(map(capability_of, capability or [])),
         ) as system:
             here = system.endpoint.core.me.name.partition("@")[2]
             echo(f"{here} is a host of {system.name} at {first}; Ctrl-C leaves it")
-            if not encrypt:
-                echo("messages between its hosts are sent in the clear", err=True)
             system.serve()
             echo(f"{system.name} has ended")
     except KeyboardInterrupt:

@@ -22,7 +22,7 @@ from ..actors.api.system import System
 from ..actors.base import addresses, tcp
 from ..actors.base.errors import BaseError, HandshakeError
 from ..actors.base.lacks import hint
-from ..actors.base.system import encryption_for, shared_key
+from ..actors.base.system import shared_key
 from ..actors.hosting import directory, launched
 from ..actors.rendezvous.client import client_of
 from ..printable import logger
@@ -97,8 +97,7 @@ class Place:
             SystemDownError: that is not possible now.
         """
         try:
-            encryption = encryption_for(self.host, encrypt=True, tls=None)
-            tcp.knock(self.host, self.port, self._key, patience, encryption)
+            tcp.knock(self.host, self.port, self._key, patience)
         except BaseError as error:
             raise SystemDownError(str(error)) from error
         return System.join(str(self), key=self._key, port=self.port)

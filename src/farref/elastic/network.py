@@ -38,7 +38,7 @@ def own_address(host: str, port: int) -> str:
     if is_here(host):
         return host
     try:
-        return tcp.way_to(host, port)
+        return tcp.address_seen_by(host, port)
     except BaseError:
         return socket.getfqdn()
 

@@ -216,7 +216,7 @@ def test_an_object_that_waits_for_itself_is_refused(system: System, how: str) ->
     system.worker(name)
     for each in ("B", name):
         farref.rpc_sync(each, keep, (node,))
-    for _ in range(20):  # later, the aide runs the functions
+    for _ in range(20):  # later, the helper runs the functions
         assert farref.rpc_sync("B", go, (name, how)) == "Node"
     with pytest.raises(SelfWaitError) as caught:
         node.rpc_async().go(name, how).result()

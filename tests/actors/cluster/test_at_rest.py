@@ -27,7 +27,7 @@ BEATS = 5
 
 @pytest.mark.processes
 def test_the_processes_of_a_system() -> None:
-    """Admin, keeper and registrar; and one for each worker. The first record makes the logger."""
+    """Admin, reaper and registrar; and one for each worker. The first record makes the logger."""
     with System() as system:
         for name in "BCDE":
             system.worker(name)
@@ -38,7 +38,7 @@ def test_the_processes_of_a_system() -> None:
         assert admin is not None
         assert len(registrar.children()) == 4
         idle = [each for each in registrar.children() if each.pid != worker]
-        # The main thread, and one that waits for the end of the registrar or the admin. The aide
+        # The main thread, and one that waits for the end of the registrar or the admin. The helper
         # begins with the first call.
         assert until(system, lambda: [each.num_threads() for each in idle] == [2, 2, 2])
         assert [each.num_threads() for each in (admin, registrar)] == [1, 1]

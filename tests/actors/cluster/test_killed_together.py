@@ -14,7 +14,7 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.base import places
+from farref.actors.base import rundir
 from farref.actors.hosting import directory
 
 from ...bases import PROCESSES
@@ -108,7 +108,7 @@ def test_one_sweeps_at_a_time(own_folder: Path) -> None:
     stale = own_folder / "stale.json"
     stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
     sweeper = threading.Thread(target=directory.sweep)
-    with places.claiming(own_folder):
+    with rundir.claiming(own_folder):
         sweeper.start()
         sweeper.join(0.3)
         assert stale.exists()

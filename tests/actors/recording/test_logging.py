@@ -310,14 +310,13 @@ with System("farrefBase") as system:
 """
 
 STRANGERS = """
-from farref.actors.base import HandshakeError, refusals, tcp, tls
+from farref.actors.base import HandshakeError, refusals, tcp
 refusals.PERIOD = 0.0
 port, key = int(sys.argv[1]), sys.argv[2]
 with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
-    secure = tls.make()
-    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0, secure)  # one of ours: nothing to be told
+    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0)  # one of ours: nothing to be told
     try:
-        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0, secure)
+        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0)
     except HandshakeError:
         pass
     with socket.create_connection(("127.0.0.1", port)) as stranger:

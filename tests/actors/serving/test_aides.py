@@ -19,7 +19,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, System, WouldBlockError, features
-from farref.actors.base.lead import Lead
+from farref.actors.base.leadership import Leadership
 from farref.actors.core import brief
 from farref.actors.core.brief import Brief
 from farref.actors.core.current import frame
@@ -49,7 +49,7 @@ def reap(pid: int) -> None:
 
 @pytest.fixture
 def brief_system() -> Iterator[System]:
-    """A system with a worker that has an aide for brief jobs."""
+    """A system with a worker that has a helper for brief jobs."""
     with System("farrefBase", timeout=PATIENCE) as system:
         system.worker("B")
         for _ in range(20):
@@ -116,7 +116,7 @@ def call_while_it_receives(receives: Callable[[], bool]) -> int | None:
 
 
 def call_from_the_aide() -> int | None:
-    return call_while_it_receives(lambda: threading.current_thread().name == "farref aide")
+    return call_while_it_receives(lambda: threading.current_thread().name == "farref helper")
 
 
 @pytest.mark.processes
@@ -137,17 +137,17 @@ def test_a_finalizer_that_calls_in_the_midst_of_a_step_is_refused(
     """The thread that receives its answer would need the lock that this thread has."""
     brief_system.worker("C")
     port: Any = brief_system._port
-    lead: Lead = port._loop.lead_of
+    lead: Leadership = port._loop.leadership
     lock: Any = lead._lock if step == "of the lead" else brief_system.endpoint.core.lock
-    guest = threading.Thread(target=farref.rpc_sync, args=("B", hold, (gate, 1)))
-    guest.start()
-    assert until(brief_system, lambda: lead.leader == guest.ident)
+    waiter = threading.Thread(target=farref.rpc_sync, args=("B", hold, (gate, 1)))
+    waiter.start()
+    assert until(brief_system, lambda: lead.leader == waiter.ident)
     try:
         with lock, pytest.raises(WouldBlockError, match="a finalizer for example"):
             farref.rpc_sync("C", hold, args=(gate,), timeout=5)
     finally:
         gate.touch()
-        guest.join()
+        waiter.join()
     assert farref.rpc_sync("C", same, args=(1,)) == 1
 
 
@@ -180,17 +180,17 @@ def call_while_it_begins_to_wait() -> tuple[str, list[object]]:
 
     If this thread need not receive, since the answer is there already, the finalizer does not run.
     """
-    me, enter, found = threading.get_ident(), Lead.enter, list[object]()
+    me, enter, found = threading.get_ident(), Leadership.enter, list[object]()
     with pytest.MonkeyPatch.context() as patched:
 
-        def entering(led: Lead, **how: Any) -> bool:
+        def entering(led: Leadership, **how: Any) -> bool:
             """Where Python's collector may run, too."""
             if threading.get_ident() == me:
                 patched.undo()
                 found.append(farref.rpc_sync("B", same, args=(1,)))
             return enter(led, **how)
 
-        patched.setattr(Lead, "enter", entering)
+        patched.setattr(Leadership, "enter", entering)
         found.append(farref.rpc_sync("B", same, args=(2,)))
     return threading.current_thread().name, found
 
@@ -210,7 +210,7 @@ def test_a_finalizer_that_calls_in_a_thread_that_begins_to_wait(brief_system: Sy
     met = [(name, answers) for name, answers in found if answers != [2]]
     assert len(met) > 5
     assert all(answers == [1, 2] for _, answers in met)
-    assert {"farref aide", "farref C"} <= {name for name, _ in met}
+    assert {"farref helper", "farref C"} <= {name for name, _ in met}
 
 
 def call_in_turns(to: Sequence[str], numbers: range) -> list[object]:
@@ -409,8 +409,8 @@ def test_what_comes_while_others_are_given_jobs_begins_after_them() -> None:
     pool.close()
 
 
-def test_a_job_of_an_aide_that_is_late_is_not_left_to_it() -> None:
-    """Another thread began to run the loop while the job was offered; the aide may sleep by now."""
+def test_a_job_of_a_helper_that_is_late_is_not_left_to_it() -> None:
+    """Another thread began to run the loop while the job was offered; the helper may sleep."""
     brief, pool = Brief(), Pool(1, "others")
     done = threading.Event()
     looks = [True, False]

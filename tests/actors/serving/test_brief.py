@@ -37,7 +37,7 @@ Later = list[Callable[[], None]]
 
 @pytest.fixture
 def ours() -> Iterator[System]:
-    """A system of the test's own on our own base, the only one with aides."""
+    """A system of the test's own on our own base, the only one with helpers."""
     with System("farrefBase", timeout=20) as system:
         yield system
 
@@ -53,11 +53,11 @@ def slow_thread_name() -> str:
 
 def test_who_runs_a_function(ours: System) -> None:
     ours.worker("B")
-    # On a busy machine other threads are sometimes faster than the aide.
-    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+    # On a busy machine other threads are sometimes faster than the helper.
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref helper")
     # The first run may be anywhere: its kind is not known to be slow before it replies.
     assert until(ours, lambda: farref.rpc_sync("B", slow_thread_name) == "farref B")
-    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref aide")
+    assert until(ours, lambda: farref.rpc_sync("B", thread_name) == "farref helper")
 
 
 def test_a_wait_in_which_the_thread_receives_does_not_count() -> None:
@@ -88,7 +88,7 @@ def test_the_thread_that_waits_takes_the_reply(ours: System) -> None:
     def led() -> bool:
         found: list[bool] = []
         future = farref.rpc_async("B", slow_thread_name)
-        super(farref.Future, future).add_done_callback(lambda _: found.append(loop.is_runner()))
+        super(farref.Future, future).add_done_callback(lambda _: found.append(loop.is_leader()))
         future.result()
         return found == [True]
 
@@ -290,7 +290,7 @@ def test_a_function_that_paused_comes_back(monkeypatch: pytest.MonkeyPatch) -> N
         assert until(system, lambda: next_ones(3) == 3 * ["farref B"])
         # Of its proofs these were three, and the two before them may have been.
         assert next_ones(PROOFS - 5) == (PROOFS - 5) * ["farref B"]
-        assert until(system, lambda: "farref aide" in next_ones())
+        assert until(system, lambda: "farref helper" in next_ones())
 
 
 @SHARED_MEMORY
@@ -311,8 +311,8 @@ def test_the_thread_that_receives_also_copies_into_shared_memory(
             found: list[str] = farref.rpc_sync("B", last_of_copiers, (3,))
             return found
 
-        assert until(system, lambda: last_copiers(large) == 3 * ["farref aide"])
-        assert until(system, lambda: "farref aide" not in last_copiers(small))
+        assert until(system, lambda: last_copiers(large) == 3 * ["farref helper"])
+        assert until(system, lambda: "farref helper" not in last_copiers(small))
 
 
 copiers: list[str] = []
@@ -432,7 +432,7 @@ def test_what_was_offered_goes_before_what_is_not(brief: Brief) -> None:
 def test_one_thread_begins_jobs_in_order_on_every_way(
     brief: Brief, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An aide does the offered ones, a thread of the pool the rest; some lend their place."""
+    """A helper does the offered ones, a thread of the pool the rest; some lend their place."""
     monkeypatch.setattr(brief_module, "AT_ONCE", 3)
     draw, pool, began = random.Random(seed), Pool(1, "test"), list[int]()
     brief.looks = lambda: draw.random() < 0.95
@@ -450,12 +450,12 @@ def test_one_thread_begins_jobs_in_order_on_every_way(
         elif way == "slow":
             time.sleep(0.0003)
 
-    def aide() -> None:
+    def helper() -> None:
         while not over.is_set():
             brief.do()
             time.sleep(0.0001)
 
-    threading.Thread(target=aide).start()
+    threading.Thread(target=helper).start()
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     later = Later()

@@ -1,7 +1,7 @@
-"""The place of the sockets on this host: one private directory per user.
+"""The runtime directory: the sockets of this host, in one private directory per user.
 
-All files of a user are flat in one directory of mode 0700, because a process that may connect to
-one of these sockets can make its owner unpickle code:
+All files of a user are in one directory of mode 0700, because a process that may connect to one of
+these sockets can make its owner unpickle code:
 
 =======================  ====================================================
 ``lock``                 held for the instant in which a system claims its name
@@ -9,7 +9,7 @@ one of these sockets can make its owner unpickle code:
 ``<id>.alive``           locked (shared) by processes of the system *id*
 ``<id>-<random>``        the socket of one actor of the system *id*
 ``x-<random>``           the socket of one outside program (or ``private()``)
-``.new-<pid>-<random>``  a file that this process will publish under another name
+``.new-<pid>-<random>``  a file that its process will rename when it is complete
 ``host-<pid>-<random>.host``  the entry of a program that has made this machine a host
 ``key``                  secret for TCP over loopback, made on first use
 ``thespian.log``         Thespian's own log, unless ``THESPLOG_FILE`` says another
@@ -23,14 +23,15 @@ Every program of a user finds the same directory, as long as its environment nam
 3. ``farref-<uid>-<random>`` there, made when another user has taken that name.  Other users cannot
    make a directory that belongs to us, so we recognise ours by its owner.
 
-*Safe* means that no other user can enter it, or put another in its place.  Each directory above it
-belongs to root or to us.  If others may write there, the sticky bit keeps them from renaming ours.
+*Safe* means that no other user can enter it, or put another directory in its place.  So each
+directory above it belongs to root or to us, and if others may write there, the sticky bit keeps
+them from renaming ours.
 
 A socket file outlives a process that was killed.  So the next program that starts a system, or
-looks for one, sweeps.  It removes the sockets of a system if no process locks its ``.alive``, and
-sockets that refuse connections.  A socket that is bound but does not listen yet looks like a dead
-one.  So a socket is bound under a hidden name, and gets its own name when it listens.  Names are
-random, except an admin's, which is taken while :func:`claiming`.
+looks for one, sweeps: it removes the sockets of a system if no process locks its ``.alive``, and
+sockets that refuse connections.  A socket that is bound but does not listen yet would look dead.
+So a socket is bound under a hidden name, and renamed when it listens.  Names are random, except an
+admin's, which is taken while :func:`claiming`.
 """
 
 from __future__ import annotations
@@ -65,19 +66,17 @@ def private_directory() -> Path:
     Raises :class:`UnsafeDirectory` when no directory is safe, or others may enter ours.
     """
     runtime, name = os.environ.get("XDG_RUNTIME_DIR", ""), f"farref-{os.getuid()}"
+    candidates = [Path(runtime, "farref")] if runtime and os.path.isdir(runtime) else []
+    candidates += [Path(tempfile.gettempdir(), name), Path("/tmp", name)]  # noqa: S108 (it is verified)
     reasons = []
-    if runtime and os.path.isdir(runtime):
+    for directory in dict.fromkeys(candidates):
         try:
-            return verified(Path(runtime, "farref"))
+            return verified(directory)
         except (OtherUsersDirectory, PathTooLong, OSError) as error:
             reasons.append(str(error))
-    for parent in dict.fromkeys((tempfile.gettempdir(), "/tmp")):  # noqa: S108 (it is verified)
-        try:
-            return verified(Path(parent, name))
-        except (OtherUsersDirectory, PathTooLong, OSError) as error:
-            reasons.append(str(error))
-        with contextlib.suppress(BaseError, OSError):
-            return _fresh(Path(parent), f"{name}-")
+        if directory.name == name:
+            with contextlib.suppress(BaseError, OSError):
+                return _fresh(directory.parent, f"{name}-")
     raise UnsafeDirectory("there is no safe directory for our sockets: " + "; ".join(reasons))
 
 
@@ -136,16 +135,12 @@ def log_for_thespian(directory: Path) -> None:
         _log = os.environ[THESPIAN_LOG] = str(thespian_log(directory))
 
 
-def _fits(directory: Path) -> bool:
-    return len(os.fsencode(directory)) + 1 + LONGEST_NAME <= MAX_SOCKET_PATH
-
-
 def verified(directory: Path) -> Path:
-    """*directory*, made with mode 0700 if it is missing; refused unless it is ours alone.
+    """*directory*, which is made with mode 0700 if it is missing, and must be ours alone.
 
     Raises :class:`OtherUsersDirectory`, :class:`UnsafeDirectory`, :class:`PathTooLong`, OSError.
     """
-    if not _fits(directory):
+    if len(os.fsencode(directory)) + 1 + LONGEST_NAME > MAX_SOCKET_PATH:
         raise PathTooLong(
             f"{directory}: sockets in this directory would not fit in {MAX_SOCKET_PATH} bytes;"
             " point XDG_RUNTIME_DIR or TMPDIR to a shorter path"
@@ -207,7 +202,7 @@ def listen_at(path: str) -> socket.socket:
 
 
 def draft(directory: Path) -> Path:
-    """A fresh name in *directory* for a file that this process will publish when it is ready."""
+    """A fresh name in *directory* for a file that this process will rename when it is complete."""
     return directory / f".new-{os.getpid()}-{os.urandom(4).hex()}"
 
 
@@ -251,14 +246,14 @@ def remove_if_dead(path: str) -> bool:
 def claiming(directory: Path) -> Iterator[None]:
     """Hold the user's lock, so that of several starters of one name only one wins.
 
-    Held for a probe and a bind only, never across the start of a process. But another thread may
-    fork meanwhile. Its child has a copy of the descriptor, so closing ours would not unlock.
+    Hold it for a probe and a bind only, never across the start of a process.
     """
     descriptor = os.open(directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
+        # Closing would not unlock if another thread has forked: its child has a copy.
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 

@@ -22,28 +22,31 @@ from farref.actors.base import (
     OtherUsersDirectory,
     PathTooLong,
     UnsafeDirectory,
-    places,
+    rundir,
     system_base,
 )
 from farref.actors.base.addresses import (
     Address,
     admin_address,
     advertised,
-    mint,
-    minted_for,
+    new_address,
     numeric,
     parse,
     place,
+    socket_path_of,
 )
 from farref.actors.base.lookups import Lookups
 from farref.actors.base.settings import Limits, SystemSettings
 from farref.actors.base.system import shared_key
 from farref.actors.hosting.directory import folder
 
+OTHER = 12345
+"""The id of another user."""
+
 
 def test_it_is_made_for_us_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(short(tmp_path)))
-    directory = places.private_directory()
+    directory = rundir.private_directory()
     assert directory.parent == short(tmp_path)
     assert directory.stat().st_mode & 0o777 == 0o700
 
@@ -62,33 +65,22 @@ def no_link_left() -> object:
     Path("/tmp", f"t{os.getpid()}").unlink(missing_ok=True)
 
 
-def test_others_may_not_enter(tmp_path: Path) -> None:
-    directory = short(tmp_path) / "d"
-    directory.mkdir()
-    directory.chmod(0o750)
-    with pytest.raises(UnsafeDirectory, match="0750"):
-        places.verified(directory)
-
-
-def test_a_link_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "real").mkdir(mode=0o700)
-    (short(tmp_path) / "d").symlink_to(tmp_path / "real")
-    with pytest.raises(UnsafeDirectory, match="not a directory"):
-        places.verified(short(tmp_path) / "d")
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a directory away")
-def test_another_owner_is_refused(tmp_path: Path) -> None:
-    directory = short(tmp_path) / "d"
-    directory.mkdir(mode=0o700)
-    os.chown(directory, 12345, -1)
-    with pytest.raises(UnsafeDirectory, match="uid 12345"):
-        places.verified(directory)
-
-
-def test_a_long_path_is_refused(tmp_path: Path) -> None:
+def test_directories_that_are_not_ours_alone(tmp_path: Path) -> None:
+    above = short(tmp_path)
+    (above / "open").mkdir()
+    (above / "open").chmod(0o750)
+    (above / "link").symlink_to(tmp_path)
+    (above / "file").touch()
+    refused = {"open": "0750", "link": "not a directory", "file": "not a directory"}
+    if os.getuid() == 0:  # only root can give a directory away
+        (above / "given").mkdir(mode=0o700)
+        os.chown(above / "given", OTHER, -1)
+        refused["given"] = f"uid {OTHER}"
+    for name, why in refused.items():
+        with pytest.raises(UnsafeDirectory, match=why):
+            rundir.verified(above / name)
     with pytest.raises(PathTooLong):
-        places.verified(tmp_path / ("x" * 90))
+        rundir.verified(tmp_path / ("x" * 90))
 
 
 def test_a_long_runtime_directory_is_not_used(
@@ -97,10 +89,9 @@ def test_a_long_runtime_directory_is_not_used(
     deep = tmp_path / ("x" * 90)
     deep.mkdir()
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(deep))
-    assert deep not in places.private_directory().parents
+    assert deep not in rundir.private_directory().parents
 
 
-OTHER = 12345
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can make what is another user's")
 
 
@@ -116,7 +107,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_temporary_directory_may_be_shared(temporary: Path) -> None:
-    assert places.private_directory() == temporary / f"farref-{os.getuid()}"
+    assert rundir.private_directory() == temporary / f"farref-{os.getuid()}"
 
 
 @as_root
@@ -136,13 +127,13 @@ def test_a_name_that_another_user_took_is_passed_over(temporary: Path, kind: str
     bait = temporary / f"{taken.name}-0"  # sorts before any of ours
     bait.mkdir(mode=0o700)
     os.chown(bait, OTHER, -1)
-    found = places.private_directory()
+    found = rundir.private_directory()
     assert found.parent == temporary
     assert found.name.startswith(f"{taken.name}-")
     assert found.stat().st_uid == os.getuid()
     assert found.stat().st_mode & 0o777 == 0o700
-    assert places.private_directory() == found == folder()
-    script = "from farref.actors.base import places; print(places.private_directory())"
+    assert rundir.private_directory() == found == folder()
+    script = "from farref.actors.base import rundir; print(rundir.private_directory())"
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout == f"{found}\n"
 
@@ -169,10 +160,10 @@ def test_a_directory_that_others_could_replace_is_passed_over(temporary: Path, m
     parent.chmod(mode)
     (parent / "middle").mkdir(mode=0o700)
     with pytest.raises(OtherUsersDirectory, match=f"mode {mode:04o}.*chmod go-w {parent}"):
-        places.verified(parent / "middle" / "farref")
+        rundir.verified(parent / "middle" / "farref")
     assert not (parent / "middle" / "farref").exists()
     parent.chmod(mode | 0o1000)
-    assert places.verified(parent / "middle" / "farref").exists()
+    assert rundir.verified(parent / "middle" / "farref").exists()
 
 
 @as_root
@@ -188,16 +179,16 @@ def test_a_directory_below_another_users_is_passed_over(
         parent.mkdir(mode=0o700)
     os.chown(parent, OTHER, -1, follow_symlinks=False)
     with pytest.raises(OtherUsersDirectory, match=f"{parent} belongs to uid {OTHER}"):
-        places.verified(parent / "farref")
+        rundir.verified(parent / "farref")
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(parent))
-    assert places.private_directory() == temporary / f"farref-{os.getuid()}"
+    assert rundir.private_directory() == temporary / f"farref-{os.getuid()}"
 
 
 def test_our_own_mistake_is_an_error(temporary: Path) -> None:
     """Our own directory, open to others, is not passed over: we can repair it."""
     (temporary / f"farref-{os.getuid()}").mkdir(mode=0o755)
     with pytest.raises(UnsafeDirectory, match="0755"):
-        places.private_directory()
+        rundir.private_directory()
     with pytest.raises(SystemDownError, match="0755"):
         folder()
 
@@ -223,7 +214,7 @@ def test_thespians_log_is_in_our_directory(
     temporary: Path, start: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """In the temporary directory another user may have made a link of that name."""
-    monkeypatch.delenv(places.THESPIAN_LOG, raising=False)
+    monkeypatch.delenv(rundir.THESPIAN_LOG, raising=False)
     monkeypatch.setenv("THESPLOG_THRESHOLD", "INFO")  # else farref keeps it quiet
     victim = temporary / "victim"
     victim.touch()
@@ -232,18 +223,18 @@ def test_thespians_log_is_in_our_directory(
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
     assert victim.read_bytes() == b""
-    assert "a line of Thespian's" in (places.private_directory() / "thespian.log").read_text()
+    assert "a line of Thespian's" in (rundir.private_directory() / "thespian.log").read_text()
 
 
 def test_a_name_is_taken_once(tmp_path: Path) -> None:
     path = str(short(tmp_path) / "a.admin")
-    with places.listen_at(path):
-        assert places.answers(path)
+    with rundir.listen_at(path):
+        assert rundir.answers(path)
         with pytest.raises(FileExistsError):
-            places.listen_at(path)
-        assert not places.remove_if_dead(path)
-    assert not places.answers(path)
-    assert places.remove_if_dead(path)
+            rundir.listen_at(path)
+        assert not rundir.remove_if_dead(path)
+    assert not rundir.answers(path)
+    assert rundir.remove_if_dead(path)
     assert not list(tmp_path.iterdir())
 
 
@@ -251,22 +242,22 @@ def test_sweeping_takes_the_dead_and_leaves_the_living(tmp_path: Path) -> None:
     directory = short(tmp_path)
     dead = [f"{name}" for name in ("gone-1", "x-1", "b.admin")]
     for name in dead:
-        places.listen_at(str(directory / name)).close()
-    os.close(places.declare_alive(directory, "gone"))
-    living = places.declare_alive(directory, "here")
-    with places.listen_at(str(directory / "here-1")), places.listen_at(str(directory / "x-2")):
-        places.sweep(directory)
+        rundir.listen_at(str(directory / name)).close()
+    os.close(rundir.declare_alive(directory, "gone"))
+    living = rundir.declare_alive(directory, "here")
+    with rundir.listen_at(str(directory / "here-1")), rundir.listen_at(str(directory / "x-2")):
+        rundir.sweep(directory)
         assert sorted(p.name for p in tmp_path.iterdir()) == ["here-1", "here.alive", "x-2"]
     os.close(living)
-    places.sweep(directory)
+    rundir.sweep(directory)
     assert not list(tmp_path.iterdir())
 
 
 def test_the_loopback_key_is_made_once_and_ours(tmp_path: Path) -> None:
     directory = short(tmp_path)
-    key = places.loopback_key(directory)
+    key = rundir.loopback_key(directory)
     assert len(key) == 32
-    assert places.loopback_key(directory) == key
+    assert rundir.loopback_key(directory) == key
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
 
 
@@ -296,7 +287,7 @@ def test_ports_that_nobody_can_dial(port: Any) -> None:
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".x", "x-1", "n" * 25, "ü"])
 def test_names_that_cannot_be(name: str) -> None:
     with pytest.raises(InvalidAddress):
-        places.checked_name(name)
+        rundir.checked_name(name)
 
 
 def settings(host: str = "") -> SystemSettings:
@@ -348,11 +339,11 @@ def test_names_stay_names_where_they_are_advertised() -> None:
 
 def test_a_stranger_names_no_path() -> None:
     mine = settings("10.0.0.1")
-    known = mint(mine, "i")
-    assert minted_for(mine, known.key) == known.path
-    assert minted_for(mine, mint(mine, "x").key)
+    known = new_address(mine, "i")
+    assert socket_path_of(mine, known.key) == known.path
+    assert socket_path_of(mine, new_address(mine, "x").key)
     for key in ("", "key", "i-", "i-../../etc", f"j-{'0' * 20}", f"i-{'0' * 19}/", f"i-{'0' * 21}"):
-        assert minted_for(mine, key) == ""
+        assert socket_path_of(mine, key) == ""
 
 
 def test_a_name_is_looked_up_without_waiting() -> None:
@@ -402,7 +393,7 @@ def test_limits_are_positive(field: str) -> None:
 
 def test_a_child_that_is_forked_meanwhile_keeps_nobody_waiting(tmp_path: Path) -> None:
     """Another thread may start a system while this one looks for systems that are gone."""
-    with places.claiming(tmp_path):
+    with rundir.claiming(tmp_path):
         child = os.fork()
         if child == 0:
             signal.pause()

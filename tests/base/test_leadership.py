@@ -1,4 +1,4 @@
-"""The thread that runs the loop: the resident, a waiting guest, or the aide for short work."""
+"""The thread that runs the loop: the standby, a waiting waiter, or the helper for short work."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from thespian.actors import ActorSystem
 
-from farref.actors.base import lead
+from farref.actors.base import leadership
 from farref.actors.base.envelopes import Received
 from farref.actors.base.poller import Poller
 from farref.actors.base.transport import Transport
@@ -26,17 +26,17 @@ from .kit import PATIENCE, running
 pytestmark = pytest.mark.processes
 
 A_WHILE = 0.05
-"""Seconds: many times as long as the resident leaves the lead to others."""
+"""Seconds: many times as long as the standby leaves the lead to others."""
 LATE = 2.0
 """Seconds: on a busy machine, a thread may begin that late."""
 SHORT = 0.01
-"""Seconds: a pause of the resident that a test waits for."""
+"""Seconds: a pause of the standby that a test waits for."""
 ROUNDING = 1e-9
 """Seconds: sums of pauses are not exact."""
 
 
-class Residence:
-    """A transport with a resident; it records the messages and threads of its handler."""
+class Standby:
+    """A transport with a standby; it records the messages and threads of its handler."""
 
     def __init__(self, system: ActorSystem, context: Any) -> None:
         self.system = system
@@ -45,8 +45,8 @@ class Residence:
         self.came: list[tuple[Any, int]] = []
         self.returned: list[Any] = []
         self.handle: Callable[[Any], object] = lambda _: None
-        self.resident = threading.Thread(target=self._run)
-        self.resident.start()
+        self.thread = threading.Thread(target=self._run)
+        self.thread.start()
 
     def _run(self) -> None:
         try:
@@ -74,21 +74,21 @@ class Residence:
 
 
 @pytest.fixture
-def here() -> Iterator[Residence]:
+def here() -> Iterator[Standby]:
     with running() as system, system.private() as context:
-        endpoint = Residence(system, context)
+        endpoint = Standby(system, context)
         yield endpoint
         endpoint.transport.abort_run()
-        endpoint.resident.join(PATIENCE)
-        assert not endpoint.resident.is_alive()
+        endpoint.thread.join(PATIENCE)
+        assert not endpoint.thread.is_alive()
 
 
-def while_led(here: Residence, work: Callable[[], object]) -> threading.Thread:
+def while_led(here: Standby, work: Callable[[], object]) -> threading.Thread:
     """Have another thread do *work*, once the calling one leads."""
-    guest = threading.get_ident()
+    waiter = threading.get_ident()
 
     def do() -> None:
-        eventually(lambda: here.loop.lead_of.leader == guest)
+        eventually(lambda: here.loop.leadership.leader == waiter)
         work()
 
     thread = threading.Thread(target=do)
@@ -96,40 +96,41 @@ def while_led(here: Residence, work: Callable[[], object]) -> threading.Thread:
     return thread
 
 
-def test_a_guest_is_given_what_it_waits_for(here: Residence) -> None:
+@pytest.mark.parametrize("briefly", [False, True])
+def test_a_waiter_is_given_what_it_waits_for(here: Standby, *, briefly: bool) -> None:
     here.tell("before")
-    assert here.by("before") == here.resident.ident
-    telling = while_led(here, lambda: here.tell("for the guest"))
-    assert here.loop.lead(lambda: "for the guest" in here.messages(), PATIENCE)
-    assert here.by("for the guest") == threading.get_ident()
+    assert here.by("before") == here.thread.ident
+    telling = while_led(here, lambda: here.tell("for the waiter"))
+    assert here.loop.lead(lambda: "for the waiter" in here.messages(), PATIENCE, briefly=briefly)
+    assert here.by("for the waiter") == threading.get_ident()
     telling.join()
     here.tell("after")  # and no thread leads
-    assert here.by("after") == here.resident.ident
+    assert here.by("after") == here.thread.ident
 
 
-def test_a_guest_that_waits_in_vain(here: Residence) -> None:
+def test_a_waiter_that_waits_in_vain(here: Standby) -> None:
     assert not here.loop.lead(lambda: False, A_WHILE)
     here.tell("after")
-    assert here.by("after") == here.resident.ident
+    assert here.by("after") == here.thread.ident
 
 
-def test_a_guest_looks_when_it_is_told_to(here: Residence) -> None:
+def test_a_waiter_looks_when_it_is_told_to(here: Standby) -> None:
     done = threading.Event()
 
     def finish() -> None:
         done.set()
-        here.loop.lead_of.look()
+        here.loop.leadership.look()
 
     finishing = while_led(here, finish)
     assert here.loop.lead(done.is_set, PATIENCE)
     finishing.join()
 
 
-def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Residence) -> None:
+def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Standby) -> None:
     by: list[int] = []
     here.loop.nudge()  # before anybody takes turns: it counts, too
-    here.loop.take_turns(lambda: by.append(threading.get_ident()))
-    eventually(lambda: by == [here.resident.ident])
+    here.loop.on_nudge(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.thread.ident])
     here.loop.nudge()
     eventually(lambda: len(by) == 2)
     nudging = while_led(here, here.loop.nudge)
@@ -139,12 +140,12 @@ def test_a_nudge_has_the_leader_take_a_turn_whoever_leads(here: Residence) -> No
 
 
 def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_sleep(
-    here: Residence,
+    here: Standby,
 ) -> None:
     """A finalizer may run anywhere in it."""
     by: list[int] = []
-    here.loop.take_turns(lambda: by.append(threading.get_ident()))
-    eventually(lambda: by == [here.resident.ident])
+    here.loop.on_nudge(lambda: by.append(threading.get_ident()))
+    eventually(lambda: by == [here.thread.ident])
     looked: list[int] = []
 
     def until() -> bool:
@@ -159,7 +160,7 @@ def test_a_nudge_by_the_leader_itself_counts_also_in_its_last_moment_before_slee
     assert time.monotonic() < end, "it slept until its wait was over"
 
 
-def test_a_second_guest_waits_beside_the_first(here: Residence) -> None:
+def test_a_second_waiter_waits_beside_the_first(here: Standby) -> None:
     first, second = threading.Event(), threading.Event()
     results: list[bool] = []
     here.handle = lambda message: (first if message == 1 else second).set()
@@ -169,20 +170,20 @@ def test_a_second_guest_waits_beside_the_first(here: Residence) -> None:
 
     waiting = threading.Thread(target=wait)
     waiting.start()
-    eventually(lambda: not here.loop.is_runner() and here.loop.lead_of.leader)
-    eventually(lambda: here.loop.lead_of.leader == waiting.ident)
+    eventually(lambda: not here.loop.is_leader() and here.loop.leadership.leader)
+    eventually(lambda: here.loop.leadership.leader == waiting.ident)
     assert not here.loop.lead(second.is_set, PATIENCE)  # at once
-    with here.loop.beside():
+    with here.loop.leadership.following():
         here.tell(1)
         waiting.join(PATIENCE)
         assert results == [True]
         here.tell(2)
         assert second.wait(PATIENCE)
-        assert here.by(2) == here.resident.ident
+        assert here.by(2) == here.thread.ident
         assert not here.loop.lead(first.is_set, PATIENCE)  # it would leave the other alone
 
 
-def test_many_threads_wait_at_once(here: Residence) -> None:
+def test_many_threads_wait_at_once(here: Standby) -> None:
     """Each waiting thread gets its message: the lead passes from thread to thread."""
     came: dict[Any, threading.Event] = {
         (n, k): threading.Event() for n in range(6) for k in range(99)
@@ -195,7 +196,7 @@ def test_many_threads_wait_at_once(here: Residence) -> None:
             event = came[number, turn]
             here.tell((number, turn))
             if not here.loop.lead(event.is_set, PATIENCE):
-                with here.loop.beside():
+                with here.loop.leadership.following():
                     if not event.wait(PATIENCE):
                         failures.append((number, turn))
 
@@ -208,25 +209,19 @@ def test_many_threads_wait_at_once(here: Residence) -> None:
     assert not any(each.is_alive() for each in threads)
 
 
-def test_the_end_comes_while_a_guest_leads(here: Residence) -> None:
-    telling = while_led(here, lambda: here.tell("the end"))
+@pytest.mark.parametrize("how", ["by its handler", "by an abort"])
+def test_the_run_ends_while_a_waiter_leads(here: Standby, how: str) -> None:
+    abort = here.transport.abort_run
+    ending = while_led(here, abort if how == "by an abort" else lambda: here.tell("the end"))
     assert not here.loop.lead(lambda: False, PATIENCE)
-    telling.join()
-    here.resident.join(PATIENCE)
-    assert not here.resident.is_alive()  # the resident returns the guest's result
+    ending.join()
+    here.thread.join(PATIENCE)
+    assert not here.thread.is_alive()  # the standby returns the waiter's result
     assert len(here.returned) == 1
-    assert not here.loop.lead(lambda: True, PATIENCE)  # no resident is left to lead for
+    assert not here.loop.lead(lambda: True, PATIENCE)  # no standby is left to lead for
 
 
-def test_the_run_is_aborted_while_a_guest_leads(here: Residence) -> None:
-    aborting = while_led(here, here.transport.abort_run)
-    assert not here.loop.lead(lambda: False, PATIENCE)
-    aborting.join()
-    here.resident.join(PATIENCE)
-    assert not here.resident.is_alive()
-
-
-def test_what_a_handler_raises_is_the_residents(here: Residence) -> None:
+def test_what_a_handler_raises_is_the_standbys(here: Standby) -> None:
     def fail(_: object) -> None:
         raise ValueError("a handler of ours")
 
@@ -234,11 +229,11 @@ def test_what_a_handler_raises_is_the_residents(here: Residence) -> None:
     telling = while_led(here, lambda: here.tell("bad"))
     assert not here.loop.lead(lambda: False, PATIENCE)
     telling.join()
-    here.resident.join(PATIENCE)
+    here.thread.join(PATIENCE)
     assert [str(each) for each in here.returned] == ["a handler of ours"]
 
 
-def test_an_interrupt_of_a_guest_is_its_own(here: Residence) -> None:
+def test_an_interrupt_of_a_waiter_is_its_own(here: Standby) -> None:
     def interrupt(message: object) -> None:
         if message == "interrupt":
             raise KeyboardInterrupt
@@ -249,10 +244,10 @@ def test_an_interrupt_of_a_guest_is_its_own(here: Residence) -> None:
         here.loop.lead(lambda: False, PATIENCE)
     telling.join()
     here.tell("after")
-    assert here.by("after") == here.resident.ident
+    assert here.by("after") == here.thread.ident
 
 
-def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Residence) -> None:
+def test_a_waiter_deep_in_a_recursion_leaves_it_to_others(here: Standby) -> None:
     """A handler without room on its stack fails, and loses its message."""
 
     def dive(levels: int) -> bool:
@@ -264,7 +259,7 @@ def test_a_guest_deep_in_a_recursion_leaves_it_to_others(here: Residence) -> Non
 
 
 def test_what_a_finalizer_sends_just_before_the_sleep(
-    here: Residence, monkeypatch: pytest.MonkeyPatch
+    here: Standby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
     left = ["of a finalizer"]
@@ -277,44 +272,44 @@ def test_what_a_finalizer_sends_just_before_the_sleep(
 
     time.sleep(3 * A_WHILE)  # until nothing is due
     monkeypatch.setattr(Poller, "wait", collecting)
-    here.loop.lead_of.look()
-    assert here.by("of a finalizer") == here.resident.ident
+    here.loop.leadership.look()
+    assert here.by("of a finalizer") == here.thread.ident
 
 
 class Stream:
-    """Time that is counted: the resident's pauses. One guest leads after the other meanwhile.
+    """Time that is counted: the standby's pauses. One waiter leads after the other meanwhile.
 
-    It is the clock of `lead`, and the condition on which the resident waits. So nothing depends on
+    It is the clock of `lead`, and the condition on which the standby waits. So nothing depends on
     the speed of the machine. All of it happens in the thread that runs `Lead.stand_by`.
     """
 
-    def __init__(self, led: lead.Lead, apart: float, until: float) -> None:
-        """A guest comes every *apart* seconds."""
+    def __init__(self, led: leadership.Leadership, apart: float, until: float) -> None:
+        """A waiter comes every *apart* seconds."""
         self.now = 0.0
         self.looks = 0
         self._led = led
         self._apart = apart
         self._until = until
-        """The last guest leaves then."""
+        """The last waiter leaves then."""
         self._next = apart
         self._woken = False
-        led._changed = self  # type: ignore[assignment]  # what the resident uses of it
+        led._changed = self  # type: ignore[assignment]  # what the standby uses of it
         assert led.enter(yields=False)
 
     def clock(self) -> float:
         return self.now
 
     def over(self) -> bool:
-        """The resident looks: the condition for which `stand_by` ends."""
+        """The standby looks: the condition for which `stand_by` ends."""
         self.looks += 1
         return False
 
     def notify_all(self) -> None:
-        """A guest that leaves wakes the resident."""
+        """A waiter that leaves wakes the standby."""
         self._woken = True
 
     def wait(self, seconds: float) -> bool:
-        """The resident pauses. A next guest is faster than the resident, which wakes."""
+        """The standby pauses. A next waiter is faster than the standby, which wakes."""
         end, self._woken = self.now + seconds, False
         while self._next <= min(end, self._until) and not self._woken:
             self.now = self._next
@@ -330,199 +325,183 @@ class Stream:
 
 
 def streamed(monkeypatch: pytest.MonkeyPatch, apart: float, until: float) -> Stream:
-    """The resident stands by while guests come, and leads when no more do."""
-    led = lead.Lead(lambda: None)
-    with led.beside():  # else it leads before the first guest comes
+    """The standby stands by while waiters come, and leads when no more do."""
+    led = leadership.Leadership(lambda: None)
+    with led.following():  # else it leads before the first waiter comes
         pass
     stream = Stream(led, apart, until)
-    monkeypatch.setattr(lead, "perf_counter", stream.clock)
-    assert led.stand_by(stream.over, None), "no guest comes any more, so it leads"
+    monkeypatch.setattr(leadership, "perf_counter", stream.clock)
+    assert led.stand_by(stream.over, None), "no waiter comes any more, so it leads"
     assert led.leader == threading.get_ident()
     return stream
 
 
-def test_the_resident_looks_less_often_while_guests_keep_coming(
+def test_the_standby_looks_less_often_while_waiters_keep_coming(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Once in the longest pause, after some that double. It leads soon after the last guest."""
-    until = 100 * lead.LONGEST_PATIENCE
-    stream = streamed(monkeypatch, lead.DENSE / 4, until)
-    doubled = math.ceil(math.log2(lead.LONGEST_PATIENCE / lead.PATIENCE))
+    """Once in the longest pause, after some that double. It leads soon after the last waiter."""
+    until = 100 * leadership.LONGEST_PATIENCE
+    stream = streamed(monkeypatch, leadership.DENSE / 4, until)
+    doubled = math.ceil(math.log2(leadership.LONGEST_PATIENCE / leadership.PATIENCE))
     assert stream.looks <= 100 + doubled + 3
-    assert stream.now <= until + lead.LONGEST_PATIENCE + lead.PATIENCE + ROUNDING
+    assert stream.now <= until + leadership.LONGEST_PATIENCE + leadership.PATIENCE + ROUNDING
 
 
-def test_the_resident_looks_often_while_guests_come_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_standby_looks_often_while_waiters_come_seldom(monkeypatch: pytest.MonkeyPatch) -> None:
     """It looks when each has led for a while, and when it has left. It leads soon afterwards."""
-    guests = 50
-    until = guests * 2 * lead.DENSE
-    stream = streamed(monkeypatch, 2 * lead.DENSE, until)
-    assert stream.looks >= 2 * guests
-    assert stream.now <= until + 2 * lead.PATIENCE + ROUNDING
+    waiters = 50
+    until = waiters * 2 * leadership.DENSE
+    stream = streamed(monkeypatch, 2 * leadership.DENSE, until)
+    assert stream.looks >= 2 * waiters
+    assert stream.now <= until + 2 * leadership.PATIENCE + ROUNDING
 
 
-# ---- visitors
+# ---- brief leaders
 
 
-class Visiting(threading.Thread):
-    """A thread that visits until it is told to end, or has to leave."""
+class LeadsBriefly(threading.Thread):
+    """A thread that brief leads until it is told to end, or has to leave."""
 
-    def __init__(self, here: Residence) -> None:
+    def __init__(self, here: Standby) -> None:
         super().__init__()
         self.loop = here.loop
         self.over = threading.Event()
         self.led: bool | None = None
         self.start()
-        eventually(lambda: self.loop.lead_of.leader == self.ident)
+        eventually(lambda: self.loop.leadership.leader == self.ident)
 
     def run(self) -> None:
-        self.loop.lead_of.waiting.append(None)
-        self.led = self.loop.lead(self.over.is_set, PATIENCE, visits=True)
-        self.loop.lead_of.waiting.pop()
+        self.loop.leadership.waiting.append(None)
+        self.led = self.loop.lead(self.over.is_set, PATIENCE, briefly=True)
+        self.loop.leadership.waiting.pop()
 
     def end(self) -> bool:
         """Whether it has led until its wait was over."""
         self.over.set()
-        self.loop.lead_of.look()
+        self.loop.leadership.look()
         self.join(PATIENCE)
         assert self.led is not None
         return self.led
 
 
 @pytest.fixture
-def long_pauses(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """The resident's pauses are longer than any test.
+def long_pauses(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The standby's pauses are longer than any test.
 
     Once another thread has led, it leads when it is told to. It also leads when it is woken, if no
     thread has led since it last looked.
     """
-    eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
-    monkeypatch.setattr(lead, "PATIENCE", 3 * PATIENCE)
-    monkeypatch.setattr(lead, "NAP", 3 * PATIENCE)
+    eventually(lambda: here.loop.leadership.leader == here.thread.ident)
+    monkeypatch.setattr(leadership, "PATIENCE", 3 * PATIENCE)
+    monkeypatch.setattr(leadership, "NAP", 3 * PATIENCE)
     yield
-    here.loop.lead_of.crowd()
-
-
-def test_a_visitor_receives_as_other_guests_do(here: Residence) -> None:
-    telling = while_led(here, lambda: here.tell("for the visitor"))
-    assert here.loop.lead(lambda: "for the visitor" in here.messages(), PATIENCE, visits=True)
-    assert here.by("for the visitor") == threading.get_ident()
-    telling.join()
+    here.loop.leadership.crowd()
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_a_visitor_leaves_short_work_to_the_aide(here: Residence, jobs: Jobs) -> None:
-    visiting = Visiting(here)
+def test_a_brief_leader_leaves_short_work_to_the_helper(here: Standby, jobs: Jobs) -> None:
+    brief = LeadsBriefly(here)
     here.tell(ShortWork())
-    visiting.join(PATIENCE)
-    assert visiting.led is False
+    brief.join(PATIENCE)
+    assert brief.led is False
     eventually(lambda: jobs.done)
     assert not jobs.dispersed
-    assert here.loop._aide is not None
-    assert jobs.done == [here.loop._aide.identity]
+    assert here.loop._helper is not None
+    assert jobs.done == [here.loop._helper.identity]
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_no_visitor_comes_soon_after_one_that_left_early(
-    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_no_brief_leader_comes_soon_after_one_that_left_early(
+    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "VISIT_PAUSE", 3 * PATIENCE)
-    visiting = Visiting(here)
+    monkeypatch.setattr(leadership, "BRIEF_PAUSE", 3 * PATIENCE)
+    brief = LeadsBriefly(here)
     here.tell(ShortWork())
-    visiting.join(PATIENCE)
-    assert not here.loop.lead(lambda: True, PATIENCE, visits=True)
-    assert here.loop.lead(lambda: True, PATIENCE), "another guest may"
-    here.loop.lead_of._visits_from = 0.0  # the pause is over
-    assert here.loop.lead(lambda: True, PATIENCE, visits=True)
+    brief.join(PATIENCE)
+    assert not here.loop.lead(lambda: True, PATIENCE, briefly=True)
+    assert here.loop.lead(lambda: True, PATIENCE), "another waiter may"
+    here.loop.leadership._brief_from = 0.0  # the pause is over
+    assert here.loop.lead(lambda: True, PATIENCE, briefly=True)
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_a_guest_takes_over_from_a_visitor(here: Residence) -> None:
-    visiting = Visiting(here)
-    assert here.loop.lead(lambda: not visiting.is_alive(), PATIENCE)
-    assert visiting.led is False
+def test_a_waiter_takes_over_from_a_brief_leader(here: Standby) -> None:
+    brief = LeadsBriefly(here)
+    assert here.loop.lead(lambda: not brief.is_alive(), PATIENCE)
+    assert brief.led is False
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_a_second_thread_that_waits_ends_a_visit(here: Residence) -> None:
-    """And the resident takes over, although it is not its time."""
-    visiting = Visiting(here)
-    here.loop.lead_of.waiting.append(None)
+def test_a_second_thread_that_waits_ends_a_brief_lead(here: Standby) -> None:
+    """And the standby takes over, although it is not its time."""
+    brief = LeadsBriefly(here)
+    here.loop.leadership.waiting.append(None)
     looks: list[None] = []
-    here.loop.visit(lambda: looks.append(None), PATIENCE)
+    here.loop.lead_briefly(lambda: looks.append(None), PATIENCE)
     assert not looks, "it does not lead itself"
-    visiting.join(PATIENCE)
-    assert visiting.led is False
+    brief.join(PATIENCE)
+    assert brief.led is False
     here.tell("for both")
-    assert here.by("for both") == here.resident.ident
-    here.loop.visit(lambda: False, PATIENCE)  # at once, also when there is nothing to do
-    here.loop.lead_of.waiting.pop()
+    assert here.by("for both") == here.thread.ident
+    here.loop.lead_briefly(lambda: False, PATIENCE)  # at once, also when there is nothing to do
+    here.loop.leadership.waiting.pop()
 
 
 @pytest.mark.usefixtures("long_pauses")
-def test_a_thread_that_waits_while_nobody_leads(here: Residence) -> None:
-    """A visitor has just left, and will wait again, or so the resident thinks."""
-    assert Visiting(here).end()
-    here.loop.lead_of.waiting += [None, None]
-    here.loop.visit(lambda: False, PATIENCE)
+def test_a_thread_that_waits_while_nobody_leads(here: Standby) -> None:
+    """A brief leader has just left, and will wait again, or so the standby thinks."""
+    assert LeadsBriefly(here).end()
+    here.loop.leadership.waiting += [None, None]
+    here.loop.lead_briefly(lambda: False, PATIENCE)
     here.tell("for one of them")
-    assert here.by("for one of them") == here.resident.ident
+    assert here.by("for one of them") == here.thread.ident
 
 
 @pytest.fixture
-def a_row(here: Residence, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many visits have followed each other, and so does the next one."""
-    monkeypatch.setattr(lead, "VISIT_GAP", 3 * PATIENCE)
-    here.loop.lead_of._visit_over = time.perf_counter()
-    here.loop.lead_of._row = lead.MANY
+def a_row(here: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Many brief leads have followed each other, and so does the next one."""
+    monkeypatch.setattr(leadership, "BRIEF_GAP", 3 * PATIENCE)
+    here.loop.leadership._brief_left = time.perf_counter()
+    here.loop.leadership._in_a_row = leadership.MANY
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-def test_many_visits_that_follow_each_other_leave_the_resident_alone(here: Residence) -> None:
+def test_many_brief_leads_that_follow_each_other_leave_the_standby_alone(here: Standby) -> None:
     for _ in range(3):
-        assert here.loop.lead(lambda: True, PATIENCE, visits=True)
+        assert here.loop.lead(lambda: True, PATIENCE, briefly=True)
         time.sleep(A_WHILE)
-        assert here.loop.lead_of.leader == 0
-    here.loop.lead_of.offer()  # the function has ended
+        assert here.loop.leadership.leader == 0
+    here.loop.leadership.call_standby()  # the function has ended
     here.tell("after")
-    assert here.by("after") == here.resident.ident
+    assert here.by("after") == here.thread.ident
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-@pytest.mark.parametrize("why", ["few", "a gap"])
-def test_the_resident_takes_over_between_visits(
-    here: Residence, monkeypatch: pytest.MonkeyPatch, why: str
+@pytest.mark.parametrize("why", ["few before it", "a gap before it", "early", "another waits"])
+def test_the_standby_takes_over_after_a_brief_lead(
+    here: Standby, monkeypatch: pytest.MonkeyPatch, why: str
 ) -> None:
-    """Else messages would wait for a next visit, and there may be none."""
-    if why == "few":
-        here.loop.lead_of._row = lead.MANY - 2
+    """Otherwise messages would wait for a next brief leader, and there may be none."""
+    led = here.loop.leadership
+    if why == "few before it":
+        led._in_a_row = leadership.MANY - 2
+    elif why == "a gap before it":
+        monkeypatch.setattr(leadership, "BRIEF_GAP", 0.0)
+    if why == "early":
+        assert not here.loop.lead(lambda: False, A_WHILE, briefly=True)
     else:
-        monkeypatch.setattr(lead, "VISIT_GAP", 0.0)
-    assert Visiting(here).end()
+        brief = LeadsBriefly(here)
+        if why == "another waits":
+            led.waiting.append(None)
+        assert brief.end()
     here.tell("after")
-    assert here.by("after") == here.resident.ident
+    assert here.by("after") == here.thread.ident
+    led.waiting.clear()
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-def test_the_resident_takes_over_from_a_visitor_that_leaves_early(here: Residence) -> None:
-    assert not here.loop.lead(lambda: False, A_WHILE, visits=True)
-    here.tell("after")
-    assert here.by("after") == here.resident.ident
-
-
-@pytest.mark.usefixtures("long_pauses", "a_row")
-def test_the_resident_takes_over_if_another_thread_waits(here: Residence) -> None:
-    visiting = Visiting(here)
-    here.loop.lead_of.waiting.append(None)
-    assert visiting.end()
-    here.tell("after")
-    assert here.by("after") == here.resident.ident
-    here.loop.lead_of.waiting.pop()
-
-
-@pytest.mark.usefixtures("long_pauses", "a_row")
-def test_work_that_comes_with_the_end_of_a_visit_is_not_left_lying(
-    here: Residence, jobs: Jobs
+def test_work_that_comes_with_the_end_of_a_brief_lead_is_not_left_lying(
+    here: Standby, jobs: Jobs
 ) -> None:
     """The same look at the sockets brings both."""
     over = threading.Event()
@@ -533,25 +512,25 @@ def test_work_that_comes_with_the_end_of_a_visit_is_not_left_lying(
 
     here.handle = take
     telling = while_led(here, lambda: here.tell(ShortWork()))
-    assert here.loop.lead(over.is_set, PATIENCE, visits=True)
+    assert here.loop.lead(over.is_set, PATIENCE, briefly=True)
     telling.join()
     eventually(lambda: len(jobs.done) == 1)
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-def test_a_thread_that_may_not_visit_has_the_resident_lead(
-    here: Residence, monkeypatch: pytest.MonkeyPatch
+def test_a_thread_that_may_not_lead_briefly_has_the_standby_lead(
+    here: Standby, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert here.loop.lead(lambda: True, PATIENCE, visits=True)
-    here.loop.lead_of._visits_from = time.perf_counter() + 3 * PATIENCE
-    here.loop.lead_of.waiting.append(None)
-    here.loop.visit(lambda: False, PATIENCE)
+    assert here.loop.lead(lambda: True, PATIENCE, briefly=True)
+    here.loop.leadership._brief_from = time.perf_counter() + 3 * PATIENCE
+    here.loop.leadership.waiting.append(None)
+    here.loop.lead_briefly(lambda: False, PATIENCE)
     here.tell("after")
-    assert here.by("after") == here.resident.ident
-    here.loop.lead_of.waiting.pop()
+    assert here.by("after") == here.thread.ident
+    here.loop.leadership.waiting.pop()
 
 
-# ---- the aide
+# ---- the helper
 
 
 class Jobs:
@@ -587,12 +566,12 @@ def stuck() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def jobs(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Jobs:
-    """The resident waits that long for an aide that begins late, or as long as `long_pauses` says.
+def jobs(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+    """The standby waits that long for a helper that begins late, or as long as `long_pauses` says.
 
     If it takes over before, it has other threads do the work.
     """
-    monkeypatch.setattr(lead, "PATIENCE", max(lead.PATIENCE, LATE))
+    monkeypatch.setattr(leadership, "PATIENCE", max(leadership.PATIENCE, LATE))
     made = Jobs()
     here.handle = lambda message: made.offered.append(message) if callable(message) else None
     here.loop.work(made)
@@ -600,30 +579,30 @@ def jobs(here: Residence, monkeypatch: pytest.MonkeyPatch) -> Jobs:
 
 
 @pytest.fixture
-def begun(here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resident leads until the aide has begun the work, however late that is.
+def begun(here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standby leads until the helper has begun the work, however late that is.
 
     So its pauses can be short, and each is in the time of the work.
     """
-    monkeypatch.setattr(lead, "PATIENCE", SHORT)
-    aide = here.loop._aide
-    assert aide is not None
-    relieve = aide.relieve
+    monkeypatch.setattr(leadership, "PATIENCE", SHORT)
+    helper = here.loop._helper
+    assert helper is not None
+    relieve = helper.relieve
 
     def and_wait() -> bool:
         jobs.begun.clear()
         return relieve() and jobs.begun.wait(PATIENCE)
 
-    monkeypatch.setattr(aide, "relieve", and_wait)
+    monkeypatch.setattr(helper, "relieve", and_wait)
 
 
-def shorten_pauses(here: Residence, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The resident's pauses are short from now on, once the aide leads: also the one it is in."""
-    aide = here.loop._aide
-    assert aide is not None
-    eventually(lambda: here.loop.lead_of.leader == aide.identity)
-    monkeypatch.setattr(lead, "PATIENCE", SHORT)
-    here.loop.lead_of.tell()
+def shorten_pauses(here: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The standby's pauses are short from now on, once the helper leads: also the one it is in."""
+    helper = here.loop._helper
+    assert helper is not None
+    eventually(lambda: here.loop.leadership.leader == helper.identity)
+    monkeypatch.setattr(leadership, "PATIENCE", SHORT)
+    here.loop.leadership.recheck()
 
 
 class ShortWork:
@@ -641,58 +620,58 @@ class Long:
         Long.release.wait(PATIENCE)
 
 
-def test_the_aide_receives_and_does_the_work(
-    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_the_helper_receives_and_does_the_work(
+    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "PATIENCE", PATIENCE)  # however late it wakes
+    monkeypatch.setattr(leadership, "PATIENCE", PATIENCE)  # however late it wakes
     for count in range(1, 20):
         here.tell(ShortWork())
         eventually(lambda: len(jobs.done) == count)  # noqa: B023 (asked in this turn only)
     assert len(set(jobs.done)) == 1
-    assert jobs.done[0] not in {here.resident.ident, threading.get_ident()}
+    assert jobs.done[0] not in {here.thread.ident, threading.get_ident()}
     assert jobs.dispersed == 0
     assert {thread for _, thread in here.came[1:]} >= {jobs.done[0]}  # it has received, too
 
 
-def test_the_resident_leads_a_process_at_rest(
-    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_the_standby_leads_a_process_at_rest(
+    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "NAP", 0.05)
+    monkeypatch.setattr(leadership, "NAP", 0.05)
     here.tell(ShortWork())
     eventually(lambda: len(jobs.done) == 1)
     shorten_pauses(here, monkeypatch)
-    eventually(lambda: here.loop.lead_of.leader == here.resident.ident)
+    eventually(lambda: here.loop.leadership.leader == here.thread.ident)
     here.tell("after")
-    assert here.by("after") == here.resident.ident
-    monkeypatch.setattr(lead, "PATIENCE", LATE)
-    here.tell(ShortWork())  # the aide can be called again
+    assert here.by("after") == here.thread.ident
+    monkeypatch.setattr(leadership, "PATIENCE", LATE)
+    here.tell(ShortWork())  # the helper can be called again
     eventually(lambda: len(jobs.done) == 2)
     assert len(set(jobs.done)) == 1
 
 
 @pytest.mark.usefixtures("begun")
-def test_long_work_holds_up_no_message(here: Residence, jobs: Jobs) -> None:
+def test_long_work_holds_up_no_message(here: Standby, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         here.tell(Long())
         eventually(lambda: not jobs.offered and here.came)
         for number in range(5):
             here.tell(number)
-            assert here.by(number) == here.resident.ident
+            assert here.by(number) == here.thread.ident
         here.tell(ShortWork())  # other threads do this one
         eventually(lambda: jobs.dispersed == 1)
         assert not jobs.done
     eventually(lambda: len(jobs.done) == 1)
 
     def free_again() -> bool:
-        here.tell(ShortWork())  # other threads do it if the aide is not free yet
+        here.tell(ShortWork())  # other threads do it if the helper is not free yet
         return len(jobs.done) > 1
 
     eventually(free_again)
 
 
 @pytest.mark.usefixtures("begun")
-def test_work_that_came_with_long_work_is_done_by_others(here: Residence, jobs: Jobs) -> None:
+def test_work_that_came_with_long_work_is_done_by_others(here: Standby, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         both = threading.Event()
@@ -708,41 +687,41 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Residence, jobs: 
         assert not jobs.done
 
 
-def test_work_while_a_guest_leads_is_done_by_others(
-    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_work_while_a_waiter_leads_is_done_by_others(
+    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lead, "PATIENCE", SHORT)  # no aide is called
+    monkeypatch.setattr(leadership, "PATIENCE", SHORT)  # no helper is called
     telling = while_led(here, lambda: here.tell(ShortWork()))
     assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
     telling.join()
 
 
-def test_a_guest_takes_over_from_the_aide_and_gives_back(
-    here: Residence, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+def test_a_waiter_takes_over_from_the_helper_and_gives_back(
+    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for turn in range(5):
-        here.tell(ShortWork())  # later, other threads do it if the aide wakes late
+        here.tell(ShortWork())  # later, other threads do it if the helper wakes late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         if turn == 0:
-            shorten_pauses(here, monkeypatch)  # the aide leads
+            shorten_pauses(here, monkeypatch)  # the helper leads
         here.tell(turn)
         assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
 
 
 @pytest.mark.usefixtures("begun")
-def test_the_end_comes_while_work_goes_on(here: Residence, jobs: Jobs) -> None:
+def test_the_end_comes_while_work_goes_on(here: Standby, jobs: Jobs) -> None:
     with stuck() as release:
         Long.release = release
         here.tell(Long())
         eventually(lambda: here.came)
         here.tell("the end")
-        here.resident.join(PATIENCE)
-        assert not here.resident.is_alive()
+        here.thread.join(PATIENCE)
+        assert not here.thread.is_alive()
 
 
 @pytest.mark.usefixtures("begun")
-def test_the_aide_waits_within_work(here: Residence, jobs: Jobs) -> None:
+def test_the_helper_waits_within_work(here: Standby, jobs: Jobs) -> None:
     """A function waits for a message, and another message brings new work before that."""
     inner: list[bool] = []
 
@@ -759,9 +738,9 @@ def test_the_aide_waits_within_work(here: Residence, jobs: Jobs) -> None:
         else None
     )
     here.tell("wait")
-    eventually(lambda: here.loop.lead_of.leader not in {0, here.resident.ident})
+    eventually(lambda: here.loop.leadership.leader not in {0, here.thread.ident})
     here.tell("work")
-    eventually(lambda: jobs.dispersed == 1)  # not left to an aide that waits
+    eventually(lambda: jobs.dispersed == 1)  # not left to a helper that waits
     here.tell("awaited")
     eventually(lambda: inner == [True])
     time.sleep(A_WHILE)

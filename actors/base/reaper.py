@@ -1,15 +1,14 @@
-"""One small process per system that outlives it and cleans up after it.
+"""One small process per system, which outlives the system and cleans up after it.
 
-A process killed with ``kill -9`` cannot clean up after itself.  The admin forks a keeper before it
-does anything else; the keeper leaves the system's session and sleeps until
+A process that is killed by SIGKILL cannot clean up after itself.  So the admin forks a reaper
+before it does anything else.  The reaper leaves the system's session and sleeps until
 
 - the **admin** ends: the remaining processes of the system are useless then;
 - the **program** that started the system ends, if ``die_with_parent`` was asked for.
 
-It then sends SIGTERM to every process of the admin's session (actors exit between two
-handlers), SIGKILL to those that are left after :data:`GRACE` seconds, removes the system's
-sockets, and exits.  After an orderly shutdown there is nobody left to signal, and it only
-sweeps.
+It then sends SIGTERM to every process of the admin's session (actors exit between two handlers)
+and SIGKILL to those that are left after :data:`GRACE` seconds, removes the system's sockets, and
+exits.  After an orderly shutdown there is nobody left to signal, and it only sweeps.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import signal
 from time import monotonic, sleep
 from typing import Final, NoReturn
 
-from . import farewell, lives, places, titles
+from . import farewell, lives, rundir, titles
 from .settings import SystemSettings
 
 GRACE: Final = farewell.PATIENCE  # seconds between SIGTERM and SIGKILL
@@ -30,7 +29,7 @@ STEP: Final = 0.02
 
 
 def start(settings: SystemSettings, program: int) -> None:
-    """Fork the keeper; the calling process is the admin of the system."""
+    """Fork the reaper; the calling process is the admin of the system."""
     admin = os.getpid()
     if os.fork() == 0:
         try:
@@ -44,13 +43,13 @@ def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
     os.setsid()
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    # Close everything the admin had open: sockets, pipes.  Objects that believe to own these
-    # descriptors must never be collected, or they would close ours.
+    # Close everything that the admin had open.  The objects that own these descriptors must never
+    # be collected: they would close ours, which have the same numbers.
     gc.disable()
     gc.freeze()
     os.closerange(3, os.sysconf("SC_OPEN_MAX"))
-    places.declare_alive(settings.directory, settings.system_id)
-    titles.name_process("keeper")
+    rundir.declare_alive(settings.directory, settings.system_id)
+    titles.name_process("reaper")
     lives.wait_for_one([admin, program] if settings.die_with_parent else [admin])
     if admin not in {member.pid for member in lives.members(session)}:
         _wait_for_none(session, NATURAL)
@@ -58,9 +57,9 @@ def _keep(settings: SystemSettings, admin: int, program: int) -> NoReturn:
         for member in lives.members(session):
             member.kill(number)
         _wait_for_none(session, patience)
-    places.remove_system(settings.directory, settings.system_id)
-    with places.claiming(settings.directory):
-        places.sweep(settings.directory)
+    rundir.remove_system(settings.directory, settings.system_id)
+    with rundir.claiming(settings.directory):
+        rundir.sweep(settings.directory)
     os._exit(0)
 
 
