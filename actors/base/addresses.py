@@ -51,6 +51,9 @@ class Address(msgspec.Struct, frozen=True, eq=False):
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Address) and self.key == other.key
 
+    def __ne__(self, other: object) -> bool:  # msgspec's own compares the objects
+        return not self == other
+
     def __hash__(self) -> int:
         return hash(self.key)
 

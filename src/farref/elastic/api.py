@@ -74,32 +74,8 @@ class RendezvousInfo:
     """All members, by rank, with their addresses."""
 
 
-def _for_key(name: str) -> Any:
-    """The store's method *name*, for a key of the view."""
-
-    def method(self: PrefixStore, key: str, *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._store, name)(self._key(key), *args, **kwargs)
-
-    method.__doc__ = f"`{name}` of the store, for *key* of this view."
-    return method
-
-
-def _for_keys(name: str) -> Any:
-    """The store's method *name*, for several keys of the view."""
-
-    def method(self: PrefixStore, keys: Sequence[str], *args: Any, **kwargs: Any) -> Any:
-        return getattr(self._store, name)([self._key(key) for key in keys], *args, **kwargs)
-
-    method.__doc__ = f"`{name}` of the store, for *keys* of this view."
-    return method
-
-
 class PrefixStore:
-    """A view of another store, in which each key has a prefix.
-
-    It has the methods of `torch.distributed.Store`: those of the store behind it, which get the
-    whole keys. `num_keys` counts the keys of the whole store, as torch's does.
-    """
+    """A view of another store, in which each key has a prefix."""
 
     def __init__(self, prefix: str, store: Any) -> None:
         self._prefix = prefix
@@ -108,28 +84,49 @@ class PrefixStore:
     def _key(self, key: str) -> str:
         return f"{self._prefix}/{key}"
 
-    set = _for_key("set")
-    get = _for_key("get")
-    add = _for_key("add")
-    append = _for_key("append")
-    compare_set = _for_key("compare_set")
-    delete_key = _for_key("delete_key")
-    queue_push = _for_key("queue_push")
-    queue_pop = _for_key("queue_pop")
-    queue_len = _for_key("queue_len")
-    multi_get = _for_keys("multi_get")
-    multi_set = _for_keys("multi_set")
-    check = _for_keys("check")
+    def set(self, key: str, value: bytes | str) -> None:
+        """Store *value*."""
+        self._store.set(self._key(key), value)
+
+    def get(self, key: str) -> bytes:
+        """Wait for the value of *key*, until the timeout, and return it."""
+        return bytes(self._store.get(self._key(key)))
+
+    def multi_get(self, keys: Sequence[str]) -> list[bytes]:
+        """Wait for the values of all *keys*, until the timeout, and return them."""
+        return list(self._store.multi_get([self._key(key) for key in keys]))
+
+    def multi_set(self, keys: Sequence[str], values: Sequence[bytes | str]) -> None:
+        """Store the values of *keys*."""
+        self._store.multi_set([self._key(key) for key in keys], list(values))
+
+    def add(self, key: str, amount: int) -> int:
+        """Add *amount* to the number at *key* (0 if there is none). Return the sum."""
+        return int(self._store.add(self._key(key), amount))
+
+    def append(self, key: str, value: bytes | str) -> None:
+        """Append *value* to the value at *key*."""
+        self._store.append(self._key(key), value)
 
     def wait(self, keys: Sequence[str], timeout: timedelta | None = None) -> None:
         """Wait until all *keys* exist, for *timeout*, or the store's own timeout."""
-        more = () if timeout is None else (timeout,)
-        self._store.wait([self._key(key) for key in keys], *more)
+        names = [self._key(key) for key in keys]
+        if timeout is None:
+            self._store.wait(names)
+        else:
+            self._store.wait(names, timeout)
 
-    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
-        """Wait until *world_size* callers have come to *key*, for *timeout* at most."""
-        more = () if timeout is None else (timeout,)
-        self._store.barrier(self._key(key), world_size, *more)
+    def check(self, keys: Sequence[str]) -> bool:
+        """Whether all *keys* exist."""
+        return bool(self._store.check([self._key(key) for key in keys]))
+
+    def compare_set(self, key: str, expected: str, value: str) -> bytes:
+        """Store *value* if *expected* is stored. Return the value that is then stored."""
+        return bytes(self._store.compare_set(self._key(key), expected, value))
+
+    def delete_key(self, key: str) -> bool:
+        """Remove *key*. Return whether it existed."""
+        return bool(self._store.delete_key(self._key(key)))
 
     def num_keys(self) -> int:
         """How many keys the whole store has."""
@@ -139,6 +136,23 @@ class PrefixStore:
         """The keys of this view, without the prefix."""
         here = self._key("")
         return [key[len(here) :] for key in self._store.list_keys() if key.startswith(here)]
+
+    def queue_push(self, key: str, value: bytes | str) -> None:
+        """Append *value* to the queue at *key*."""
+        self._store.queue_push(self._key(key), value)
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of the queue at *key*."""
+        return bytes(self._store.queue_pop(self._key(key), block))
+
+    def queue_len(self, key: str) -> int:
+        """How many values the queue at *key* has."""
+        return int(self._store.queue_len(self._key(key)))
+
+    def barrier(self, key: str, world_size: int, timeout: timedelta | None = None) -> None:
+        """Wait until *world_size* callers have come to *key*, for *timeout* at most."""
+        more = () if timeout is None else (timeout,)
+        self._store.barrier(self._key(key), world_size, *more)
 
     def clone(self) -> PrefixStore:
         """The same view of a clone of the store, which has a connection of its own."""
