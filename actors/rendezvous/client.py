@@ -192,22 +192,41 @@ class Client:
         if self._ended:
             self._refuse(waiting, future)
             return
-        task = self.loop.create_task(waiting.pop())
+        doing = waiting.pop()
+        task = self.loop.create_task(self._answer(doing, future))
         self._tasks.add(task)
-        task.add_done_callback(functools.partial(self._done, future))
+        task.add_done_callback(functools.partial(self._done, doing, future))
         future.add_done_callback(functools.partial(self._cancelled, task))
 
-    def _done(self, future: concurrent.futures.Future[T], task: asyncio.Task[T]) -> None:
-        self._tasks.discard(task)
-        with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
-            if task.cancelled():
-                future.set_exception(self._system_down())
-            elif error := task.exception():
-                future.set_exception(error.with_traceback(None))
-            else:
-                future.set_result(task.result())
+    async def _answer(
+        self, doing: Coroutine[Any, Any, T], future: concurrent.futures.Future[T]
+    ) -> None:
+        """Give *future* the outcome of *doing*.
 
-    def _cancelled(self, task: asyncio.Task[T], future: concurrent.futures.Future[T]) -> None:
+        The task has none. It would keep an error's traceback, whose frames keep the task, so the
+        references in the frames of the one who waits would stay, too (G5).
+        """
+        try:
+            result = await doing
+        except BaseException as error:
+            cut = isinstance(error, asyncio.CancelledError)
+            with contextlib.suppress(concurrent.futures.InvalidStateError):  # its waiter gave up
+                future.set_exception(self._system_down() if cut else error.with_traceback(None))
+        else:
+            with contextlib.suppress(concurrent.futures.InvalidStateError):
+                future.set_result(result)
+
+    def _done(
+        self,
+        doing: Coroutine[Any, Any, T],
+        future: concurrent.futures.Future[T],
+        task: asyncio.Task[None],
+    ) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():  # before its first step
+            self._refuse([doing], future)
+
+    def _cancelled(self, task: asyncio.Task[None], future: concurrent.futures.Future[T]) -> None:
         if future.cancelled():
             with contextlib.suppress(RuntimeError):  # the loop has ended
                 self.loop.call_soon_threadsafe(task.cancel)

@@ -698,7 +698,7 @@ def simple_group() -> Iterator[Group]:
 
 def test_nothing_is_added_to_what_is_no_number(simple_group: Group) -> None:
     simple_group.store.set("k", "x")
-    with pytest.raises(ValueError, match="no whole number"):
+    with pytest.raises(ValueError, match="not a whole number"):
         simple_group.store.add("k", 1)
 
 
