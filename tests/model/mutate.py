@@ -44,7 +44,7 @@ def jury(modules: tuple[str, ...], most: int) -> list[Judge]:
     return [
         judge
         for name, judge in judges().items()
-        if name in known or (modules == worlds()[0] and judge.states <= most)
+        if name in known or (modules[0] in worlds()[0] and judge.states <= most)
     ]
 
 
@@ -61,9 +61,10 @@ def judged(some: Iterable[Mutant], options: Any) -> Iterator[tuple[Mutant, str |
     columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns) as progress:
         for modules in worlds():
-            here = [mutant for module in modules for mutant in by_module[module]]
+            asked = tuple(module for module in modules if by_module[module])
+            here = [mutant for module in asked for mutant in by_module[module]]
             if here:
-                court = Court(jury(modules, options.most), modules, options.jobs)
+                court = Court(jury(asked, options.most), asked, options.jobs)
                 opening = progress.add_task("judges", total=len(court.judges))
                 court.open(partial(progress.advance, opening))
                 judging = progress.add_task("mutants", total=len(here))
