@@ -40,6 +40,8 @@ SOAK_SECONDS = 600
 SOAK_OPTIONS =
 # What it tells `python -m tests.simulation` (--seconds N, --first SEED, --acts N).
 SIMULATE_OPTIONS =
+# What `make mutants` tells `python -m tests.model.mutate` (modules, --jobs N, --one-in N).
+MUTANTS_OPTIONS =
 # What they tell `python -m bench` (names, --rounds N, --peers ...), or the script of the target.
 BENCH_OPTIONS =
 SCALE_OPTIONS =
@@ -64,7 +66,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 MINOR_VERSION := import sys; print("%d.%d" % sys.version_info[:2])
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke smoke-all deep soak rings simulate conformance torch-rpc bench \
+.PHONY: help demo test test-all compiled test-bases elsewhere lint types fmt docs docs-serve smoke smoke-all deep mutants soak rings simulate conformance torch-rpc bench \
 	bench-plots bench-scale bench-base bench-pipeline bench-rendezvous bench-sites bench-tracing bench-values \
 	release-check clean
 
@@ -150,6 +152,9 @@ elsewhere: $(STAMP) ## tests without what only Linux has (15 minutes)
 
 deep: $(FULL) ## what test-all leaves out: large explorations, more hosts, bases and programs
 	$(BIN)/pytest $(PARALLEL) -m "deep and not slow"
+
+mutants: $(STAMP) ## each small fault of the protocol, judged by its tests (hours)
+	$(BIN)/python -m tests.model.mutate $(MUTANTS_OPTIONS)
 
 soak: $(STAMP) ## the tests of minutes, then 10 minutes of kills
 	$(BIN)/pytest -m slow

@@ -87,7 +87,6 @@ FILLING = (
     "model/test_mutants.py",
     "model/test_rendezvous.py",
     "model/test_delivery.py",
-    "model/test_rendezvous_mutants.py",
 )
 """The files that fill the memory come last, the longest first; some of them import torch. Each
 process that a test starts is a fork of pytest's: its cost grows with pytest's memory."""

@@ -2,5 +2,5 @@
 
 Read in this order: `script` (the actions of programs), `endpoint` (the shell), `world` (the network
 and death), `explorer` (breadth-first search), `always`, `rest` and `never` (the properties),
-`programs`, `mutants`. `wire` is the world of two delivery channels.
+`programs`, `mutation`. `wire` is the world of two delivery channels.
 """

@@ -1,123 +1,145 @@
-"""The source of the shipped machines, and machines that are made from a changed one."""
+"""The syntax trees of the shipped functions, and functions that run changed code for a while.
+
+Only the *code object* of a function is replaced. So the change holds wherever the function is
+referred to: as a method, as a bound method in a table, or imported by another module.
+"""
 
 from __future__ import annotations
 import __future__
 
 import ast
+import importlib
 import inspect
-import sys
-import textwrap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import cache
-from types import FunctionType, ModuleType
-from typing import Any
+from pathlib import Path
+from types import CodeType, FunctionType
+from typing import Any, NamedTuple
 
-from farref.protocol.aliases import Aliases
-from farref.protocol.context import Context
-from farref.protocol.cycles import CycleCollector
-from farref.protocol.deadlocks import DeadlockDetector
-from farref.protocol.death import Death
-from farref.protocol.entries import Entries
-from farref.protocol.hosting import Hosting
-from farref.protocol.loans import Loans
-from farref.protocol.names import Names
-from farref.protocol.references import References
-from farref.protocol.requests import Requests
+import farref.protocol
 
-PARTS = (
-    *(
-        Context,
-        Entries,
-        Loans,
-        Names,
-        References,
-        Requests,
-        Aliases,
-        Hosting,
-        Death,
-        DeadlockDetector,
-    ),
-    CycleCollector,
-)
+PROTOCOL = Path(next(iter(farref.protocol.__path__)))
 MARK = "# exit"
 """In the line that ends the condition of an exit; see `exits`."""
 _cut: list[bool] = []
 
 
+class Function(NamedTuple):
+    """A shipped function, and its syntax tree."""
+
+    name: str
+    """For example ``owner.Owner.create``; of a module outside `protocol`, all but ``farref``."""
+    live: Any
+    """The function that runs."""
+    tree: ast.FunctionDef
+    classes: tuple[str, ...]
+    """The classes around it."""
+    exits: tuple[ast.If, ...]
+
+    def code(self) -> CodeType:
+        """The tree, as it is now, compiled."""
+        parts = {**vars(self.tree), "decorator_list": []}
+        definition = ast.FunctionDef(**parts)
+        if self.live.__code__.co_freevars:  # by `super()`, which the tree may have lost
+            uses = ast.Expr(ast.Name("__class__", ast.Load()))
+            definition.body = [*definition.body, ast.If(ast.Constant(value=False), [uses], [])]
+        body: list[ast.stmt] = [definition]
+        for name in reversed(self.classes):
+            body = [ast.ClassDef(name, [], [], body, [])]
+        module = ast.fix_missing_locations(ast.Module(body, []))
+        flags = __future__.annotations.compiler_flag
+        file = self.live.__code__.co_filename
+        code: CodeType = compile(module, file, "exec", flags, dont_inherit=True)
+        for _ in range(len(self.classes) + 1):
+            code = next(each for each in code.co_consts if isinstance(each, CodeType))
+        return code
+
+    def code_without_exits(self) -> CodeType:
+        """The same, if no exit is ever taken."""
+        tests = [each.test for each in self.exits]
+        for each in self.exits:
+            each.test = ast.Constant(value=False)
+        try:
+            return self.code()
+        finally:
+            for each, test in zip(self.exits, tests, strict=True):
+                each.test = test
+
+
 @cache
-def source(machine: type | ModuleType, method: str) -> str:
-    """The source of a *method* as shipped."""
-    original: Any = vars(machine)[method]
-    function: Any = original.fget if isinstance(original, property) else original
-    return textwrap.dedent(inspect.getsource(function))
+def functions(module: str) -> dict[str, Function]:
+    """The functions and methods of *module*, such as ``protocol.owner``, in their order.
 
-
-def compiled(machine: type | ModuleType, method: ast.Module) -> Any:
-    """The method of *machine* with the source *method*."""
-    # `super()` looks for the class in a variable of the enclosing scope.
-    tree = ast.parse("def within(__class__): pass")
-    within: Any = tree.body[0]
-    (definition,) = method.body
-    name = definition.name  # type: ignore[attr-defined]  # it defines a function
-    within.body = [definition, ast.Return(ast.Name(name, ast.Load()))]
-    ast.fix_missing_locations(tree)
-    module = vars(machine).get("__module__", machine.__name__)
-    code = compile(tree, f"<{name}>", "exec", __future__.annotations.compiler_flag)
-    names: dict[str, Any] = {}
-    exec(code, vars(sys.modules[module]), names)
-    return names["within"](machine)
-
-
-def exits_in(tree: ast.Module, text: str) -> list[ast.If]:
-    """The exits in the syntax tree of a method with the source *text*, in their order."""
+    A module of `farref` is named without that word, a module of the tests with all of its name.
+    """
+    package = "" if module.startswith("tests.") else "farref."
+    loaded = importlib.import_module(package + module)
+    text = Path(str(loaded.__file__)).read_text("utf-8")
     lines = text.splitlines()
-    return [
-        node
-        for node in ast.walk(tree)
-        if isinstance(node, ast.If)
-        if any(MARK in each for each in lines[node.lineno - 1 : node.body[0].lineno - 1])
-    ]
+    found: dict[str, Function] = {}
+
+    def is_exit(node: ast.If) -> bool:
+        return any(MARK in line for line in lines[node.lineno - 1 : node.body[0].lineno - 1])
+
+    def look(body: list[ast.stmt], within: Any, classes: tuple[str, ...]) -> None:
+        for node in body:
+            if isinstance(node, ast.ClassDef):
+                look(node.body, getattr(within, node.name), (*classes, node.name))
+            elif isinstance(node, ast.FunctionDef):
+                live = behind(inspect.getattr_static(within, node.name))
+                first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
+                if live.__code__.co_firstlineno == first:  # and no `overload`
+                    name = ".".join((module.removeprefix("protocol."), *classes, node.name))
+                    ifs = [each for each in ast.walk(node) if isinstance(each, ast.If)]
+                    exits = tuple(filter(is_exit, ifs))
+                    found[name] = Function(name, live, node, classes, exits)
+
+    look(ast.parse(text).body, loaded, ())
+    return found
 
 
-def without_exits(text: str) -> ast.Module:
-    """The syntax tree of a method with the source *text*, without its exits."""
-    tree = ast.parse(text)
-    for node in exits_in(tree, text):
-        node.test = ast.Constant(value=False)
-    return tree
+def behind(thing: Any) -> Any:
+    """The function behind a property, a static method, a context manager or a cache."""
+    for part in ("fget", "func", "__func__", "__wrapped__"):
+        thing = getattr(thing, part, None) or thing
+    return thing
+
+
+@contextmanager
+def swapped(live: FunctionType, code: CodeType) -> Iterator[None]:
+    """The function *live* has another *code* inside this block."""
+    before = live.__code__
+    live.__code__ = code
+    try:
+        yield
+    finally:
+        live.__code__ = before
 
 
 @cache
-def with_exits() -> tuple[tuple[type, str], ...]:
-    """The methods that have exits."""
+def _without_exits() -> tuple[tuple[FunctionType, CodeType], ...]:
+    """The functions that have exits, and the code of each without."""
     return tuple(
-        (machine, name)
-        for machine in PARTS
-        for name, shipped in list(vars(machine).items())
-        if type(shipped) is FunctionType and shipped.__module__ == machine.__module__
-        if MARK in source(machine, name)
+        (each.live, each.code_without_exits())
+        for path in sorted(PROTOCOL.glob("*.py"))
+        if MARK in path.read_text("utf-8")
+        for each in functions(f"protocol.{path.stem}").values()
+        if each.exits
     )
-
-
-@cache
-def _rest(machine: type, name: str) -> Any:
-    return compiled(machine, without_exits(source(machine, name)))
 
 
 @contextmanager
 def cut() -> Iterator[None]:
-    """Within this block a `Context` that is made has no exits."""
-    before = [(machine, name, vars(machine)[name]) for machine, name in with_exits()]
+    """The machines have no exits inside this block."""
     _cut.append(True)
-    for machine, name, _ in before:
-        setattr(machine, name, _rest(machine, name))
-    try:
-        yield
-    finally:
-        for machine, name, method in before:
-            setattr(machine, name, method)
-        _cut.pop()
+    with ExitStack() as stack:
+        for live, code in _without_exits():
+            stack.enter_context(swapped(live, code))
+        try:
+            yield
+        finally:
+            _cut.pop()
 
 
 def are_cut() -> bool:

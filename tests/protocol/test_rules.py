@@ -1,8 +1,8 @@
 """Each rule of the borrowing machines removed in turn: the trace about that rule goes wrong.
 
 The rules are those at the top of ``protocol/borrowing.py``. A mutant is a shipped machine with one
-piece of its source replaced (see `tests.model.mutants`). Its trace then shows an object that is
-freed too early, a thing that is left for ever, or a wait without end.
+expression or statement replaced (`edit` of `tests.model.mutation`). Its trace then shows an object
+that is freed too early, a thing that is left for ever, or a wait without end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from farref.tracetest.files import differences, parse
 from farref.tracetest.language import run
 from farref.tracetest.world import World
 
-from ..model.mutants import Mutant, mutated
+from ..model.mutation import Mutant, edit
 
 if TYPE_CHECKING:
     from farref.protocol.effects import Effect
@@ -50,58 +50,52 @@ class RemovedRule(NamedTuple):
         return f"rule {self.number}: {self.mutant}"
 
 
-def borrower(name: str, method: str, old: str, new: str) -> Mutant:
-    return Mutant(name, BorrowingUser, method, old, new)
-
-
 RULES = (
     RemovedRule(
         1,
         "borrowing/rule_1_one_guardian",
-        borrower(
+        edit(
             "reports by every loan, and hands its table over",
-            "end_loan",
-            "if self.guardian == fork",
-            "if True",
+            BorrowingUser.end_loan,
+            "self.guardian == fork",
+            "True",
         ),
         FREED_EARLY,
     ),
     RemovedRule(
         1,
         "borrowing/rule_1_one_guardian",
-        borrower("reports by the last loan", "borrow", "if not self._covered:", "if True:"),
+        edit("reports by the last loan", BorrowingUser.borrow, "not self._covered", "True"),
         FREED_EARLY,
     ),
     RemovedRule(
         2,
         "borrowing/rule_2_epochs",
-        Mutant(
+        edit(
             "removes whatever the sender holds",
-            Owner,
-            "delete",
-            "in message.forks:",
-            "in [fork for fork, to in self.forks.items() if to == sender]:",
+            Owner.delete,
+            "message.forks",
+            "[fork for fork, to in self.forks.items() if to == sender]",
         ),
         FREED_EARLY,
     ),
     RemovedRule(
         3,
         "borrowing/rule_3_announcing",
-        borrower(
+        edit(
             "announces itself only when its own lender dies",
-            "died",
-            "return self._announce(allocate)",
-            "return [] if self.guardian or self.reported else self._announce(allocate)",
+            BorrowingUser.died,
+            "self._announce(allocate)",
+            "[] if self.guardian or self.reported else self._announce(allocate)",
         ),
         FREED_EARLY,
     ),
     RemovedRule(
         4,
         "borrowing/rule_4_taking_back",
-        Mutant(
+        edit(
             "takes no table back",
-            Death,
-            "_take_back",
+            Death._take_back,
             "message.loans if isinstance(message, Reply | Returned) else ()",
             "()",
         ),
@@ -110,102 +104,111 @@ RULES = (
     RemovedRule(
         4,
         "borrowing/a_table_for_the_dead",
-        borrower("hands its table to the dead", "died", "self.guardian = None", "pass"),
+        edit("hands its table to the dead", BorrowingUser.died, "self.guardian = None"),
         FREED_EARLY,
     ),
     RemovedRule(
         5,
         "borrowing/example_1_forwarding_what_we_own",
-        Mutant("does not use what it lent on", User, "in_use", " or self.children", ""),
+        edit(
+            "does not use what it lent on",
+            User.in_use,
+            "self.handles or self.messages or self.pending or self.children",
+            "self.handles or self.messages or self.pending",
+        ),
         FREED_EARLY,
     ),
     RemovedRule(
         5,
         "borrowing/rule_5_in_use",
-        borrower(
+        edit(
             "answers a notice while a later loan lasts",
-            "notified",
-            "return self._know(fork) + self.end_if_unused()",
-            "return [removal(self.rref, self.owner, fork)]",
+            BorrowingUser.notified,
+            "self._know(fork) + self.end_if_unused()",
+            "[removal(self.rref, self.owner, fork)]",
         ),
         FREED_EARLY,
     ),
     RemovedRule(
         5,
         "borrowing/rule_5_an_announcement_covers_nothing",
-        borrower("is covered by an announcement", "_covered", "and not self.announcing", ""),
+        edit(
+            "is covered by an announcement",
+            BorrowingUser._covered,
+            "bool(self.reported or self.requested) and (not self.announcing)",
+            "bool(self.reported or self.requested)",
+        ),
         FREED_EARLY,
     ),
     RemovedRule(
         5,
         "borrowing/an_announcement_is_waited_for",
-        borrower(
+        edit(
             "lets go with an announcement out",
-            "_hold_on",
-            "if self.announcing:",
-            "if self.announcing and self.in_use:",
+            BorrowingUser._hold_on,
+            "self.announcing",
+            "self.announcing and self.in_use",
         ),
         "gives up B/1",
     ),
     RemovedRule(
         5,
         "borrowing/an_announced_table_stays",
-        borrower(
+        edit(
             "hands over a table that it has announced",
-            "_hold_on",
-            "return True, ()",
-            "return True, self._take_table()",
+            BorrowingUser._hold_on,
+            "(True, ())",
+            "(True, self._take_table())",
         ),
         FREED_EARLY,
     ),
     RemovedRule(
         5,
         "malformed/borrowing",
-        borrower(
+        edit(
             "believes a table without a loan",
-            "loan_ended",
-            "if self.children.get(fork) == sender:",
-            "if True:",
+            BorrowingUser.loan_ended,
+            "self.children.get(fork) == sender",
+            "True",
         ),
         "borrower D/1 of D",
     ),
     RemovedRule(
         6,
         "borrowing/rule_6_an_announcement_is_a_fork_request",
-        borrower(
+        edit(
             "announces itself under the fork of its loan",
-            "_announce",
-            "self.requested = allocate()",
-            "self.requested = self.guardian or allocate()",
+            BorrowingUser._announce,
+            "allocate()",
+            "self.guardian or allocate()",
         ),
         LEFT,
     ),
     RemovedRule(
         6,
         "borrowing/rule_6_an_announcement_that_comes_too_late",
-        Mutant("waits for what was freed", Entries, "own_or_await", "[Lose(rref)]", "[]"),
+        edit("waits for what was freed", Entries.own_or_await, "[Lose(rref)]", "[]"),
         LEFT,
     ),
     RemovedRule(
         6,
         "borrowing/a_notice_for_nothing",
-        Mutant(
+        edit(
             "does not answer for an entry that is gone",
-            Loans,
-            "_notified",
-            "return [removal(rref, sender, fork)]",
-            "return []",
+            Loans._notified,
+            "[removal(rref, sender, fork)]",
+            "[]",
         ),
         LEFT,
     ),
     RemovedRule(
         6,
         "borrowing/a_notice_for_nothing",
-        borrower(
+        edit(
             "does not count a loan that is over",
-            "notified",
-            "return self._know(fork) + self.end_if_unused()",
-            "return self.end_if_unused()",
+            BorrowingUser.notified,
+            "self._know(fork) + self.end_if_unused()",
+            "self.end_if_unused()",
         ),
         LEFT,
     ),
@@ -231,7 +234,7 @@ def told(trace: str) -> str:
 def test_without_the_rule_its_trace_goes_wrong(rule: RemovedRule) -> None:
     assert not differences(TRACES / f"{rule.trace}.txt")
     assert rule.wrong not in told(rule.trace)
-    with mutated(rule.mutant):
+    with rule.mutant.applied():
         without = told(rule.trace)
     assert rule.wrong in without, f"{rule.mutant} survives {rule.trace}:\n{without}"
 

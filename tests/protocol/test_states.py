@@ -17,7 +17,7 @@ from farref.protocol.states import GROUPS, MACHINES, TRANSITIONS, UserState, inp
 from ..model import states
 from ..model.explorer import Mistake, explore
 from ..model.model import ProgramModel
-from ..model.mutants import Mutant, mutated
+from ..model.mutation import edit
 from ..model.programs import PROGRAMS
 from ..model.world import Taken, WorldState
 
@@ -125,7 +125,9 @@ def test_a_transition_without_a_row_is_a_mistake(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_machine_that_makes_another_transition_is_a_mistake() -> None:
-    old = "self.alias = alias"
-    with mutated(Mutant("is resolved at once", Owner, "stand_for", old, "self.resolved = True")):
+    mutant = edit(
+        "is resolved at once", Owner.stand_for, "self.alias = alias", "self.resolved = True"
+    )
+    with mutant.applied():
         found = flaw("an alias that nobody uses")
     assert found == "AssertionError: CREATED becomes RESOLVED by stand_for: no row of the table"

@@ -28,14 +28,14 @@ from farref.protocol.lending import LendingUser
 from farref.protocol.messages import Probe
 from farref.protocol.names import Names
 from farref.protocol.owner import Owner
+from farref.protocol.references import References
+from farref.protocol.requests import Requests
 from farref.protocol.search import Search
 from farref.protocol.sharing import DISCIPLINES
 from farref.protocol.user import User
 from farref.trace import read
 
-from ..model.mutants import Mutant, mutated
-from ..model.mutants.mutant import in_context
-from ..model.mutants.of_names import FORGETS
+from ..model.mutation import Mutant, edit
 from . import Act, Outcome, Plan, WrongError, draw, simulate
 from . import shrink as shrinking
 from .jobs import Error, PendingRequest, Turn
@@ -86,13 +86,15 @@ def test_long_programs_go_well(weather: Any, seed: int, acts: int) -> None:
     assert simulate(draw(seed, acts, weather=weather)).wrong is None
 
 
+FORGETS = edit("forgets the name that it knows", References.lend_on, "b.name or a.name", "b.name")
+
 FOUND = [
     # A probe came to a request that was held back behind a fetch. The handle of both had turned out
     # to be an alias, so it had no entry of its own.
     (
-        in_context(
+        edit(
             "an alias has an entry of its own",
-            "_in_front",
+            DeadlockDetector._in_front,
             "entry.pending if entry is not None else ()",
             "entry.pending",
         ),
@@ -101,17 +103,20 @@ FOUND = [
     # A method waited for an object. Its creation was held back behind a fetch, and the fetch waited
     # for the method.
     (
-        in_context(
-            "does not ask for a creation that has not come", "_ask_creator", "owner.located", "True"
+        edit(
+            "does not ask for a creation that has not come",
+            DeadlockDetector._ask_creator,
+            "owner.located",
+            "True",
         ),
         (310, 1000, "calm", "borrow", False),
     ),
     # A request was held back behind a creation on an alias, whose owner held the creation back
     # behind a fetch of its own.
     (
-        in_context(
+        edit(
             "does not see a creation in front",
-            "_in_front",
+            DeadlockDetector._in_front,
             "each in state.asking",
             "each not in state.waiting",
         ),
@@ -120,10 +125,9 @@ FOUND = [
     # A method waited for an object that a method of an alias was to make, and the alias waited for
     # the first method: nobody suspected the queue of that object.
     (
-        Mutant(
+        edit(
             "suspects the queue of an alias, and not of an object that waits for one",
-            Queues,
-            "_is_suspect",
+            Queues._is_suspect,
             "blocker in self._context.state.asking",
             "owner.alias is not None",
         ),
@@ -132,28 +136,24 @@ FOUND = [
     # An alias's owner had asked what the target was, and learned it by another message. Then the
     # target's owner died before it answered.
     (
-        in_context(
+        edit(
             "knows the answer of another only if an entry of the target is left",
-            "died",
-            "alias.canonical is None and not alias.asked",
+            Aliases.died,
+            "alias.canonical is None and (not alias.asked)",
             "is_lost(target)",
         ),
         (770, 1000, "crashes", "fork", True),
     ),
     # The packets with one message were lost for half a minute, so that no probe went on.
     (
-        Mutant("does not see a late message", WaitGraph, "look", "self._late()", "False"),
+        edit("does not see a late message", WaitGraph.look, "self._late()", "False"),
         (207354, 60, "calm", "borrow", True),
     ),
     # The packets with a probe were lost for 15 s. When the ring had a victim at last, the check
     # came before the refusal.
     (
-        Mutant(
-            "forgets a late message",
-            SimulatedWorld,
-            "handed_over",
-            "self.rings.disturbed(self.now)",
-            "pass",
+        edit(
+            "forgets a late message", SimulatedWorld.handed_over, "self.rings.disturbed(self.now)"
         ),
         (206849, 1000, "cuts", "lend", True),
     ),
@@ -161,19 +161,20 @@ FOUND = [
     # answer. The alias came back from an endpoint that did not know the object, and the next call
     # went by way of the alias's owner.
     (
-        in_context(
-            "forgets the name of a call on its way", "dispatch", "self._name(rref, send.message)"
+        edit(
+            "forgets the name of a call on its way",
+            Names.dispatch,
+            "self._name(rref, send.message)",
         ),
         (307949, 3000, "calm", "lend", True),
     ),
     # An alias's owner had passed a method's call on, and died. So the method ended. The call ran
     # much later, with the old chain, and called the object of the method, which was free.
     (
-        Mutant(
+        edit(
             "takes a chain for a wait",
-            WaitGraph,
-            "answered",
-            'asked.on in {target_of(task.request), getattr(task.request, "rref", None)}',
+            WaitGraph.answered,
+            "asked.on in {target_of(task.request), getattr(task.request, 'rref', None)}",
             "True",
         ),
         (309149, 3000, "crashes", "fork", True),
@@ -199,9 +200,9 @@ SLOW = 307949
 def test_a_plan_shows_the_fault_that_the_simulation_found(mutant: Mutant, drawn: Any) -> None:
     seed, acts, weather, sharing, rings = drawn
     plan = draw(seed, acts, weather=weather, sharing=sharing, rings=rings)
-    with mutated(FORGETS) if seed in OF_OLD else nullcontext():
+    with FORGETS.applied() if seed in OF_OLD else nullcontext():
         assert simulate(plan).wrong is None
-        with mutated(mutant):
+        with mutant.applied():
             assert simulate(plan).wrong is not None
 
 
@@ -332,16 +333,15 @@ def test_a_long_plan_shrinks_in_bounded_time(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_method_that_gets_a_value_of_its_own_object_is_found() -> None:
     """The fetch would wait for itself, and begins beside the method."""
-    mutant = Mutant(
+    mutant = edit(
         "begins a fetch that would wait for itself",
-        Owner,
-        "enqueue",
-        "return [Refuse(sender, request, Refusal.SELF_WAIT)]",
-        "return [Refuse(sender, request, Refusal.SELF_WAIT)]"
-        ' if not self.resolved or not hasattr(request, "copy")'
+        Owner.enqueue,
+        "[Refuse(sender, request, Refusal.SELF_WAIT)]",
+        "[Refuse(sender, request, Refusal.SELF_WAIT)]"
+        " if not self.resolved or not hasattr(request, 'copy')"
         " else self._step_aside(request.call) or [Run(sender, request)]",
     )
-    with mutated(mutant):
+    with mutant.applied():
         wrong = simulate(draw(38)).wrong
     assert wrong is not None
     assert "waited for itself" in wrong
@@ -351,43 +351,43 @@ def test_a_method_that_gets_a_value_of_its_own_object_is_found() -> None:
 # ---- machines that lose more than a death takes from them: even a storm is no excuse
 
 LOSING = [
-    in_context("a death breaks all aliases", "died", "elif is_lost(known):", "elif True:"),
-    in_context(
+    edit("a death breaks all aliases", Aliases.died, "is_lost(known)", "True"),
+    edit(
         "breaks what it knows with the hop",
-        "died",
-        "elif is_lost(known):",
-        "elif is_lost(known) or worker == alias.rref.creator:",
+        Aliases.died,
+        "is_lost(known)",
+        "is_lost(known) or worker == alias.rref.creator",
     ),
-    in_context(
+    edit(
         "after a death nothing is passed on",
-        "_has_lost",
-        "return any(map(self.entries.is_lost, rrefs))",
-        "return bool(self.state.dead and cargo.descriptors)",
+        Aliases._has_lost,
+        "any(map(self.entries.is_lost, rrefs))",
+        "bool(self.state.dead and cargo.descriptors)",
     ),
-    in_context(
+    edit(
         "after a death nothing becomes an alias",
-        "stand_for",
+        Aliases.stand_for,
         "self.entries.is_lost(target)",
         "self.state.dead",
     ),
-    in_context(
+    edit(
         "after a death no alias finds its target",
-        "_found",
+        Aliases._found,
         "self.entries.is_lost(canonical)",
         "self.state.dead",
     ),
-    in_context(
+    edit(
         "after a death nothing is asked again",
-        "_fetch_there",
-        "isinstance(entry, User) and entry.lost",
-        "isinstance(entry, User) and self.state.dead",
+        Requests._fetch_there,
+        "entry.lost",
+        "self.state.dead",
     ),
 ]
 
 
 @pytest.mark.parametrize("mutant", LOSING, ids=str)
 def test_another_ones_death_excuses_nothing(mutant: Mutant) -> None:
-    with mutated(mutant):
+    with mutant.applied():
         found = next(o for seed in range(300) if (o := simulate(draw(seed, weather="storm"))).wrong)
     assert found.kind in {"G4", "G6"}, found.wrong
     assert simulate(found.plan).wrong is None
