@@ -280,12 +280,18 @@ def serving() -> Iterator[str]:
     with System(silence=None) as system:
         words = ["metrics", system.name, "--serve", "0", "--host", "Metrics.example"]
         with subprocess.Popen(
-            [sys.executable, "-m", "farref", *words], stderr=subprocess.PIPE, text=True
+            [sys.executable, "-X", "faulthandler", "-m", "farref", *words],
+            stderr=subprocess.PIPE,
+            text=True,
         ) as server:
             assert server.stderr is not None
             yield server.stderr.readline().rpartition(":")[2].partition("/")[0]
             system.shutdown()
-            server.wait(60)
+            try:
+                server.wait(60)
+            except subprocess.TimeoutExpired:
+                server.send_signal(signal.SIGABRT)
+                raise AssertionError(f"it did not end:\n{server.stderr.read()}") from None
 
 
 # ---- lines of a trace that are none
