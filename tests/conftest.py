@@ -201,10 +201,7 @@ def nothing_left_behind() -> Iterator[None]:
     for process in left:
         process.kill()
     gc.collect()  # Thespian's TCP transport leaves the closing of its sockets to that
-    while (opened := listening_ports() - ports) and time.monotonic() < end:
-        time.sleep(0.05)  # a thread that is about to end may hold one
-        gc.collect()
-    said += [f"listening on port {port}" for port in opened]
+    said += [f"listening on port {port}" for port in listening_ports() - ports]
     said += [f"entry {path.name}" for path in (runtime / "farref").glob("*.json")]
     if broken().exists():
         said.append(broken().read_text())

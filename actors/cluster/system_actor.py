@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         """
 
         myAddress: ActorAddress  # noqa: N815 - the name is Thespian's
-        _myRef: Any  # noqa: N815
+        _myRef: Any  # noqa: N815 - as above
 
         def send(self, target: ActorAddress, message: object) -> None: ...
         def wakeupAfter(self, delay: timedelta, payload: object = None) -> None: ...

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import uuid
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,8 @@ from farref.elastic import ServiceRendezvousBackend
 from farref.elastic.c10d import C10dRendezvousBackend
 from farref.elastic.etcd import EtcdRendezvousBackend, client
 
+from ..conftest import listening_ports
+from ..waiting import eventually
 from .kit import MemoryBackend, etcd_server
 
 if TYPE_CHECKING:
@@ -28,10 +31,22 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def tcp_store() -> Any:
-    """A TCPStore for all tests."""
+def tcp_store() -> Iterator[list[Any]]:
+    """A TCPStore for all tests, in a list of one.
+
+    Its server ends with the last clone, which a thread may hold that a test has given up.
+    """
     distributed = pytest.importorskip("torch.distributed", reason="torch is not installed here")
-    return distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+    kept = [distributed.TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)]
+    port = kept[0].port
+    yield kept
+    kept.clear()
+
+    def is_closed() -> bool:
+        gc.collect()
+        return port not in listening_ports()
+
+    eventually(is_closed)
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +73,7 @@ def backend_of(request: pytest.FixtureRequest) -> Callable[[str], RendezvousBack
         if request.param == "etcd":
             there = client("127.0.0.1", request.getfixturevalue("etcd"))
             return EtcdRendezvousBackend(there, f"{run_id}-{unique}")
-        store = request.getfixturevalue("tcp_store")
+        (store,) = request.getfixturevalue("tcp_store")
         return C10dRendezvousBackend(store.clone(), f"{run_id}-{unique}")
 
     made("any")  # skips here, if it has to
