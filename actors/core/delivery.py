@@ -334,8 +334,10 @@ class Delivery(Internal):
                     number += 1
                 if self.progress._waiters:
                     self.progress.notify_all()
-                if links.dirty or links.owing or core.tracer:
+                if links.dirty or links.owing:
                     packets = self.packets()
+                elif core.tracer:
+                    core.tracer.flush()
         finally:
             if packets:
                 self.post(packets)

@@ -109,7 +109,9 @@ def test_it_ends_for_those_who_do_not_wait(
     assert isinstance(heard[0], FetchTimeoutError)
     assert chained.result() is FetchTimeoutError
     assert future.failed
-    with pytest.raises(FetchTimeoutError, match=rf"did not come within {SHORT} s"):
+    # The time of a creation runs since `remote`; its future has what is left.
+    took = r"0\.[01]\d*|0\.2" if request_ is _creation else str(SHORT)
+    with pytest.raises(FetchTimeoutError, match=f"did not come within ({took}) s"):
         future.result(timeout=60)
 
     async def wait() -> None:
