@@ -150,10 +150,14 @@ class Registrar(MembershipService, SystemActor):
         return killed or (bool(self._pids) and self._pids != (os.getpid(), os.getppid()))
 
     def _tell_others(self) -> None:
-        """Tell the other hosts that the system ends."""
+        """Tell those who cannot watch this process that the system ends.
+
+        They are on other hosts, or in other namespaces of this one, such as a container.
+        """
         orderly = not self._orphaned()
         reason = "it was shut down" if orderly else "its program, or its admin, was killed"
-        afar = [m.address for m in self._members.values() if m.place in self._hosts]
+        near = (self._here.address, self._host)
+        afar = [m.address for m in self._members.values() if (m.place, m.host) != near]
         for address in [*afar, *(host.agent for host in self._hosts.values())]:
             self.send(address, wire.Down(f"{reason} on its first host, {self._here}", orderly))
 

@@ -6,7 +6,6 @@ marks a stuck or orphaned process as the system's.
 
 from __future__ import annotations
 
-import functools
 import os
 import signal
 import socket
@@ -24,9 +23,11 @@ LAST = 2.0
 """Seconds for killed processes to disappear."""
 
 
-@functools.cache
 def host() -> str:
-    """A text shared by exactly the processes that may look into each other."""
+    """A text shared by exactly the processes that may look into each other.
+
+    It is read anew each time, for a process may enter another namespace.
+    """
     if not has("procfs"):
         import psutil  # noqa: PLC0415 - only here
 

@@ -59,6 +59,38 @@ def test_a_program_of_the_first_host_attaches_by_name(
         assert_nothing_held(system)
 
 
+STAYING = """
+    import sys, farref
+
+    with farref.System.attach(sys.argv[1]) as system:
+        print("attached", flush=True)
+        try:
+            system.serve()
+        except farref.SystemDownError as error:
+            print(error)
+"""
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_without_heartbeats_an_attached_program_learns_of_the_end(
+    apart: bool, network: Network, tmp_path: Path
+) -> None:
+    """It watches the processes; in another namespace, which shows it none, it is told."""
+    with network.on("A"), System():
+        pass  # what is true of this process there is not true at home
+    on = network.command("A") if apart else ()
+    with (
+        System(silence=None) as system,
+        started(tmp_path, STAYING, system.name, on=on) as program,
+    ):
+        assert program.stdout is not None
+        assert program.stdout.readline() == "attached\n"
+        system.shutdown()
+        out, err = program.communicate(timeout=60)
+    assert err == ""
+    assert ("one of its processes here" in out) is not apart
+
+
 SECOND = """
     import sys, farref
 
