@@ -1,4 +1,4 @@
-"""CONTRIBUTING's walks through the code: every hop of theirs comes, in their order.
+"""The walks of docs/walks.md: every hop comes, in order.
 
 The walks go the default way: our base, with a process for each actor, and "lend". The processes of
 the system are forked from this one while its threads note the functions of farref that they call,
@@ -50,7 +50,7 @@ NOTING, DONE = 0, 1
 
 def walks() -> list[list[Hop]]:
     """The hops of each walk."""
-    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "walks.md").read_text(encoding="utf-8")
     return [hops for block in text.split("```") if len(hops := HOP.findall(block)) > 1]
 
 
