@@ -80,19 +80,21 @@ def remote(
     serial: bool = True,
     num_returns: int = 1,
 ) -> Any:
-    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns its reference at once.
+    """Run ``fn(*args, **kwargs)`` on *to*, which owns the result. Returns a reference to it.
 
+    Does not wait for *fn*. It blocks only for the registrar's answer, if this endpoint does not
+    know *to* yet, and while too much that was sent to *to* has not arrived there (docs/limits.md).
     An exception in *fn* takes the place of the value and is raised by every fetch.
 
     Args:
         to: a worker's name, its `WorkerInfo`, or the address of a `RefActor`. `farref.ANY` (or
             None) is the worker with the fewest unfinished requests that this endpoint has placed
-            by `ANY`. Programs and `RefActor`s do not count as workers, and a
-            worker that another endpoint creates counts after a second at the latest.
+            by `ANY`. Programs and `RefActor`s are not workers, and a worker that another endpoint
+            creates is taken into account within a second.
         fn: plain (runs in a thread) or `async def` (runs on the worker's loop).
         args: may contain references anywhere; so may *kwargs*.
         kwargs: keyword arguments.
-        timeout: seconds in which the value must be made. When they have passed, waits through the
+        timeout: seconds in which the value must be made. When they have passed, waits on the
             returned handle end with `FetchTimeoutError`; a wait that begins later lasts a second.
             Once this endpoint knows that the value exists, waits have the system's timeout. The
             function is not stopped.
@@ -106,13 +108,16 @@ def remote(
             ``RRef(value, serial=False)`` does. Ignored if *fn* returns an `RRef`.
         num_returns: if more than 1, *fn* returns a tuple or list of that many values, or is a
             generator of them. Then `remote` returns a list with a reference to each, as in Ray.
-            *fn* runs once; *to* owns each value, and frees each by itself. If *fn* raises, or
-            returns another number of values, every reference raises that error.
+            *fn* runs once; *to* owns the values, and frees each of them separately. If *fn* raises,
+            or returns another number of values, every reference raises that error.
 
     Raises:
         ValueError: the timeout is 0 or less, or *num_returns* less than 1.
         WorkerNotFoundError, WorkerDiedError: no such worker exists, or it has died.
+        NotAnEndpointError: *to* is the address of a plain Thespian actor.
         SerializationError: the function or an argument cannot be pickled.
+        OverloadedError: *to* did not take the many earlier messages within the system's timeout,
+            or, in a handler, has not taken them yet.
     """
     front: Front = frame().core.front
     if timeout is not None:
@@ -138,11 +143,11 @@ def rpc_async(
     *,
     resolve: bool = False,
 ) -> Future[Any]:
-    """Run ``fn(*args, **kwargs)`` on *to*; returns a `Future` for its result. Does not block.
+    """Run ``fn(*args, **kwargs)`` on *to*; returns a `Future` for its result.
 
-    *to*, *fn* and *resolve* are as in `remote`; references in the arguments are lent for the call.
-    *timeout* is in seconds (default: the system's). It ends the call for everybody: see `Future`.
-    Raises the errors of `remote`, and `ValueError` for a timeout of 0 or less.
+    Does not wait for *fn*, and blocks only where `remote` does. *to*, *fn* and *resolve* are as in
+    `remote`; references in the arguments are lent for the call. *timeout* is in seconds (default:
+    the system's). It ends the call for everybody: see `Future`. Raises the errors of `remote`.
     """
     what = _invocation(fn, args, kwargs, resolve=resolve)
     future = _call(frame().core.front, to, what, timeout, ())
@@ -166,12 +171,11 @@ def rpc_sync(
     live (G3).
 
     Raises:
-        ValueError: the timeout is 0 or less.
-        WorkerNotFoundError, WorkerDiedError: no such worker exists, or it died before it replied.
-        SerializationError: the function or an argument cannot be pickled.
         FetchTimeoutError: no reply within *timeout* seconds (default: the system's).
         WouldBlockError: in a handler; write ``await rpc_async(...)`` there.
-        Exception: the exception of *fn*, with the remote traceback as its cause.
+        WorkerDiedError: the worker has died, or died before it replied.
+        Exception: the exception of *fn*, with the remote traceback as its cause; or another error
+            of `remote`.
     """
     here = frame()
     core = here.core
@@ -226,12 +230,16 @@ def _invocation(
 
 
 def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
-    """The value of a reference, or the list of the values of several, fetched in parallel.
+    """The value of a reference, or the list of the values of several, fetched in parallel. Blocks.
 
     If several references lead to one object, also by aliases, its value travels once, and they all
     get the same copy. *timeout* is in seconds, for all of them together (default: the system's).
-    Blocks. As soon as one of *refs* has an error, raises it, like `RRef.to_here`, and does not wait
-    for the others. Raises `TypeError` if one of *refs* is not a reference.
+
+    Raises:
+        TypeError: one of *refs* is not a reference.
+        FetchTimeoutError: a value did not come in time.
+        WouldBlockError: in a handler; write ``[await ref for ref in refs]`` there.
+        Exception: the error of one of *refs*, as `RRef.to_here` raises it, as soon as it is known.
     """
     if isinstance(refs, RRef):
         return refs.to_here(timeout)
@@ -359,14 +367,16 @@ def wait(
 
     Copies no value. A frozen value is mapped at once, so that a later fetch sends no message (for
     the first 1,000 of *refs*). Returns the ready references, at most *num_returns* of them, and
-    the others, both in the order given. *timeout* is in seconds; 0 polls; None is the system's
-    default. When it has passed, fewer references may be ready; `wait` does not raise.
+    the others, both in the order given. Blocks for at most *timeout* seconds (default: the
+    system's); 0 polls, which gives the owners 0.05 s to answer. When the time has passed, fewer
+    references may be ready; `wait` does not raise.
 
-    The owner of a value is asked once, however often `wait` is called before the answer comes; and
-    not at all if this endpoint knows already that the value is there.
+    The owner of a value is asked once, however often `wait` is called before the answer comes, and
+    not at all if this endpoint already knows that the value is there.
 
     Raises:
         ValueError: *num_returns* is not between 1 and the number of references.
+        TypeError: one of *refs* is not a reference.
         WouldBlockError: in a handler.
     """
     refs = _references(refs)
@@ -428,6 +438,8 @@ class _Enough:
 
 def get_worker_info(name: str | None = None) -> WorkerInfo:
     """The `WorkerInfo` of *name*, or of the calling endpoint.
+
+    Blocks for the registrar's answer if this endpoint does not know *name* yet.
 
     Raises:
         WorkerNotFoundError, WorkerDiedError: no endpoint has that name, or it has died.

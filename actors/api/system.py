@@ -90,40 +90,40 @@ class System:
     start blocks, for some tenths of a second.)
 
     Args:
-        base: a Thespian system base by name. The default is ``"farrefBase"``, our own: a process
-            per actor. ``"simpleSystemBase"`` runs actors in this process, during the program's
-            calls. ``"multiprocTCPBase"`` runs a process per actor, too, but anybody who reaches
-            its ports can run code in them. Or a base object, made with its capabilities; such a
-            system cannot be attached to by name. Thespian's other bases are refused.
+        base: a Thespian system base by name. The default, ``"farrefBase"``, is farref's own: a
+            process per actor. ``"simpleSystemBase"`` runs actors in this process, during the
+            program's calls. ``"multiprocTCPBase"`` also runs a process per actor, but anybody who
+            reaches its ports can run code in them. Or a base object, made with its capabilities;
+            such a system cannot be attached to by name. Thespian's other bases are refused.
         name: for `System.attach`; random by default.
         capabilities: of the Thespian system, for actors that require some.
         sharing: the way to share references in the arguments of calls. ``"lend"``: a reference
             costs no message unless the callee keeps it. ``"borrow"``: the same, but the borrowing
             protocol counts a reference that is kept. ``"fork"``: the owner counts every callee.
         timeout: the longest time of a wait in seconds, unless the wait has its own (G6); 60 by
-            default. `math.inf` is no limit.
-        orphan_grace: seconds between a death's notice and the release of the references that the
-            dead endpoint held. The release comes later if packets are lost: it waits for every
-            endpoint that got its references from the dead one.
+            default. `math.inf` means no limit.
+        orphan_grace: seconds between the notice of a death and the release of the references that
+            the dead endpoint held. The release also waits until every living endpoint that got
+            references from the dead one is counted, which takes longer if packets are lost.
         silence: seconds; a cut between hosts that is shorter loses nobody. An endpoint that is
             silent for longer (7.5 s at the default of 5) counts as dead if its process is stopped
-            or cut off, and not if it is only busy. None: a silent endpoint never counts as dead,
+            or cut off, but not if it is only busy. None: a silent endpoint never counts as dead,
             for instance in a debugger.
-        cycles: whether endpoints search by themselves for objects that only hold each other, over
-            any number of endpoints. ``"collect"``, the default: such objects are freed after half a
-            minute without use. ``"report"``: a line of the log names them. ``"off"``: only
-            `collect` searches. On ``"simpleSystemBase"`` only `collect` does.
+        cycles: whether endpoints search for objects that only hold each other, over any number of
+            endpoints. ``"collect"``, the default: such objects are freed after half a
+            minute without use. ``"report"``: they are only logged. ``"off"``: only `collect`
+            searches, as always on ``"simpleSystemBase"``.
         trace: a folder in which every endpoint records its protocol steps.
-        sites: whether creations note their file and line, for `farref refs`. By default the
+        sites: whether creations record their file and line, for `farref refs`. By default the
             environment variable ``FARREF_SITES`` decides.
         telemetry: whether calls, creations, fetches and messages make OpenTelemetry spans, and
             counters its metrics (``farref[otel]``). By default the environment variable
-            ``FARREF_TELEMETRY`` decides. Or a function without arguments that returns the tracer
-            provider of a process: it is called once in this process and in each actor's.
-        faults: faults of the packets, on purpose, in tests; see `farref.testing`.
+            ``FARREF_TELEMETRY`` decides. Or a function without arguments that sets the providers of
+            a process: it is called once in this process and in each actor's.
+        faults: faults to inject into the packets, in tests; see `farref.testing`.
         host: the address of this machine for other hosts, which may then `join` the system. A name
-            is resolved at once. With *advertise* it may be ``"0.0.0.0"`` or ``"::"``, too: all
-            interfaces. In a program that `farref run` started, the environment has it by default,
+            is resolved at once. With *advertise* it may also be ``"0.0.0.0"`` or ``"::"``, for all
+            interfaces. A program that `farref run` started gets it from the environment by default,
             with *port* and *key*; then this waits until all nodes have joined.
         port: the one port for other hosts, 1900 by default.
         advertise: ``"address:port"`` or ``"name:port"`` that other hosts must dial, if it differs
@@ -131,14 +131,14 @@ class System:
             resolves the name for itself.
         tls: certificates of your own authority, a `farref.TLS`. Each host then shows its
             certificate, and requires one of the others. You still need the key.
-        registry: ``"etcd://a:2379,b:2379"``, the servers of an etcd: the system survives the loss
-            of any host, this one included, and goes on when this program ends. Other hosts
+        registry: ``"etcd://a:2379,b:2379"``, the servers of an etcd. With it the system survives
+            the loss of any host, including this one, and outlives this program. Other hosts
             `join` it by ``"etcd://a:2379,b:2379/NAME"``. A second program with the same *name*,
-            *registry* and settings joins too. Needs *host*, `farrefBase` and ``farref[etcd]``.
+            *registry* and settings joins as well. Needs *host*, `farrefBase` and ``farref[etcd]``.
         key: the secret of all hosts: the path of a file made by `farref key`, or 32 random bytes.
             Without a key only loopback addresses are allowed.
         program: the name of this program as an endpoint; ``"program"`` by default.
-        threads: functions that others run in this program at once, as for `worker`.
+        threads: how many functions of others run in this program at once, as for `worker`.
 
     Raises:
         ValueError: an argument is out of range, or farref does not run on *base*.
@@ -296,15 +296,14 @@ class System:
         """Make this machine one more host of the system at *first*, and this program part of it.
 
         Waits for the first host for up to 30 s. The system can then create workers here until
-        this program shuts down or dies. Then these workers end, and the system goes on. Another
+        this program shuts down or dies, which ends these workers but not the system. Another
         program of this machine that joins with the same arguments shares the host; when it leaves,
-        only it leaves.
+        the host stays.
 
         Args:
-            first: ``"address:port"`` or ``"name:port"`` of the first host; the default port is
-                1900. A forwarded port or the end of a tunnel will do: the first host tells its
-                own address to those who have the key. Or ``"etcd://a:2379,b:2379/NAME"``: a
-                system with a registry.
+            first: ``"address:port"`` or ``"name:port"`` of the first host, at any address that
+                leads there, such as a forwarded port or the end of a tunnel; the default port is
+                1900. Or ``"etcd://a:2379,b:2379/NAME"``: a system with a registry.
             key: the first host's.
             host: the address of this machine for the other hosts; by default the one that the
                 first host sees.
@@ -397,15 +396,16 @@ class System:
 
         Args:
             name: unique in this system.
-            threads: functions that it runs at once, not counting those that wait in a call. With 1,
-                functions that one sender calls begin in the order sent.
+            threads: how many functions it runs at once, not counting those that wait in a call.
+                With 1, functions that one sender calls begin in the order sent.
             on: the host: its address, or capabilities that it must have. Of several the one with
                 the fewest endpoints is chosen. Waits until it has joined. None: this program's.
 
         Raises:
-            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
+            ValueError: the name is empty or not a string, *threads* is less than 1, or *on* is
+                not an address.
             FetchTimeoutError: no such host joined within the system's timeout.
-            NameTakenError: the name belongs to another one.
+            NameTakenError: another endpoint has this name.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
         return create_worker(self._front, name, threads, on)
@@ -422,26 +422,26 @@ class System:
     ) -> ActorAddress:
         """Create an actor of a `RefActor` class and wait until it runs. Returns its address.
 
-        A plain Thespian actor class is taken too. It has no name here, holds no references, and
-        must be importable, as in Thespian; *requirements* and *on* are for `RefActor` classes.
-
         The class may be defined anywhere, also in ``__main__`` or a notebook. *requirements*
         are Thespian's: passed to the class's capability check. *on* is as for `worker`. If it is
-        None, the actor is created on this program's host if that passes the class's check, else
+        None, the actor is created on this program's host if that passes the class's check, or
         on another host that does.
+
+        A plain Thespian actor class is accepted, too, but without any other argument. Its actor has
+        no name, holds no references, and must be importable, as in Thespian.
 
         *args* and *kwargs* are for ``__init__``, and may contain references. ``__init__`` runs on
         the actor's loop, before its first handler: it may send messages and use references.
         Without arguments its error is the cause of a `CreationError`.
 
         Raises:
-            TypeError: it is no class of actors, ``__init__`` takes other arguments, or a plain
+            TypeError: it is not a class of actors, ``__init__`` takes other arguments, or a plain
                 class is given an argument that only `RefActor` classes take.
             Exception: the error of ``__init__`` with arguments, with the remote traceback. The
                 actor is ended.
-            ValueError: the name is empty or no text.
+            ValueError: the name is empty or not a string.
             FetchTimeoutError: no such host joined within the system's timeout.
-            NameTakenError: the name belongs to another one.
+            NameTakenError: another endpoint has this name.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
         if not hasattr(actor_class, "_is_ref_actor"):
@@ -524,7 +524,8 @@ class System:
     def references(self, *, timeout: float = PATIENCE, leak_age: float = LEAK_AGE) -> Snapshot:
         """The references of every endpoint, as `farref.references` lists them for one.
 
-        Endpoints answer beside the user's code, so those that compute answer, too.
+        Blocks until all have answered. Endpoints answer in a thread of their own, so busy ones
+        answer, too.
 
         Args:
             timeout: seconds; endpoints that do not answer in that time are in `Snapshot.silent`.
@@ -542,7 +543,7 @@ class System:
     def why(
         self, rref: RRef[Any] | str, *, timeout: float = PATIENCE, leak_age: float = LEAK_AGE
     ) -> Reason:
-        """Why an object is alive: its holders, endpoint by endpoint, down to the variables.
+        """Why an object is alive: its holders, endpoint by endpoint, down to the variables. Blocks.
 
         Args:
             rref: a reference, or its id as text, or the beginning of its id.
@@ -559,7 +560,7 @@ class System:
         return why(inspector, rref, seconds, leak_age, attached=self.is_attached)
 
     def counters(self, *, timeout: float = PATIENCE) -> dict[str, Counters]:
-        """The counters of every endpoint that answers within *timeout* seconds, by its name."""
+        """The counters of every endpoint that answers within *timeout* seconds, by name. Blocks."""
         inspector = self._here.inspector
         with _modules():
             from ..inspect.snapshot import count  # noqa: PLC0415 - few programs inspect
@@ -571,12 +572,12 @@ class System:
     ) -> tuple[Garbage, ...]:
         """Search now for objects that only hold each other, and free them (G5).
 
-        Blocks until all endpoints have searched. The freed objects go soon after. Any `cycles=` of
-        the system will do.
+        Blocks until all endpoints have searched, whatever the system's `cycles=`. The objects are
+        freed soon afterwards.
 
         Args:
             dry_run: only search.
-            timeout: seconds for each endpoint's searches; the rest is left for another time.
+            timeout: seconds for each endpoint's searches; what it cannot search then is left.
 
         Returns:
             The garbage: the ids of the objects found together, and a ring among them.
@@ -587,12 +588,15 @@ class System:
     # ---- messages
 
     def tell(self, to: str | WorkerInfo | ActorAddress, message: Any) -> None:
-        """Send *message*, which may contain references, to an actor. Does not wait.
+        """Send *message*, which may contain references, to an actor.
+
+        Does not wait until it has been handled, and blocks only where `farref.remote` does.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it has died.
             NotAnEndpointError: *message* contains references, and the target is a plain actor.
             SerializationError: *message* cannot be pickled.
+            OverloadedError: the actor did not take the many earlier messages in time.
         """
         info = self._find_or_plain(to)
         if isinstance(message, ActorSystemMessage) and not isinstance(message, PoisonMessage):
@@ -613,19 +617,22 @@ class System:
     ) -> Any:
         """Send *message* and return the answer of the actor, or of another one for it. Blocks.
 
-        A further answer is dropped, with a warning: give *answers* to an actor that sends several.
+        Further answers are dropped, with a warning; give *answers* if the actor sends several.
 
         Args:
-            to: a worker's name, its info, or any actor's address.
+            to: an actor's name, its `WorkerInfo`, or its address.
             message: may contain references unless the actor is a plain one.
             timeout: seconds, or a `timedelta` as in Thespian; the system's default for None.
-            answers: how many to wait for; the result is then a list of them, as they came.
+            answers: how many to wait for; the result is then a list of them, as they came. Not for
+                plain actors.
 
         Raises:
             WorkerNotFoundError, WorkerDiedError: there is no such actor, or it died meanwhile.
-            FetchTimeoutError: no answer in time. A late one is dropped: it never answers
+            NoHandlerError: the actor has no handler for such a message.
+            FetchTimeoutError: no answer in time. A late one is dropped, and never answers
                 another ask.
-            Exception: the exception of the handler.
+            WouldBlockError: in a handler; write ``await system.ask_async(...)`` there.
+            Exception: the exception of the handler, or an error of `tell`.
         """
         core, calls = self._here.core, self.endpoint.calls
         core.check_may_block("the answer", "`await system.ask_async(...)`")
@@ -649,9 +656,9 @@ class System:
         *,
         answers: int | None = None,
     ) -> Future[Any]:
-        """As `ask`; returns a `Future` for its result: ``await system.ask_async(...)``.
+        """As `ask`, but returns a `Future` for its result: ``await system.ask_async(...)``.
 
-        Does not block. Raises the errors of `tell`; the wait raises the others.
+        Does not wait for the answer. Raises the errors of `tell`; the future has the others.
         """
         core = self._here.core
         seconds = check_timeout(timeout, core.settings.timeout)
@@ -675,13 +682,14 @@ class System:
         return answer
 
     def listen(self, timeout: float | timedelta | None = None) -> Any:
-        """The next message that an actor sent to this program, answers to asks excepted.
+        """The next message that an actor sent to this program, except answers to asks. Blocks.
 
-        Blocks. Messages that are not listened for keep holding their references.
+        Messages that are not listened for keep holding their references.
 
         Raises:
             FetchTimeoutError: none came within *timeout* (seconds or a `timedelta`;
                 default: the system's).
+            WouldBlockError: in a handler or an `async def` that others call.
         """
         core = self._here.core
         core.check_may_block("listen", "`async for message in system.messages()`")
@@ -804,8 +812,9 @@ class System:
         Args:
             graceful: first wait for the work that this program has asked for: its unanswered calls,
                 the objects that others make for it, and the callbacks of its futures. A warning
-                names the work that is given up. Then settle the references that this program
-                dropped, and let actors finish their current handler. Otherwise kill them at once.
+                names the work that is given up. Then send the deletes of the references that this
+                program dropped, and let actors finish their current handler. Otherwise kill them
+                at once.
             timeout: seconds to wait for the work, at most (default: the system's timeout); 0 gives
                 it up. A call is given up sooner if its own timeout ends.
 
@@ -827,14 +836,14 @@ class System:
         return survivors
 
     def end(self) -> list[str]:
-        """End the system, though another program has started it: `farref down`. Blocks.
+        """End the system, even if another program has started it, as `farref down` does. Blocks.
 
         That program, and all others in the system, get `SystemDownError` in their waits. Call it on
-        the first host; in a system with a registry, on any. It ends on all hosts.
+        the first host, or on any host if the system has a registry. It ends on all hosts.
 
         Returns:
-            A line for each process that outlived the system and was killed. And one if a registry
-            does not answer: then only this host has ended.
+            A line for each process that outlived the system and was killed, and one if a registry
+            does not answer, in which case only this host has ended.
 
         Raises:
             ValueError: this program has joined from another host, and there is no registry.

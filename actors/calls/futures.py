@@ -98,15 +98,15 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
 
     `rpc_async`, `RRef.future` and similar methods make it. It is a `concurrent.futures.Future`:
     `done` and `cancelled` do not wait, and a handler can ``await`` it. The call's own *timeout* (in
-    seconds from the call) ends it for everybody (G6): its outcome is a `FetchTimeoutError` then,
+    seconds from the call) ends it for everybody (G6): its outcome is then a `FetchTimeoutError`,
     for waits, callbacks and chains, and for the caller of a function that has returned it. A reply
-    that comes later is dropped. A wait may name a shorter time. It may name a longer one if the
-    call has named none: then the call lasts as long.
+    that comes later is dropped. A wait may have a shorter timeout. If the call was given none, a
+    wait may also have a longer one, and the call then lasts as long.
 
     ``Future()`` makes one that the program sets, by `set_result` or `set_exception`, as
     ``torch.futures.Future()``. A function or method that returns it answers its caller when it is
-    set; no thread waits. (It may return the future of a call, too: that call's outcome is the
-    answer.) A wait for it ends after the system's timeout unless the wait names another. If it is
+    set; no thread waits. (It may also return the future of a call, whose outcome is then the
+    answer.) A wait for it ends after the system's timeout unless the wait has its own. If it is
     returned, and then forgotten without being set, the caller gets a `FarrefError`. It stays in
     its endpoint: it cannot be sent.
 
@@ -342,7 +342,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         )
 
     def result(self, timeout: float | None = None) -> T:
-        """The value, waiting for it at most *timeout* seconds (default: the call's own timeout).
+        """The value. Blocks for at most *timeout* seconds (default: the call's own timeout).
+
+        A *timeout* of 0 polls.
 
         Raises:
             FetchTimeoutError: the wait took too long, and the future stays usable; or the call did,
@@ -393,9 +395,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def then(self, callback: Callable[[Future[T]], U]) -> Future[U]:
         """A future for ``callback(self)``, which runs in a thread of the endpoint's pool.
 
-        It runs after any outcome. An error of *callback* becomes the error of the new future. A
-        wait for that one ends at the latest when this call's time is over, and then once more its
-        timeout, or the system's if that is longer. Does not block.
+        *callback* runs after any outcome. Its error becomes the error of the new future. A
+        wait for the new future ends when this call's time is over and, after that, the call's
+        timeout or the system's, whichever is longer, has passed once more. Does not block.
 
         Raises `TypeError` if *callback* cannot be called.
         """
@@ -465,9 +467,9 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     def cancel(self) -> bool:
         """Give up waiting, and cancel the call if it has not started. False if it is done.
 
-        A function that runs already goes on, and its result is dropped. If it has returned a
-        `Future` that is not set, the callee no longer waits for it; that future itself is not
-        cancelled, as it may be the answer to other calls. Does not block.
+        A function that is already running continues, and its result is dropped. If it has returned
+        a `Future` that is not set, the callee no longer waits for it; that future itself is not
+        cancelled, because it may be the answer to other calls. Does not block.
         """
         with self._deciding:
             if self.cancelled():

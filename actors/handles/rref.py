@@ -53,16 +53,16 @@ class RRef(Reference, Generic[T]):
     reference to it is left anywhere.
 
     ``RRef(value, frozen=True)`` declares that no code will change the value. It is copied once,
-    now, its large buffers into shared memory. Then a fetch on the same host copies nothing, at any
-    size: it maps arrays read-only, as the owner and every fetcher read the same memory. Writing to
+    now, its large buffers into shared memory. Then a fetch on the same host copies no large array,
+    but maps it read-only, because the owner and every fetcher read the same memory. Writing to
     one raises `ValueError` ("assignment destination is read-only"). To change an array, copy it:
-    ``ref.to_here().copy()``. `local_value` returns such a value too, not the object that was
+    ``ref.to_here().copy()``. `local_value` also returns such a value, not the object that was
     passed, which stays the program's own. See docs/values.md.
 
     ``RRef(value, serial=False)`` says that *value* is safe in several threads: its methods run at
     once. Otherwise they take turns (see `rpc_sync`).
 
-    Equal and hashable by `id`: two handles of one object are equal.
+    References are equal, and hash alike, if their `id` is the same.
 
     Raises:
         SystemDownError: outside any system.
@@ -142,17 +142,18 @@ class RRef(Reference, Generic[T]):
         return self._id
 
     def canonical(self) -> RRefId | None:
-        """The id of the object that this one is an alias of, or its own id if it is not an alias.
+        """The id of the object with the value: another one's if this one is an alias, or its own.
 
-        None while this endpoint does not know: it learns the id from the answer of any fetch, wait
-        or method call on the reference. Does not block.
+        None while this endpoint does not know it. An endpoint learns it with the reference, or from
+        the first answer to a fetch, wait or method call on the reference. Does not block.
         """
         return self._front.core.canonical(self._id)
 
     def owner(self) -> WorkerInfo:
         """The endpoint that holds the value, as far as this one knows (see `canonical`).
 
-        Raises `OwnerDiedError` if the owner is dead.
+        Raises `OwnerDiedError` if the owner is dead, and `RefLostError` if the reference was
+        collected in a cycle. Does not block.
         """
         return self._front.core.owner(self._id)
 
@@ -179,6 +180,7 @@ class RRef(Reference, Generic[T]):
         By default it waits for the creation's own timeout, or else for the system's.
 
         Raises:
+            ValueError: *timeout* is 0 or less; `farref.wait` polls.
             FetchTimeoutError: the value did not come in time. The reference stays usable.
             OverloadedError: the owner did not take the many earlier messages in time.
             OwnerDiedError, RefLostError: the value will never come.
@@ -247,10 +249,15 @@ class RRef(Reference, Generic[T]):
             left = max(1e-3, end - time.monotonic())  # it is the value of another object here
 
     def future(self, timeout: float | None = None) -> Future[T]:
-        """A future for a copy of the value. Does not block.
+        """A future for a copy of the value. Does not wait for the value.
 
-        *timeout* is in seconds (default: the system's): then the fetch ends for everybody. Raises
-        `ValueError` for 0 or less; the future has all other errors.
+        *timeout* is in seconds (default: as `to_here`); when it has passed, the fetch ends for
+        everybody. The future has the errors that come later.
+
+        Raises:
+            ValueError: *timeout* is 0 or less.
+            OwnerDiedError, RefLostError: this endpoint knows already that the value is lost.
+            OverloadedError: the owner did not take the many earlier messages in time.
         """
         future = self._fetch(timeout, ())
         future.place = sites.caller(1)
@@ -317,19 +324,19 @@ class RRef(Reference, Generic[T]):
         would wait for itself.
 
         With *resolve* the method gets the values of those references that are themselves arguments.
-        The owner fetches them when the call's turn has come. Until they are there, later calls on
-        the object wait, and the call counts as started: no `Future.cancel` takes it back.
+        The owner fetches them when the call has its turn. Until they are there, later calls on
+        the object wait, and the call counts as started: `Future.cancel` cannot take it back.
 
-        Besides methods: ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to set or delete
-        it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``; operators, also
-        ``+=``, and ``next``. The same with `rpc_async` and `remote`. Only with `rpc_sync`: ``len``,
-        ``in``, ``bool``, ``int``, ``<``, ``with``, and iterations, which fetch all items at once.
-        A change of a frozen object is a `TypeError`.
+        Besides methods you can use ``rref.rpc_sync()(*args)``; ``rref.rpc_sync()[key]``, also to
+        set or delete it; ``rref.rpc_sync().name.get()``, and ``rref.rpc_sync().name = value``;
+        operators, also ``+=``, and ``next``. All of this works with `rpc_async` and `remote`, too.
+        Only with `rpc_sync`: ``len``, ``in``, ``bool``, ``int``, ``<``, ``with``, and iterations,
+        which fetch all items at once. Changing a frozen object raises `TypeError`.
         """
         return SyncProxy(Way(self, "sync", timeout, resolve))
 
     def rpc_async(self, timeout: float | None = None, *, resolve: bool = False) -> Any:
-        """``rref.rpc_async().method(*args)``: the same, returning a `Future`. Does not block.
+        """``rref.rpc_async().method(*args)``: as `rpc_sync`, but returns a `Future` at once.
 
         *timeout* is in seconds, as in `farref.rpc_async`. *resolve* is as in `rpc_sync`.
         """

@@ -20,7 +20,7 @@ class RefActor(ActorTypeDispatcher):
     """Subclass it and write handlers ``receiveMsg_Type(self, message, sender)``.
 
     A handler may be plain or `async`. Handlers run one at a time, in the order in which their
-    messages came, and interleave only where an `async` one awaits. They run on an asyncio
+    messages arrived, and interleave only where an `async` one awaits. They run on an asyncio
     loop of the actor's own, so any asyncio library works in them. A plain handler that
     computes for long holds up the actor's other handlers, but never the protocol.
 
@@ -32,7 +32,8 @@ class RefActor(ActorTypeDispatcher):
 
     A handler that raises is not run again. The sender gets Thespian's `PoisonMessage`, or,
     if it waits in `System.ask`, the exception itself. `PoisonMessage.poisonMessage` is None if the
-    message cannot be read or sent back, as if an owner of its references has died.
+    message cannot be read or sent back, for example because the owner of one of its references has
+    died.
 
     A message without a handler is dropped. The actor logs one warning for each type of such
     messages, and an `ask` raises `NoHandlerError`. Define ``receiveUnrecognizedMessage(self,
@@ -64,7 +65,7 @@ class RefActor(ActorTypeDispatcher):
     def send(self, targetAddr: ActorAddress, msg: Any) -> None:  # noqa: N803 - Thespian's names
         """Send *msg* to the actor at *targetAddr*. Does not wait for it to arrive.
 
-        To an actor that is known to have died it is a dead letter, as in Thespian.
+        If that actor is known to have died, *msg* becomes a dead letter, as in Thespian.
 
         Raises:
             SerializationError: it cannot be pickled; references in it are not forked.
