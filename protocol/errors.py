@@ -22,7 +22,7 @@
     ├── OverloadedError         a queue is full, and nothing was started; see docs/limits.md
     ├── SharedMemoryFullError   no memory to share a large value (also a `MemoryError`)
     ├── SerializationError      something in a message cannot be pickled or unpickled
-    ├── NotAnEndpointError      references sent to an actor that cannot hold any
+    ├── NotAnEndpointError      references, or calls, sent to a plain actor
     ├── NoHandlerError          an actor has no handler for a message (also a `TypeError`)
     ├── ForeignReferenceError   a reference used in another system than its own
     ├── RendezvousError         a group could not be formed, or is no more
@@ -58,7 +58,7 @@ class ReferenceLostError(FarrefError):
 class OwnerDiedError(ReferenceLostError):
     """The endpoint that owned the object died, and the value died with it.
 
-    Every further use of the reference raises this. To go on, make the object again elsewhere.
+    Every further use of the reference raises this. Make the object again elsewhere.
     """
 
 
@@ -90,7 +90,7 @@ class WorkerDiedError(FarrefError):
 
 
 class SenderDiedError(WorkerDiedError, OwnerDiedError):
-    """A message came, but its sender died before the receiver took over its shared memory.
+    """A message arrived, but its sender died before the receiver had opened its shared memory.
 
     The message may have been the reply of a callee, or a value from its owner.
     """
@@ -147,11 +147,14 @@ class SerializationError(FarrefError):
 
 
 class SharedMemoryFullError(FarrefError, MemoryError):
-    """Memory is too short to share a large value. Nothing was sent, and nothing was shared."""
+    """There is not enough memory to share a large value. Nothing was sent, no reference shared."""
 
 
 class NotAnEndpointError(FarrefError):
-    """References were sent to an actor that is no `RefActor` and so cannot hold any."""
+    """References were sent to an actor that is not a `RefActor` and so cannot hold any.
+
+    A call of a plain actor raises it, too.
+    """
 
 
 class NoHandlerError(FarrefError, TypeError):
@@ -183,7 +186,7 @@ class RendezvousClosedError(RendezvousError):
 
 
 class RendezvousGracefulExitError(RendezvousError):
-    """The run was closed while this node was a spare. The node can end: no fault."""
+    """The run was closed while this node was a spare. The node can end; nothing went wrong."""
 
 
 class RendezvousTimeoutError(RendezvousError, TimeoutError):
