@@ -190,7 +190,7 @@ class RendezvousGracefulExitError(RendezvousError):
 
 
 class RendezvousTimeoutError(RendezvousError, TimeoutError):
-    """The round did not form in time, and this node has left it. Trying again will not help."""
+    """The round did not form in time, and this node has left it."""
 
 
 class RendezvousStateError(RendezvousError):

@@ -134,8 +134,8 @@ class ReferenceInfo(msgspec.Struct, frozen=True):
 def references() -> list[ReferenceInfo]:
     """Everything that the calling endpoint knows about references, sorted by id.
 
-    Does not block. Values with many parts take a moment, about 0.1 s for 100,000. References
-    beyond that many parts are not listed.
+    Does not block. Values with many parts take a moment, about 0.1 s for 100,000 parts. If a value
+    has more, the references in the rest of it are missing (`ReferenceInfo.complete`).
     """
     front: Front = frame().core.front
     front.core.step(list, gather=False)  # settle the dropped references

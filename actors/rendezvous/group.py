@@ -177,7 +177,14 @@ class AwaitableRendezvous:
         """The last round of this node."""
 
     async def next_rendezvous(self) -> Group:
-        """Take part in the next round, and wait until it is formed."""
+        """Take part in the next round, and wait until it is formed.
+
+        Raises:
+            RendezvousTimeoutError: it was not formed within `RendezvousTimeouts.join` seconds.
+            RendezvousClosedError, RendezvousGracefulExitError: the run was closed.
+            RendezvousConnectionError: the service cannot be reached.
+            RendezvousStateError: the run is for other numbers of nodes.
+        """
         return await self._client.wait(self._next())
 
     async def is_closed(self) -> bool:
@@ -185,7 +192,10 @@ class AwaitableRendezvous:
         return self._shut or (await self._about())[0]
 
     async def num_nodes_waiting(self) -> int:
-        """The number of late nodes that wait for the next round. If above 0, meet them."""
+        """The number of late nodes that wait for the next round. If above 0, meet them.
+
+        At least 1 if a member of this node's round was lost. 0 once the run is closed.
+        """
         return (await self._about())[1]
 
     async def set_closed(self) -> None:
@@ -284,7 +294,11 @@ class ActorRendezvous(RendezvousHandler):
         return self._run
 
     def next_rendezvous(self) -> Group:
-        """Take part in the next round, and wait until it is formed."""
+        """Take part in the next round. Blocks until it is formed.
+
+        Raises the errors of `AwaitableRendezvous.next_rendezvous`, and `WouldBlockError` in a
+        handler: write ``await meeting`` there.
+        """
         return self._block(self.awaitable.next_rendezvous())
 
     is_closed = blocking(AwaitableRendezvous.is_closed)

@@ -56,7 +56,7 @@ class RendezvousHandler(ABC):
 
         Raises:
             RendezvousClosedError: the run was closed (`RendezvousGracefulExitError` for a spare).
-            RendezvousTimeoutError: too few nodes came in time. Trying again will not help.
+            RendezvousTimeoutError: too few nodes came in time. This node has left the run.
             RendezvousConnectionError: the service or backend cannot be reached.
             RendezvousStateError: the backend's state is corrupt, or the run is for other numbers of
                 nodes.
