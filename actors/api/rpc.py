@@ -5,6 +5,7 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import math
+import reprlib
 import time
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
@@ -110,6 +111,7 @@ def remote(
             returns another number of values, every reference raises that error.
 
     Raises:
+        TypeError: *fn* is no function, or *args* no tuple or list.
         ValueError: the timeout is 0 or less, or *num_returns* less than 1.
         WorkerNotFoundError, WorkerDiedError: no such worker exists, or it has died.
         SerializationError: the function or an argument cannot be pickled.
@@ -222,7 +224,20 @@ def _invocation(
         raise TypeError(f"a call needs a function, not {fn!r}")
     if frozen or not serial:
         fn = made_as(fn, frozen=frozen, serial=serial)
-    return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
+    if type(args) is not tuple:
+        args = () if args is None else _as_tuple(args)
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise TypeError(f"kwargs must be a dict of keyword arguments, not {reprlib.repr(kwargs)}")
+    return ByValue(fn) if resolve else fn, args, kwargs or {}
+
+
+def _as_tuple(args: Any) -> tuple[Any, ...]:
+    if not isinstance(args, list | tuple):
+        raise TypeError(
+            f"args must be a tuple of the positional arguments, not {reprlib.repr(args)}: for one "
+            "argument write `(argument,)`"
+        )
+    return tuple(args)
 
 
 def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
@@ -366,10 +381,15 @@ def wait(
     not at all if this endpoint knows already that the value is there.
 
     Raises:
-        ValueError: *num_returns* is not between 1 and the number of references.
+        TypeError: *refs* is one reference, or has something else among them.
+        ValueError: *num_returns* is not between 1 and the number of references, or there is none.
         WouldBlockError: in a handler.
     """
+    if isinstance(refs, RRef):
+        raise TypeError(f"`refs` must be a list of RRefs, not one: write `wait([{refs!r}])`")
     refs = _references(refs)
+    if not refs:
+        raise ValueError("`refs` is empty: there is nothing to wait for")
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     front: Front = frame().core.front

@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 import warnings
+from inspect import CO_COROUTINE
 from typing import TYPE_CHECKING
 
 from ...printable import logger
@@ -126,6 +127,20 @@ def flush(after: float = 0.0) -> None:
 atexit.register(flush)
 
 
+def _is_cell(frame: FrameType | None) -> bool:
+    """Whether *frame* is plain code of a notebook's cell, or called by it.
+
+    Its loop belongs to the notebook, which waits for the cell anyway.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "IPython":
+            return True
+        if frame.f_code.co_flags & CO_COROUTINE:
+            return False
+        frame = frame.f_back
+    return False
+
+
 def blocks_loop(what: str, instead: str) -> None:
     """Warn: a coroutine of the program's waits for *what*, and its loop stands still meanwhile.
 
@@ -134,6 +149,8 @@ def blocks_loop(what: str, instead: str) -> None:
     frame: FrameType = sys._getframe(1)
     while frame.f_back is not None and sites.is_ours(frame.f_globals):
         frame = frame.f_back
+    if _is_cell(frame):
+        return
     warned = frame.f_globals.setdefault("__warningregistry__", {})
     line = ("farref", frame.f_lineno)  # one call may wait for several things
     if line not in warned:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
@@ -146,6 +146,9 @@ class Proxy:
 
     async def __anext__(self) -> Any:
         return await _awaitable(self, "__anext__")
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be sent: pass the reference itself")
 
     def __repr__(self) -> str:
         return repr(_way(self))
