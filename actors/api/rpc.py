@@ -8,7 +8,7 @@ import math
 import reprlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ..base.interrupts import Guard, new_future
 from ..calls.futures import Future
@@ -22,7 +22,7 @@ from ..values.wrapper import ByValue
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from thespian.actors import ActorAddress
 
@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from ..calls.calls import Invocation
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
+
+T = TypeVar("T")
+Container = TypeVar("Container", list[Any], dict[Any, Any], set[Any])
+"""So that ``remote("B", list)`` needs no annotation."""
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
 """A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
@@ -43,7 +47,7 @@ MOST_KEPT = 1000
 @overload
 def remote(
     to: To,
-    fn: Callable[..., Any],
+    fn: type[Container],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
@@ -51,7 +55,49 @@ def remote(
     resolve: bool = False,
     frozen: bool = False,
     serial: bool = True,
-) -> RRef[Any]: ...
+) -> RRef[Container]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., RRef[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
 
 
 @overload
@@ -131,6 +177,42 @@ def remote(
     return parts_of(run, name, num_returns, timeout, place, frozen=frozen, serial=serial)
 
 
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., Future[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
 def rpc_async(
     to: To,
     fn: Callable[..., Any],
@@ -150,6 +232,42 @@ def rpc_async(
     future = _call(frame().core.front, to, what, timeout, ())
     future.place = sites.caller(1)
     return future
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Future[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
 
 
 def rpc_sync(
@@ -238,6 +356,14 @@ def _as_tuple(args: Any) -> tuple[Any, ...]:
             "argument write `(argument,)`"
         )
     return tuple(args)
+
+
+@overload
+def get(refs: RRef[T], timeout: float | None = None) -> T: ...
+
+
+@overload
+def get(refs: Iterable[RRef[T]], timeout: float | None = None) -> list[T]: ...
 
 
 def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
@@ -368,8 +494,8 @@ def _object_of(ref: RRef[Any]) -> RRefId:
 
 
 def wait(
-    refs: Iterable[RRef[Any]], num_returns: int = 1, timeout: float | None = None
-) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
+    refs: Iterable[RRef[T]], num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[RRef[T]], list[RRef[T]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
     Copies no value. A frozen value is mapped at once, so that a later fetch sends no message (for

@@ -47,6 +47,7 @@ from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
+from .pool import Pool, check_size
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
     from ..shells.endpoint import Endpoint
+    from .surroundings import Folder, Variables
 
 T = TypeVar("T")
 
@@ -391,9 +393,18 @@ class System:
     # ---- actors
 
     def worker(
-        self, name: str, *, threads: int = THREADS, on: str | dict[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        threads: int = THREADS,
+        on: str | dict[str, Any] | None = None,
+        env: Variables | None = None,
+        cwd: Folder | None = None,
     ) -> WorkerInfo:
         """Create a worker and wait until it runs.
+
+        It begins with this program's environment variables, working directory and ``sys.path`` as
+        they are now; on another host, with those that this host's part of the system has.
 
         Args:
             name: unique in this system.
@@ -401,14 +412,41 @@ class System:
                 functions that one sender calls begin in the order sent.
             on: the host: its address, or capabilities that it must have. Of several the one with
                 the fewest endpoints is chosen. Waits until it has joined. None: this program's.
+            env: environment variables that it has besides, or in place of, the program's; None
+                for one removes it.
+            cwd: its working directory.
 
         Raises:
-            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address.
+            ValueError: the name is empty or no text, *threads* less than 1, or *on* no address; or
+                *env* or *cwd* on the in-process base.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: the name belongs to another one.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        return create_worker(self._front, name, threads, on)
+        return create_worker(self._front, name, threads, on, env=env, cwd=cwd)
+
+    def pool(
+        self,
+        size: int,
+        name: str = "pool",
+        *,
+        threads: int = 1,
+        on: str | dict[str, Any] | None = None,
+        env: Variables | None = None,
+        cwd: Folder | None = None,
+    ) -> Pool:
+        """A pool of *size* new workers, as a `concurrent.futures.Executor`. Blocks.
+
+        Each worker runs *threads* tasks at once. Their names begin with *name*, which must be
+        another one for each pool. *on*, *env* and *cwd* are as in `worker`, whose errors this
+        raises.
+        """
+        check_size(size, threads)
+
+        def make(member: str) -> WorkerInfo:
+            return self.worker(member, threads=threads, on=on, env=env, cwd=cwd)
+
+        return Pool(self._front, make, name, size, threads)
 
     def create(
         self,
