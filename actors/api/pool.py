@@ -59,7 +59,7 @@ class _Task:
         """A worker has it, or had it, or it was cancelled."""
 
 
-class Pool(Executor):
+class WorkerPool(Executor):
     """Workers that share the tasks of this program. `System.pool` makes it.
 
     It is a `concurrent.futures.Executor`, so ``loop.run_in_executor(pool, fn)`` and

@@ -18,7 +18,7 @@ from thespian.actors import (
     PoisonMessage,
 )
 
-from ...printable import logger
+from ...printable import html_table, logger
 from ...protocol.errors import (
     FarrefError,
     FetchTimeoutError,
@@ -47,7 +47,7 @@ from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
-from .pool import Pool, check_size
+from .pool import WorkerPool, check_size
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ log = logger(__name__)
 
 LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
+SHOWN = 1.0
+"""Seconds that endpoints have to answer for the table in a notebook."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 LOOK = 1.0
@@ -434,7 +436,7 @@ class System:
         on: str | dict[str, Any] | None = None,
         env: Variables | None = None,
         cwd: Folder | None = None,
-    ) -> Pool:
+    ) -> WorkerPool:
         """A pool of *size* new workers, as a `concurrent.futures.Executor`. Blocks.
 
         Each worker runs *threads* tasks at once. Their names begin with *name*, which must be
@@ -446,7 +448,7 @@ class System:
         def make(member: str) -> WorkerInfo:
             return self.worker(member, threads=threads, on=on, env=env, cwd=cwd)
 
-        return Pool(self._front, make, name, size, threads)
+        return WorkerPool(self._front, make, name, size, threads)
 
     def create(
         self,
@@ -548,6 +550,19 @@ class System:
         more = f" and {len(known) - MOST_NAMES} more" if len(known) > MOST_NAMES else ""
         workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
         return f"<System {where}: {state}{workers}>"
+
+    def _repr_html_(self) -> str:
+        """A notebook shows the endpoints, each with its counters. Blocks for their answers."""
+        there: dict[str, Counters] = {}
+        with contextlib.suppress(FarrefError):  # it has ended, or not begun
+            there = self.counters(timeout=SHOWN)
+        heads = "endpoint", "objects", "references", "served", "errors", "waiting"
+        rows = []
+        for name, each in sorted(there.items()):
+            held = sum(each.references.values()) - each.references.get("owner", 0)
+            owned = each.references.get("owner", 0)
+            rows.append((name, owned, held, each.served, each.errors, each.waiting))
+        return html_table(repr(self).strip("<>"), heads, rows)
 
     @property
     def name(self) -> str:

@@ -12,6 +12,7 @@ import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_origin
 
+from ...printable import html_text
 from ...protocol.errors import OwnerDiedError, RefLostError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
@@ -384,6 +385,9 @@ class RRef(Reference, Generic[T]):
 
     def __hash__(self) -> int:
         return hash(self._id)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html_text(repr(self))}</code>"
 
     def __repr__(self) -> str:
         if getattr(self, "_hold", None) is None:

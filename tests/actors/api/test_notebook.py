@@ -64,6 +64,17 @@ def test_a_coroutine_in_a_cell_may_not(cell: Cell) -> None:
     assert "ref.to_here()" in text
 
 
+def test_objects_show_themselves_as_tables(cell: Cell) -> None:
+    shown = dict(cell("odd = farref.RRef(1)\nsystem"))
+    assert "<td>B</td>" in shown["text/html"]
+    assert "<td>program</td><td>1</td>" in shown["text/html"]
+    shown = dict(cell("farref.references()"))
+    assert "<th>owner</th>" in shown["text/html"]
+    shown = dict(cell("odd"))
+    assert shown["text/html"] == "<code>RRef(program/2 at program)</code>"
+    assert cell("del odd") == []
+
+
 def test_a_function_of_a_cell_has_its_source(cell: Cell) -> None:
     text = "def inverse(x):\n    return 1 / x  # mine\n"
     assert cell(text) == []
