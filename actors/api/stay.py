@@ -28,7 +28,7 @@ from ..cluster.registrar import REGISTRAR, Registrar
 from ..core.current import found, leave_program
 from ..core.notices import flush as flush_notices
 from ..core.notices import notice
-from ..hosting import directory, processes, versions
+from ..hosting import bases, directory, processes, versions
 from ..shells.endpoint import Endpoint
 from ..shells.inbox import Unopened
 from ..shells.program import port_of
@@ -345,6 +345,7 @@ class Stay:
                     patience = farewell.PATIENCE
             finally:
                 leaving.lines[:0] = processes.end(self.session, patience=patience)
+                bases.logs_end(self.asys)
         finally:
             self.port.end()
 

@@ -1,4 +1,4 @@
-"""What a new worker has from the process that creates it: variables, folder, and search path.
+"""What a new worker has from its creator's process: variables, folder, search path, log levels.
 
 The processes of a system are made by its admin, which is as old as the system. So the creator tells
 the worker what has changed since then, before anybody else can know the worker.
@@ -11,7 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ..hosting import processes
+from ..hosting import logs, processes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -52,7 +52,8 @@ def hand_over(front: Front, worker: WorkerInfo, env: Variables | None, cwd: Fold
         folder = None
     mine = processes.host(), dict(os.environ), folder, list(sys.path)
     chosen = dict(env or {}), None if cwd is None else os.fspath(cwd)
-    taken = front.calls.call(worker, (_take_over, (mine, chosen), {}), None, ())
+    what: Any = _take_over, (mine, chosen, logs.levels()), {}
+    taken = front.calls.call(worker, what, None, ())
     front.core.port.wait(taken, front.core.settings.timeout)
     taken.result()
 
@@ -60,8 +61,10 @@ def hand_over(front: Front, worker: WorkerInfo, env: Variables | None, cwd: Fold
 def _take_over(
     theirs: tuple[str, dict[str, str], str | None, list[str]],
     chosen: tuple[dict[str, str | None], str | None],
+    levels: dict[str, int],
 ) -> None:
-    """Runs at the worker. On another host it takes only what was chosen."""
+    """Runs at the worker. On another host it takes only the levels, and what was chosen."""
+    logs.set_levels(levels)
     (host, environ, folder, path), (changes, cwd) = theirs, chosen
     if host == processes.host():
         for name in os.environ.keys() - environ.keys():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import logging
 import os
 import queue
 import sys
@@ -25,6 +26,7 @@ from ...protocol.errors import (
     NotAnEndpointError,
     OverloadedError,
     SystemDownError,
+    WorkerDiedError,
 )
 from ...protocol.sharing import DISCIPLINES
 from ...serialization.failures import pass_on
@@ -35,7 +37,7 @@ from ..cluster import hosts
 from ..core import port as core_port
 from ..core.current import enter_program, running_in
 from ..core.sites import asked_for
-from ..hosting import bases, directory, launched, versions
+from ..hosting import bases, directory, launched, logs, versions
 from ..inspect.collecting import COLLECT_PATIENCE, collect
 from ..inspect.inspector import LEAK_AGE, PATIENCE
 from ..shells.inbox import Unopened
@@ -636,6 +638,24 @@ class System:
         """
         inspector = self._here.inspector
         return collect(inspector, check_timeout(timeout, COLLECT_PATIENCE), cuts=not dry_run)
+
+    def logging(self, level: int | str, logger: str = "") -> None:
+        """Set the level of a *logger*, by default the root, here and in all actors. Blocks.
+
+        Actors begin with the levels that this program's loggers have then, and their records come
+        to this program's handlers. Raises `ValueError` for an unknown level.
+        """
+        logging.getLogger(logger).setLevel(level)
+        chosen = {logger: logging.getLogger(logger).level}
+        mine = self.endpoint.core.me.name
+        told = [
+            self._front.calls.call(info, (logs.set_levels, (chosen,), {}), None, ())
+            for info in self.workers()
+            if info.name != mine
+        ]
+        for each in told:
+            with contextlib.suppress(WorkerDiedError):
+                each.result()
 
     # ---- messages
 

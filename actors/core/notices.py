@@ -17,7 +17,7 @@ import warnings
 from inspect import CO_COROUTINE
 from typing import TYPE_CHECKING
 
-from ...printable import logger
+from ...printable import is_shown, logger
 from ...protocol.errors import FarrefError, GivenUpError, SystemDownError
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
@@ -52,7 +52,7 @@ def notice(log: logging.Logger, level: int, text: str) -> None:
     record = log.makeRecord(log.name, level, "(farref)", 0, text, (), None)
     log.handle(record)
     last = logging.lastResort
-    if last is not None and level >= last.level and not _shown(log):
+    if last is not None and level >= last.level and not is_shown(log):
         last.handle(record)
 
 
@@ -158,13 +158,3 @@ def blocks_loop(what: str, instead: str) -> None:
         text += f"its tasks; write {instead} instead"
         warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
         warned[line] = True
-
-
-def _shown(log: logging.Logger) -> bool:
-    """Whether a handler of *log*, or of one above it, does more than nothing."""
-    above: logging.Logger | None = log
-    while above is not None:
-        if any(not isinstance(each, logging.NullHandler) for each in above.handlers):
-            return True
-        above = above.parent if above.propagate else None
-    return False

@@ -96,3 +96,13 @@ def logger(name: str) -> logging.Logger:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def is_shown(log: logging.Logger) -> bool:
+    """Whether a handler of *log*, or of one above it, does more than nothing."""
+    above: logging.Logger | None = log
+    while above is not None:
+        if any(not isinstance(each, logging.NullHandler) for each in above.handlers):
+            return True
+        above = above.parent if above.propagate else None
+    return False
