@@ -1,4 +1,4 @@
-"""Functions and classes that are pickled by value, as cloudpickle does it, with three differences.
+"""Functions and classes that are pickled by value, as cloudpickle does it, with four differences.
 
 **Classes keep their state.** cloudpickle gives each such class an id, so that it is one class in
 each process, however often it arrives. But it sets all the attributes of the class each time, which
@@ -13,6 +13,9 @@ cache. A function of `functools.singledispatch` becomes a new one with the same 
 **Functions belong to their modules**, if they go as a definition (`library`). In a message they go
 as cloudpickle pickles them, with globals of their own. The definition, if one comes, replaces the
 methods of a class that came so: its numbers are higher by one.
+
+**Code keeps the name of its file**, so tracebacks, debuggers and profilers show the user's lines. A
+definition also brings the lines themselves (`sources`).
 """
 
 from __future__ import annotations
@@ -24,7 +27,14 @@ import sys
 import types
 from collections import ChainMap
 from enum import EnumType
-from types import CellType, FunctionType, GetSetDescriptorType, MemberDescriptorType, ModuleType
+from types import (
+    CellType,
+    CodeType,
+    FunctionType,
+    GetSetDescriptorType,
+    MemberDescriptorType,
+    ModuleType,
+)
 from typing import TYPE_CHECKING, Any
 
 from cloudpickle import cloudpickle as cp
@@ -89,6 +99,12 @@ def _dispatching(implementations: dict[type, Any]) -> Any:
     return made
 
 
+def _reduce_code(code: CodeType) -> Any:
+    # cloudpickle forgets the file; then no traceback, debugger or profiler would show the line.
+    kind, args = cp._code_reduce(code)
+    return kind, tuple(code.co_filename if each == "<dynamic-code>" else each for each in args)
+
+
 def _reduce_cell(cell: CellType) -> Any:
     # Its variable may refer to the function, so it is set when both have been made.
     content = cp._get_cell_contents(cell)
@@ -106,6 +122,7 @@ _MARKS = "MISSING", "KW_ONLY", "_HAS_DEFAULT_FACTORY"
 _OWN: dict[Any, Any] = {
     CachedFunction: _reduce_cached,
     CellType: _reduce_cell,
+    CodeType: _reduce_code,
     functools.cached_property: _reduce_descriptor,
     functools.singledispatchmethod: _reduce_descriptor,
     # The marks of `dataclasses` are compared by identity, so they go by their names.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ..protocol.ids import WorkerId  # also a decoder reads it, in an annotation
+from .sources import keep
 from .spaces import MARK, Missing, bind
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def load(data: bytes) -> tuple[Any, tuple[Space, list[Any]] | None]:
     Unpickling runs the user's code, so no lock is held.
     """
     unpickler = DefinitionUnpickler(io.BytesIO(data))
-    (made, reads, _), bindings = unpickler.load(), unpickler.load()
+    (made, reads, _), (bindings, sources) = unpickler.load(), unpickler.load()
+    keep(sources)
     bind(bindings)
     if reads is not None:
         module, names = reads

@@ -31,12 +31,14 @@ from ..protocol.errors import SerializationError
 from .by_value import ByValuePickler, dumps, is_by_value
 from .definitions import Definition
 from .failures import CAUGHT, name_of, pass_on, text_of
+from .sources import lines_of
 from .spaces import SPACES, bound_in, dispatches, is_same, seen, weakly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from ..protocol.ids import WorkerId
+    from .sources import Sources
     from .spaces import Binding, Space
 
 LARGEST = 8 << 20
@@ -182,6 +184,7 @@ class _Definer(ByValuePickler):
         self._depth = 0
         self._current: tuple[Binding, str] | None = None
         """The global that is pickled now, and the function that uses it."""
+        self._sources: Sources = {}
         self.is_possible = True
         """Whether there was no reference and no address in it so far."""
 
@@ -192,7 +195,8 @@ class _Definer(ByValuePickler):
         """
         try:
             self.dump((thing, self._reads(thing), self._left_from(0)))
-            self.dump([each for used in self.used.values() for each in used.values()])
+            bindings = [each for used in self.used.values() for each in used.values()]
+            self.dump((bindings, self._sources))
         except CAUGHT as error:
             pass_on(error)
             if self._current is not None:
@@ -278,6 +282,7 @@ class _Definer(ByValuePickler):
         del slots["__globals__"], slots["__closure__"]
         # No function sets the state: pickle would name it once more, and it may be another one by
         # then, see `persistent_id`.
+        self._sources |= lines_of(function.__code__)
         args = function.__code__, module, function.__closure__, submodules
         return _make_function, args, (attributes, slots)
 

@@ -51,6 +51,8 @@ def farref_system(request: pytest.FixtureRequest) -> Iterator[System]:
     marker = request.node.get_closest_marker("farref")
     with System(**({} if marker is None else marker.kwargs)) as system:
         yield system
+        # Fixtures that depend on this one are over, but pytest keeps their values for the test.
+        request.node.funcargs.clear()
         if request.node.stash.get(_FAILED, False):
             system.shutdown(timeout=0)  # nobody wants to wait for the work of a test that failed
         else:

@@ -26,21 +26,29 @@ from ..core.current import frame
 from ..shells.ref_actor import RefActor, construct, wait_to_begin
 from ..shells.worker import Worker
 from ..wire.settings import THREADS
+from . import surroundings
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
+    from .surroundings import Folder, Variables
 
 
 def worker(
-    name: str, *, threads: int = THREADS, on: str | dict[str, Any] | None = None
+    name: str,
+    *,
+    threads: int = THREADS,
+    on: str | dict[str, Any] | None = None,
+    env: Variables | None = None,
+    cwd: Folder | None = None,
 ) -> WorkerInfo:
     """Create a worker of this system and wait until it runs, as `System.worker` does.
 
     For functions that run on workers, and for code without the `System` at hand. The worker ends
-    with the system, not with its creator. Blocks. If *on* is None, it runs on the caller's host.
+    with the system, not with its creator. Blocks. If *on* is None, it runs on the caller's host. It
+    begins with the variables, the folder and the search path of the calling process.
 
     Raises the errors of `System.worker`, and `WouldBlockError` in a handler and in an `async def`
     function: write ``await asyncio.to_thread(farref.worker, name)`` there.
@@ -48,7 +56,7 @@ def worker(
     front: Front = frame().core.front
     advice = "`await asyncio.to_thread(farref.worker, name)`"
     front.core.check_may_block("the new worker", advice)
-    return create_worker(front, name, threads, on)
+    return create_worker(front, name, threads, on, env=env, cwd=cwd)
 
 
 def create(
@@ -77,10 +85,27 @@ def create(
 
 
 def create_worker(
-    front: Front, name: str, threads: int, on: str | dict[str, Any] | None
+    front: Front,
+    name: str,
+    threads: int,
+    on: str | dict[str, Any] | None,
+    *,
+    env: Variables | None,
+    cwd: Folder | None,
 ) -> WorkerInfo:
     """Create a worker, asked for by the endpoint of *front*."""
+    apart = front.core.port.runs_by_itself
+    surroundings.check(env, cwd, apart=apart)
     made = _spawn(front, Worker, name, threads=threads, on=on)
+    if apart:
+        try:
+            with front.core.pool.waiting():
+                surroundings.hand_over(front, made, env, cwd)
+        except BaseException as error:
+            front.core.port.post(made.address, ActorExitRequest())
+            if isinstance(error, OSError) and not isinstance(error, FarrefError):
+                raise CreationError(f"worker {name!r} cannot run there: {error}") from error
+            raise
     front.placing.renew()
     return made
 

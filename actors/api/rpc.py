@@ -5,9 +5,10 @@ from __future__ import annotations
 import concurrent.futures
 import itertools
 import math
+import reprlib
 import time
 from collections import deque
-from typing import TYPE_CHECKING, Any, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, overload
 
 from ..base.interrupts import Guard, new_future
 from ..calls.futures import Future
@@ -21,7 +22,7 @@ from ..values.wrapper import ByValue
 from ..wire.settings import check_timeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Coroutine, Iterable
 
     from thespian.actors import ActorAddress
 
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from ..calls.calls import Invocation
     from ..handles.front import Front
     from ..wire.messages import WorkerInfo
+
+T = TypeVar("T")
+Container = TypeVar("Container", list[Any], dict[Any, Any], set[Any])
+"""So that ``remote("B", list)`` needs no annotation."""
 
 To: TypeAlias = "str | WorkerInfo | ActorAddress | None"
 """A worker's name, its `WorkerInfo`, the address of a `RefActor`, or `ANY`."""
@@ -42,7 +47,7 @@ MOST_KEPT = 1000
 @overload
 def remote(
     to: To,
-    fn: Callable[..., Any],
+    fn: type[Container],
     args: tuple[Any, ...] | None = None,
     kwargs: dict[str, Any] | None = None,
     timeout: float | None = None,
@@ -50,7 +55,49 @@ def remote(
     resolve: bool = False,
     frozen: bool = False,
     serial: bool = True,
-) -> RRef[Any]: ...
+) -> RRef[Container]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., RRef[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
+
+
+@overload
+def remote(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+    frozen: bool = False,
+    serial: bool = True,
+) -> RRef[T]: ...
 
 
 @overload
@@ -112,6 +159,7 @@ def remote(
             or returns another number of values, every reference raises that error.
 
     Raises:
+        TypeError: *fn* is no function, or *args* no tuple or list.
         ValueError: the timeout is 0 or less, or *num_returns* less than 1.
         WorkerNotFoundError, WorkerDiedError: no such worker exists, or it has died.
         NotAnEndpointError: *to* is the address of a plain Thespian actor.
@@ -134,6 +182,42 @@ def remote(
     return parts_of(run, name, num_returns, timeout, place, frozen=frozen, serial=serial)
 
 
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., Future[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
+@overload
+def rpc_async(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> Future[T]: ...
+
+
 def rpc_async(
     to: To,
     fn: Callable[..., Any],
@@ -153,6 +237,42 @@ def rpc_async(
     future = _call(frame().core.front, to, what, timeout, ())
     future.place = sites.caller(1)
     return future
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Future[T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., Coroutine[Any, Any, T]],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
+
+
+@overload
+def rpc_sync(
+    to: To,
+    fn: Callable[..., T],
+    args: tuple[Any, ...] | None = None,
+    kwargs: dict[str, Any] | None = None,
+    timeout: float | None = None,
+    *,
+    resolve: bool = False,
+) -> T: ...
 
 
 def rpc_sync(
@@ -226,7 +346,28 @@ def _invocation(
         raise TypeError(f"a call needs a function, not {fn!r}")
     if frozen or not serial:
         fn = made_as(fn, frozen=frozen, serial=serial)
-    return ByValue(fn) if resolve else fn, tuple(args or ()), kwargs or {}
+    if type(args) is not tuple:
+        args = () if args is None else _as_tuple(args)
+    if kwargs is not None and not isinstance(kwargs, dict):
+        raise TypeError(f"kwargs must be a dict of keyword arguments, not {reprlib.repr(kwargs)}")
+    return ByValue(fn) if resolve else fn, args, kwargs or {}
+
+
+def _as_tuple(args: Any) -> tuple[Any, ...]:
+    if not isinstance(args, list | tuple):
+        raise TypeError(
+            f"args must be a tuple of the positional arguments, not {reprlib.repr(args)}: for one "
+            "argument write `(argument,)`"
+        )
+    return tuple(args)
+
+
+@overload
+def get(refs: RRef[T], timeout: float | None = None) -> T: ...
+
+
+@overload
+def get(refs: Iterable[RRef[T]], timeout: float | None = None) -> list[T]: ...
 
 
 def get(refs: RRef[Any] | Iterable[RRef[Any]], timeout: float | None = None) -> Any:
@@ -361,8 +502,8 @@ def _object_of(ref: RRef[Any]) -> RRefId:
 
 
 def wait(
-    refs: Iterable[RRef[Any]], num_returns: int = 1, timeout: float | None = None
-) -> tuple[list[RRef[Any]], list[RRef[Any]]]:
+    refs: Iterable[RRef[T]], num_returns: int = 1, timeout: float | None = None
+) -> tuple[list[RRef[T]], list[RRef[T]]]:
     """Wait until *num_returns* of *refs* have their values (or errors), as in Ray.
 
     Copies no value. A frozen value is mapped at once, so that a later fetch sends no message (for
@@ -375,11 +516,15 @@ def wait(
     not at all if this endpoint already knows that the value is there.
 
     Raises:
-        ValueError: *num_returns* is not between 1 and the number of references.
-        TypeError: one of *refs* is not a reference.
+        TypeError: *refs* is one reference, or has something else among them.
+        ValueError: *num_returns* is not between 1 and the number of references, or there is none.
         WouldBlockError: in a handler.
     """
+    if isinstance(refs, RRef):
+        raise TypeError(f"`refs` must be a list of RRefs, not one: write `wait([{refs!r}])`")
     refs = _references(refs)
+    if not refs:
+        raise ValueError("`refs` is empty: there is nothing to wait for")
     if not 1 <= num_returns <= len(refs):
         raise ValueError(f"num_returns must be between 1 and {len(refs)}, not {num_returns}")
     front: Front = frame().core.front

@@ -25,10 +25,10 @@ from ...serialization.failures import details_of
 from ..base import farewell
 from ..base.interrupts import undisturbed
 from ..cluster.registrar import REGISTRAR, Registrar
-from ..core.current import leave_program
+from ..core.current import found, leave_program
 from ..core.notices import flush as flush_notices
 from ..core.notices import notice
-from ..hosting import directory, processes, versions
+from ..hosting import bases, directory, processes, versions
 from ..shells.endpoint import Endpoint
 from ..shells.inbox import Unopened
 from ..shells.program import port_of
@@ -139,8 +139,7 @@ class Stay:
         except BaseException:  # no thread can be started
             self._end(Leaving(graceful=True))
             raise
-        # At its exit the program does not wait for its work: maybe an exception ends it.
-        atexit.register(self.stop, graceful=True)
+        atexit.register(self._exit)
         try:
             return self._enter(order)
         except BaseException:
@@ -233,6 +232,22 @@ class Stay:
             if left:
                 notice(log, logging.WARNING, f"system {self.name!r} ends without {named(left)}")
 
+    def _exit(self) -> None:
+        """Leave at the program's exit, without its work: maybe an exception ends it."""
+        endpoint = self.port.endpoint
+        if not self.down and self._pid == os.getpid() and endpoint is not None:
+            left = []
+            with contextlib.suppress(FarrefError):  # the system has ended otherwise
+                left = Ending(endpoint, last=not self.attached).wait(0.0)
+            if left:
+                notice(
+                    log,
+                    logging.WARNING,
+                    f"the program ends, and system {self.name!r} without {named(left)}; to wait "
+                    "for it, use `with System() as system:`, or call shutdown()",
+                )
+        self.stop(graceful=True)
+
     def stop(self, *, graceful: bool) -> list[str]:
         """Leave now. Returns a line for each process that had to be killed, as `System.end`.
 
@@ -256,7 +271,7 @@ class Stay:
                     log.error("system %r ends all the same:\n%s", self.name, details_of(error))
                 except BaseException as error:
                     leaving.graceful, interrupt = False, error
-            atexit.unregister(self.stop)  # last: an exit of the interpreter waits for this thread
+            atexit.unregister(self._exit)  # last: an exit of the interpreter waits for this thread
         if interrupt is not None:
             raise interrupt
         return leaving.lines
@@ -330,6 +345,7 @@ class Stay:
                     patience = farewell.PATIENCE
             finally:
                 leaving.lines[:0] = processes.end(self.session, patience=patience)
+                bases.logs_end(self.asys)
         finally:
             self.port.end()
 
@@ -355,11 +371,19 @@ class Stay:
 
 
 def check_program(name: str | None, threads: int) -> None:
-    """Check the user's choices for the program's own endpoint."""
+    """Check the user's choices for the program's own endpoint, and that this is a program."""
     if name is not None and not is_name(name):
         raise ValueError(f"a program's name must be a non-empty text in UTF-8, not {name!r}")
     if threads < 1:
         raise ValueError(f"a program needs at least 1 thread, not {threads}")
+    here = found()
+    core = here.core if here is not None else None
+    if core is not None and core.pid == os.getpid():
+        raise SystemDownError(
+            f"this code runs on {core.me} of system {core.settings.system!r}, and all that it "
+            "calls goes there: it cannot enter another system. Call `farref.rpc_sync` and the "
+            "others without one, or start the other system from a program of its own"
+        )
 
 
 def _program_name(place: str, *, attached: bool) -> str:

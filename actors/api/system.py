@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import logging
 import os
 import queue
 import sys
@@ -18,13 +19,14 @@ from thespian.actors import (
     PoisonMessage,
 )
 
-from ...printable import logger
+from ...printable import html_table, logger
 from ...protocol.errors import (
     FarrefError,
     FetchTimeoutError,
     NotAnEndpointError,
     OverloadedError,
     SystemDownError,
+    WorkerDiedError,
 )
 from ...protocol.sharing import DISCIPLINES
 from ...serialization.failures import pass_on
@@ -35,7 +37,7 @@ from ..cluster import hosts
 from ..core import port as core_port
 from ..core.current import enter_program, running_in
 from ..core.sites import asked_for
-from ..hosting import bases, directory, launched, versions
+from ..hosting import bases, directory, launched, logs, versions
 from ..inspect.collecting import COLLECT_PATIENCE, collect
 from ..inspect.inspector import LEAK_AGE, PATIENCE
 from ..shells.inbox import Unopened
@@ -47,6 +49,7 @@ from ..wire.messages import Establish, HostInfo, WorkerInfo
 from ..wire.settings import DEFAULT_TIMEOUT, LONGEST, THREADS, CycleMode, Settings, check_timeout
 from . import electing, sessions
 from .creating import create_actor, create_worker
+from .pool import WorkerPool, check_size
 from .stay import Stay, check_program
 
 if TYPE_CHECKING:
@@ -62,6 +65,7 @@ if TYPE_CHECKING:
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
     from ..shells.endpoint import Endpoint
+    from .surroundings import Folder, Variables
 
 T = TypeVar("T")
 
@@ -69,6 +73,8 @@ log = logger(__name__)
 
 LACKS = (OSError, MemoryError, RuntimeError, InvalidActorSpecification)
 """The errors for want of descriptors, memory, disk or threads."""
+SHOWN = 1.0
+"""Seconds that endpoints have to answer for the table in a notebook."""
 MOST_NAMES = 8
 """Workers that the `repr` of a system names."""
 LOOK = 1.0
@@ -390,9 +396,18 @@ class System:
     # ---- actors
 
     def worker(
-        self, name: str, *, threads: int = THREADS, on: str | dict[str, Any] | None = None
+        self,
+        name: str,
+        *,
+        threads: int = THREADS,
+        on: str | dict[str, Any] | None = None,
+        env: Variables | None = None,
+        cwd: Folder | None = None,
     ) -> WorkerInfo:
         """Create a worker and wait until it runs.
+
+        It begins with this program's environment variables, working directory and ``sys.path`` as
+        they are now; on another host, with those that this host's part of the system has.
 
         Args:
             name: unique in this system.
@@ -400,15 +415,41 @@ class System:
                 With 1, functions that one sender calls begin in the order sent.
             on: the host: its address, or capabilities that it must have. Of several the one with
                 the fewest endpoints is chosen. Waits until it has joined. None: this program's.
+            env: environment variables that it has besides, or in place of, the program's; None
+                for one removes it.
+            cwd: its working directory.
 
         Raises:
             ValueError: the name is empty or not a string, *threads* is less than 1, or *on* is
-                not an address.
+                not an address; or *env* or *cwd* is given on the in-process base.
             FetchTimeoutError: no such host joined within the system's timeout.
             NameTakenError: another endpoint has this name.
             CreationError: it could not be created, or ended before it had started; says the cause.
         """
-        return create_worker(self._front, name, threads, on)
+        return create_worker(self._front, name, threads, on, env=env, cwd=cwd)
+
+    def pool(
+        self,
+        size: int,
+        name: str = "pool",
+        *,
+        threads: int = 1,
+        on: str | dict[str, Any] | None = None,
+        env: Variables | None = None,
+        cwd: Folder | None = None,
+    ) -> WorkerPool:
+        """A pool of *size* new workers, as a `concurrent.futures.Executor`. Blocks.
+
+        Each worker runs *threads* tasks at once. Their names begin with *name*, which must be
+        another one for each pool. *on*, *env* and *cwd* are as in `worker`, whose errors this
+        raises.
+        """
+        check_size(size, threads)
+
+        def make(member: str) -> WorkerInfo:
+            return self.worker(member, threads=threads, on=on, env=env, cwd=cwd)
+
+        return WorkerPool(self._front, make, name, size, threads)
 
     def create(
         self,
@@ -511,6 +552,19 @@ class System:
         workers = f", with {', '.join(known[:MOST_NAMES])}{more}" if known else ""
         return f"<System {where}: {state}{workers}>"
 
+    def _repr_html_(self) -> str:
+        """A notebook shows the endpoints, each with its counters. Blocks for their answers."""
+        there: dict[str, Counters] = {}
+        with contextlib.suppress(FarrefError):  # it has ended, or not begun
+            there = self.counters(timeout=SHOWN)
+        heads = "endpoint", "objects", "references", "served", "errors", "waiting"
+        rows = []
+        for name, each in sorted(there.items()):
+            held = sum(each.references.values()) - each.references.get("owner", 0)
+            owned = each.references.get("owner", 0)
+            rows.append((name, owned, held, each.served, each.errors, each.waiting))
+        return html_table(repr(self).strip("<>"), heads, rows)
+
     @property
     def name(self) -> str:
         """The system's name, for `System.attach`."""
@@ -584,6 +638,24 @@ class System:
         """
         inspector = self._here.inspector
         return collect(inspector, check_timeout(timeout, COLLECT_PATIENCE), cuts=not dry_run)
+
+    def logging(self, level: int | str, logger: str = "") -> None:
+        """Set the level of a *logger*, by default the root, here and in all actors. Blocks.
+
+        Actors begin with the levels that this program's loggers have then, and their records come
+        to this program's handlers. Raises `ValueError` for an unknown level.
+        """
+        logging.getLogger(logger).setLevel(level)
+        chosen = {logger: logging.getLogger(logger).level}
+        mine = self.endpoint.core.me.name
+        told = [
+            self._front.calls.call(info, (logs.set_levels, (chosen,), {}), None, ())
+            for info in self.workers()
+            if info.name != mine
+        ]
+        for each in told:
+            with contextlib.suppress(WorkerDiedError):
+                each.result()
 
     # ---- messages
 

@@ -216,9 +216,6 @@ if TYPE_CHECKING:
             self, address: ActorAddress, actor_class: object, process: object, number: object
         ) -> None: ...
 
-    class ThespianLogForwarder:
-        def __init__(self, address: ActorAddress, transport: object, logLevel: int = 0) -> None: ...
-
     class MultiprocessCommon:
         transport: Any
         mpcontext: Any
@@ -267,7 +264,6 @@ else:
     )
     from thespian.system.logdirector import (
         LoggerExitRequest,
-        ThespianLogForwarder,
         startupASLogger,
     )
     from thespian.system.messages.admin import SystemShutdown, SystemShutdownCompleted

@@ -1,27 +1,102 @@
-"""Moves loggers that an actor's process inherited by fork to the process's own root.
+"""Logging in an actor's process: as in the program, whose handlers the records reach.
 
-Thespian gives such a process a new root of logging, and with it a new set of loggers. But a module
-that was imported before keeps its old logger, whose records would still go to the root of the
-forked program: nowhere, or without the actors' level and format.
+Such a process is forked from the program's, so it has the program's loggers, with their levels. The
+handlers of these write where the program writes. Here they go, and one handler of the root sends
+each record to Thespian's logger process. An actor may add handlers of its own to any logger.
 """
 
 from __future__ import annotations
 
+import copy
 import logging
+from typing import TYPE_CHECKING, Any, Final
 
-_log = logging.getLogger(__name__)
-"""Made where this module is first imported: before the fork."""
+from ._thespian import TransmitIntent, get_min_log_level
+
+if TYPE_CHECKING:
+    from thespian.actors import ActorAddress
+
+    from .transport import Transport
+
+MOST_WAITING: Final = 1 << 20
+"""The most bytes of records that wait to be sent. What comes beyond them is counted and dropped."""
+_PLAIN = (str, int, float, bool, type(None))
+_formatter = logging.Formatter()
 
 
-def adopt_loggers() -> None:
-    """Make every logger from before the fork log to this process's root."""
-    before, now = _log.manager, logging.Logger.manager
-    if before is now:
-        return
+def begin(definitions: Any, to: ActorAddress, transport: Transport) -> None:
+    """Begin logging in this process. The records go *to* the logger process.
+
+    The level of the root is that of the logger process, by its *definitions*, or else the least
+    level in them.
+    """
+    known = definitions.get("root", {}) if isinstance(definitions, dict) else {}
+    begin_anew(known.get("level", get_min_log_level(definitions)))
+    logging.root.addHandler(_Sender(to, transport))
+
+
+def begin_anew(level: Any = logging.WARNING) -> None:
+    """Begin logging in this process from *level* on, without handlers."""
+    before, root = logging.Logger.manager, logging.RootLogger(level)
+    logging.root = logging.Logger.root = root
+    logging.Logger.manager = now = logging.Manager(root)
     for name, logger in before.loggerDict.items():
         if isinstance(logger, logging.Logger):
             logger.manager = now
             if logger.parent is before.root:
-                logger.parent = now.root
+                logger.parent = root
+            logger.handlers = []  # the program's, whose own logger of this name has them
+            logger.propagate = True
         now.loggerDict[name] = logger
     now._clear_cache()  # type: ignore[attr-defined]  # which levels were enabled, with that root
+    # Python would flush the program's handlers again when this process ends.
+    del logging._handlerList[:]  # type: ignore[attr-defined]
+
+
+class _Sender(logging.Handler):
+    """Sends records to the logger process."""
+
+    def __init__(self, to: ActorAddress, transport: Transport) -> None:
+        super().__init__()
+        self._to, self._transport = to, transport
+        self._dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Send *record*, unless too many wait already."""
+        if self._transport.queued_bytes(self._to) > MOST_WAITING:
+            self._dropped += 1
+            return
+        if self._dropped:
+            text = "%s records of this process were dropped: they came too fast"
+            lost = (record.name, logging.WARNING, record.pathname, record.lineno)
+            note = logging.LogRecord(*lost, text, (self._dropped,), None)
+            self._dropped = 0
+            self._send(note)
+        self._send(record)
+
+    def _send(self, record: logging.LogRecord) -> None:
+        self._transport.scheduleTransmit(None, TransmitIntent(self._to, sendable(record)))
+
+
+def sendable(record: logging.LogRecord) -> logging.LogRecord:
+    """A copy of *record* with texts in place of objects. Raises nothing."""
+    copied = copy.copy(record)
+    try:
+        copied.msg = record.getMessage()
+    except Exception as error:
+        copied.msg = f"{record.msg!r} (its arguments do not fit: {error!r})"
+    copied.args = None
+    if record.exc_info and not record.exc_text:
+        copied.exc_text = _formatter.formatException(record.exc_info)
+    copied.exc_info = None
+    for name, value in vars(copied).items():
+        if not isinstance(value, _PLAIN):
+            setattr(copied, name, _text_of(value))
+    return copied
+
+
+def _text_of(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return object.__repr__(value)

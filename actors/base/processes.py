@@ -15,11 +15,11 @@ with our managers and these differences:
 from __future__ import annotations
 
 import gc
-import logging
 import os
 import signal
 from datetime import timedelta
 from functools import partial
+from multiprocessing import current_process
 from typing import Any, Final
 
 from . import farewell, reaper, rundir, signals, titles
@@ -31,11 +31,9 @@ from ._thespian import (
     EndpointConnected,
     LoggerExitRequest,
     RunExpired,
-    ThespianLogForwarder,
     TransmitIntent,
     child_exit_signals,
     exit_signals,
-    get_min_log_level,
     shutdown_signal_detector,
     signal_admin_sts,
     signal_detector,
@@ -44,7 +42,8 @@ from ._thespian import (
     uncatchable_signals,
 )
 from .endpoints import ChildInit
-from .logs import adopt_loggers
+from .logs import begin as begin_logging
+from .logs import begin_anew
 from .managers import Admin, Manager
 from .transport import Transport
 
@@ -86,6 +85,7 @@ def start_admin(
     os.close(saying)
     transport = Transport(endpoint)
     try:
+        begin_anew()
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
         admin.actor_main = start_actor
         admin.addrOfStarter = starter
@@ -159,6 +159,7 @@ def run_logger(
     """Write the log until told to exit."""
     _begin()
     titles.name_process("logger")
+    current_process().name = "logger"
     made: list[LoggerTransport] = []
 
     def make_transport(init: ChildInit) -> LoggerTransport:
@@ -191,13 +192,7 @@ def start_actor(
     _begin()
     transport = Transport(endpoint)
     try:
-        # Thespian's way: logging in this process starts from scratch, without shutting down
-        # the handlers that belong to the parent.
-        root: Any = ThespianLogForwarder(logger, transport, logLevel=get_min_log_level(log_defs))
-        logging.root = root
-        logging.Logger.root = root
-        logging.Logger.manager = logging.Manager(root)
-        adopt_loggers()
+        begin_logging(log_defs, logger, transport)
         manager = Manager(
             actor_class,
             global_name,
@@ -224,6 +219,7 @@ def start_actor(
         )
         name = actor_class.rpartition(".")[2]
         titles.name_process(name)
+        current_process().name = name  # log records have it
         _catch_signals(name, manager)
         manager.run()
     finally:

@@ -204,6 +204,10 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
         self._deciding, self._taking = Guard(), RLock()
         return self
 
+    def __dir__(self) -> list[str]:
+        """The names for a program: those of `concurrent.futures.Future`, and these."""
+        return [*dir(concurrent.futures.Future), *("remove_done_callback", "then", "value", "wait")]
+
     # ---- filled by the endpoint, in the mailbox thread
 
     def known(self, value: T) -> None:

@@ -14,9 +14,10 @@ import sys
 import threading
 import time
 import warnings
+from inspect import CO_COROUTINE
 from typing import TYPE_CHECKING
 
-from ...printable import logger
+from ...printable import is_shown, logger
 from ...protocol.errors import FarrefError, GivenUpError, SystemDownError
 from ...serialization.errors import Failure
 from ...serialization.failures import details_of
@@ -51,7 +52,7 @@ def notice(log: logging.Logger, level: int, text: str) -> None:
     record = log.makeRecord(log.name, level, "(farref)", 0, text, (), None)
     log.handle(record)
     last = logging.lastResort
-    if last is not None and level >= last.level and not _shown(log):
+    if last is not None and level >= last.level and not is_shown(log):
         last.handle(record)
 
 
@@ -126,6 +127,20 @@ def flush(after: float = 0.0) -> None:
 atexit.register(flush)
 
 
+def _is_cell(frame: FrameType | None) -> bool:
+    """Whether *frame* is plain code of a notebook's cell, or called by it.
+
+    Its loop belongs to the notebook, which waits for the cell anyway.
+    """
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").partition(".")[0] == "IPython":
+            return True
+        if frame.f_code.co_flags & CO_COROUTINE:
+            return False
+        frame = frame.f_back
+    return False
+
+
 def blocks_loop(what: str, instead: str) -> None:
     """Warn: a coroutine of the program's waits for *what*, and its loop stands still meanwhile.
 
@@ -134,6 +149,8 @@ def blocks_loop(what: str, instead: str) -> None:
     frame: FrameType = sys._getframe(1)
     while frame.f_back is not None and sites.is_ours(frame.f_globals):
         frame = frame.f_back
+    if _is_cell(frame):
+        return
     warned = frame.f_globals.setdefault("__warningregistry__", {})
     line = ("farref", frame.f_lineno)  # one call may wait for several things
     if line not in warned:
@@ -141,13 +158,3 @@ def blocks_loop(what: str, instead: str) -> None:
         text += f"its tasks; write {instead} instead"
         warnings.warn_explicit(text, RuntimeWarning, frame.f_code.co_filename, frame.f_lineno)
         warned[line] = True
-
-
-def _shown(log: logging.Logger) -> bool:
-    """Whether a handler of *log*, or of one above it, does more than nothing."""
-    above: logging.Logger | None = log
-    while above is not None:
-        if any(not isinstance(each, logging.NullHandler) for each in above.handlers):
-            return True
-        above = above.parent if above.propagate else None
-    return False

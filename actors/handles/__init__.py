@@ -1,4 +1,4 @@
 """The objects that programs hold: references, proxies and the front.
 
-Imports `protocol`, `serialization`, `base`, `wire`, `core`, `values` and `calls`.
+Imports `protocol`, `serialization`, `printable`, `base`, `wire`, `core`, `values` and `calls`.
 """

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import msgspec
 
@@ -83,6 +83,10 @@ NAMED = frozenset(
 All others, for instance for `repr`, `hash`, ``==``, copies and pickles, are the proxy's own."""
 
 
+COMPLETION = 1.0
+"""Seconds that `dir` of a proxy waits for the owner."""
+
+
 class Itself:
     """The class itself is the answer of ``__enter__`` and ``__aenter__`` that return the object."""
 
@@ -146,6 +150,18 @@ class Proxy:
 
     async def __anext__(self) -> Any:
         return await _awaitable(self, "__anext__")
+
+    def __dir__(self) -> list[str]:
+        """The names that the object has, for completion: asks the owner. Blocks for a moment."""
+        way = _way(self)
+        try:
+            names: list[str] = Way(way.rref, "sync", COMPLETION).ask("__dir__", (), {})
+        except Exception:
+            return []  # completion shows nothing then
+        return names
+
+    def __reduce_ex__(self, _protocol: object) -> NoReturn:
+        raise TypeError(f"{self!r} cannot be sent: pass the reference itself")
 
     def __repr__(self) -> str:
         return repr(_way(self))

@@ -12,6 +12,7 @@ import weakref
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar, get_origin
 
+from ...printable import html_text
 from ...protocol.errors import OwnerDiedError, RefLostError
 from ...serialization.frozen import Frozen
 from ...serialization.pickling import Reference
@@ -40,6 +41,9 @@ T = TypeVar("T")
 NO_FUTURE = (
     "{} is a reference, not a future: pass `ref.future()`, or `asyncio.ensure_future(ref)`; or "
     "wait by `farref.wait(refs)` or `farref.get(refs)`"
+)
+OF_THE_OBJECT = (
+    "; for the object behind it write `ref.rpc_sync(){0}`, or `ref.to_here(){0}` for a copy"
 )
 LATE = 1.0
 """Seconds for a wait that begins when the value should have been made already."""
@@ -369,16 +373,28 @@ class RRef(Reference, Generic[T]):
         """
         raise TypeError(NO_FUTURE.format(self))
 
-    @property
-    def _condition(self) -> NoReturn:
-        """`concurrent.futures.wait` and `as_completed` look for it. Raises `AttributeError`."""
-        raise AttributeError(NO_FUTURE.format(self))
+    if not TYPE_CHECKING:  # for the type checker these are not there at all
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise `AttributeError`, saying how to use an attribute of the object."""
+            if name == "_condition":  # `concurrent.futures.wait` and `as_completed` look for it
+                raise AttributeError(NO_FUTURE.format(self))
+            hint = "" if name.startswith("_") else OF_THE_OBJECT.format(f".{name}")
+            raise AttributeError(f"'RRef' object has no attribute {name!r}{hint}")
+
+        def __getitem__(self, key: object) -> NoReturn:
+            raise TypeError(f"'RRef' object is not subscriptable{OF_THE_OBJECT.format('[key]')}")
+
+        __iter__ = None  # Python would call `__getitem__`
 
     def __eq__(self, other: object) -> bool:
         return self._id == other._id if isinstance(other, RRef) else NotImplemented
 
     def __hash__(self) -> int:
         return hash(self._id)
+
+    def _repr_html_(self) -> str:
+        return f"<code>{html_text(repr(self))}</code>"
 
     def __repr__(self) -> str:
         if getattr(self, "_hold", None) is None:

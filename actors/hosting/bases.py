@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 from random import Random, SystemRandom
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from thespian.actors import Actor, ActorAddress, ActorSystem, InvalidActorAddress
@@ -31,6 +31,9 @@ from ..base.settings import Limits
 from ..base.system import HOST_CAPABILITY, Mode
 from ..base.transport import Transport
 from . import logs
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OBJECT = "(an object)"
 
@@ -204,20 +207,17 @@ def _farref(
         if reach.tls is not None:
             more["tls"] = reach.tls
         leader = leader or addresses.at(*reach.seen)
-    logs.hush_thespian()  # the admin is forked here
-    made = system_base(
-        name,
-        capabilities=capabilities,
-        log_defs=logs.quiet(),
-        mode=mode,
-        convention=leader or None,
-        routes=routes,
-        **more,
-    )
+    convention = leader or None
+
+    def begin(log_defs: dict[str, Any]) -> Any:  # the admin is forked here
+        how: dict[str, Any] = {"mode": mode, "convention": convention, "routes": routes, **more}
+        made = system_base(name, capabilities=capabilities, log_defs=log_defs, **how)
+        return ActorSystem(made, transientUnique=True)
+
     door = {**more, "key": more["key"].hex()} if more else {}
     if reach is not None and reach.tls is not None:
         door["tls"] = [os.path.abspath(path) for path in msgspec.structs.astuple(reach.tls)]
-    return ActorSystem(made, transientUnique=True), door
+    return _with_logs(begin), door
 
 
 def _reachable(
@@ -226,13 +226,13 @@ def _reachable(
     """A stock Thespian system that is a member of a convention."""
     door = {"Admin Port": reach.port, CONVENTION: leader}
     mine = {**capabilities, **door, HOST: reach.place, CLEAR: True}
-    return _open(base, mine, log_definitions=logs.quiet()), door
+    return _with_logs(lambda log_defs: _open(base, mine, log_defs)), door
 
 
 def _start_stock(base: str, capabilities: dict[str, Any], tries: int) -> tuple[Any, dict[str, Any]]:
     mine = {"Admin Port": addresses.free_port("127.0.0.1"), **capabilities}
     try:
-        made = _open(base, mine, log_definitions=logs.quiet())
+        made = _with_logs(lambda log_defs: _open(base, mine, log_defs))
     except InvalidActorAddress:
         if tries == 1 or "Admin Port" in capabilities:
             raise
@@ -257,10 +257,9 @@ def join(base: str, name: str, found: dict[str, Any]) -> Any:
         more = {**found, "key": bytes.fromhex(found["key"])} if found else {}
         if "tls" in more:
             more["tls"] = TLS(*more["tls"])
-        logs.hush_thespian()
-        made = system_base(_short(name), log_defs=logs.quiet(), mode="join", **more)
-        return ActorSystem(made, transientUnique=True)
-    return _open(base, found, log_definitions=logs.quiet())
+        made = system_base(_short(name), mode="join", **more)
+        return _open(made)
+    return _open(base, found)
 
 
 def capabilities_of(actor: Any) -> dict[str, Any]:
@@ -329,6 +328,30 @@ def post_as(actor: Any, address: ActorAddress, message: object) -> None:
         )
     except CannotPickleAddress:
         Actor.send(actor, address, message)  # it keeps the message until the address is known
+
+
+def logs_end(asys: Any) -> None:
+    """The processes of *asys* have ended: show the rest of their log records."""
+    records: logs.Records | None = getattr(asys, "farref_records", None)
+    if records is not None:
+        records.end()
+
+
+def _with_logs(begin: Callable[[dict[str, Any]], Any]) -> Any:
+    """The Thespian system that *begin* starts with definitions of its logs.
+
+    Its ``farref_records`` show the records in this program.
+    """
+    logs.hush_thespian()
+    records = logs.Records()
+    try:
+        made = begin(records.definitions())
+    except BaseException:
+        records.end()
+        raise
+    made.farref_records = records
+    records.begin()
+    return made
 
 
 def _short(name: str) -> str:

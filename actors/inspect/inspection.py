@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ...printable import html_table
 from ...protocol.borrowing import BorrowingUser
 from ...protocol.lending import LendingOwner
 from ...protocol.owner import Owner
@@ -131,7 +132,19 @@ class ReferenceInfo(msgspec.Struct, frozen=True):
         return f"ReferenceInfo({', '.join(f'{name}={value!r}' for name, value in said if value)})"
 
 
-def references() -> list[ReferenceInfo]:
+class ReferenceList(list[ReferenceInfo]):
+    """A list of rows that a notebook shows as a table."""
+
+    def _repr_html_(self) -> str:
+        heads = "endpoint", "reference", "role", "owner", "state", "handles", "messages", "tasks"
+        rows = [
+            (r.worker, r.rref, r.role, r.owner, r.state, r.handles, r.messages, r.tasks)
+            for r in self
+        ]
+        return html_table(f"{len(rows)} references", heads, rows)
+
+
+def references() -> ReferenceList:
     """Everything that the calling endpoint knows about references, sorted by id.
 
     Does not block. Values with many parts take a moment, about 0.1 s for 100,000 parts. If a value
@@ -139,7 +152,7 @@ def references() -> list[ReferenceInfo]:
     """
     front: Front = frame().core.front
     front.core.step(list, gather=False)  # settle the dropped references
-    return rows_of(front.core, front.objects, str)
+    return ReferenceList(rows_of(front.core, front.objects, str))
 
 
 def rows_of(core: Core, objects: Objects, spell: Spell) -> list[ReferenceInfo]:

@@ -14,6 +14,7 @@ import logging
 import os
 import sys
 import time
+from multiprocessing import current_process
 from multiprocessing.util import Finalize
 from random import SystemRandom
 from typing import Any
@@ -206,6 +207,7 @@ class Mailbox:
         endpoint.core.actor = self._actor
         if self.port.runs_by_itself:
             titles.name_process(str(me), settings.system)
+            current_process().name = str(me)  # log records have it
             enter_program(endpoint.core)  # threads that users start find it
             # When the actor ends, functions that wait get an error, and some time to end. A waiting
             # function may lead the loop, and so handle the exit itself: it cannot wait for its own

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from . import features as _features  # noqa: F401 - first: it says what is missing here
 from .actors.api.creating import create, worker
+from .actors.api.on import on
 from .actors.api.rpc import ANY, get, get_worker_info, remote, rpc_async, rpc_sync, wait
 from .actors.api.system import System
 from .actors.base.certificates import TLS
@@ -137,6 +138,7 @@ __all__ = [
     "create",
     "get",
     "get_worker_info",
+    "on",
     "references",
     "remote",
     "rendezvous",

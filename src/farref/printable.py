@@ -9,8 +9,13 @@ for everything that the commands print, and the log's formatters for each record
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MOST_ROWS = 60
+"""The most rows of a table in HTML."""
 LONGEST = 4_000
 """The most characters that are shown of one line; of a longer one the middle is left out."""
 
@@ -50,6 +55,25 @@ def json_text(value: Any, **options: Any) -> str:
     )
 
 
+def html_table(caption: str, heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table in HTML, as a notebook shows it. All text in it is escaped."""
+
+    def row(cells: Iterable[object], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html_text(each)}</{tag}>' for each in cells)}</tr>"
+
+    all_rows = list(rows)
+    body = "".join(row(cells, "td") for cells in all_rows[:MOST_ROWS])
+    more = f" (the first {MOST_ROWS} of {len(all_rows):,})" if len(all_rows) > MOST_ROWS else ""
+    return f"<table><caption>{html_text(caption + more)}</caption>{row(heads, 'th')}{body}</table>"
+
+
+def html_text(text: object) -> str:
+    """*text* in HTML."""
+    import html  # noqa: PLC0415 - a plain program does not need it
+
+    return html.escape(printable(text))
+
+
 class PrintableRecords(logging.Filter):
     """Makes a record's message a text without characters that cannot be printed."""
 
@@ -72,3 +96,13 @@ def logger(name: str) -> logging.Logger:
 
 def _escape(character: str) -> str:
     return character.encode("unicode_escape").decode()
+
+
+def is_shown(log: logging.Logger) -> bool:
+    """Whether a handler of *log*, or of one above it, does more than nothing."""
+    above: logging.Logger | None = log
+    while above is not None:
+        if any(not isinstance(each, logging.NullHandler) for each in above.handlers):
+            return True
+        above = above.parent if above.propagate else None
+    return False

@@ -124,11 +124,16 @@ def walk(folder: Path) -> Iterator[Path]:
 # --- pytest's plug-in, as the wheel installs it -------------------------------------------
 
 USES = """
-import pytest
+import farref, pytest
+
+@pytest.fixture
+def ref(farref_system):
+    farref_system.worker("B")
+    return farref.remote("B", list)  # pytest keeps it for the test, also when that is over
 
 @pytest.mark.farref(base="simpleSystemBase", name="mine")
-def test_it(farref_system):
-    farref_system.worker("B")
+def test_it(farref_system, ref):
+    assert ref.to_here() == []
     assert farref_system.name == "mine"
 """
 USES_NOT = """

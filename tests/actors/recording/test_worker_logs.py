@@ -1,0 +1,145 @@
+"""A worker logs as the program does: its records reach the program's handlers, in order."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from ..scripts import run, started
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.processes
+
+BEGIN = """
+    import logging, sys, time
+    import farref
+
+    log = logging.getLogger("my.app")
+
+    def say(*words):
+        for word in words:
+            log.info("it is %s", word)
+            log.warning("now %s", word, extra={"odd": object()})
+
+    def configure(**options):
+        form = "%(levelname)s|%(processName)s|%(message)s"
+        logging.basicConfig(format=form, stream=sys.stdout, **options)
+"""
+
+
+def test_levels_and_format_are_the_programs(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        BEGIN
+        + """
+    configure(level=logging.INFO)
+    logging.getLogger("noise").setLevel(logging.ERROR)
+
+    def fail():
+        logging.getLogger("noise").warning("not shown")
+        logging.getLogger("noise").error("shown")
+        try:
+            [][1]
+        except IndexError:
+            log.exception("no item")
+        print("printed", flush=True)
+
+    with farref.System() as system:
+        system.worker("B")
+        farref.rpc_sync("B", say, ("one", "two"))
+        farref.rpc_sync("B", fail)
+        system.logging("WARNING")
+        farref.rpc_sync("B", say, ("three",))
+        system.logging("INFO", "my.app")
+        system.worker("C")
+        farref.rpc_sync("C", say, ("four",))
+    """,
+    )
+    assert "Thespian" not in out
+    assert "Actor System" not in out
+    said = [line for line in out.splitlines() if "|B|" in line or "|C|" in line]
+    assert said == [
+        *("INFO|B|it is one", "WARNING|B|now one", "INFO|B|it is two", "WARNING|B|now two"),
+        *("ERROR|B|shown", "ERROR|B|no item"),
+        "WARNING|B|now three",
+        *("INFO|C|it is four", "WARNING|C|now four"),
+    ]
+    assert "IndexError: list index out of range" in out
+    assert re.search(r'program_0\.py", line \d+, in fail\n    \[\]\[1\]', out)
+    assert "printed" in out
+
+
+def test_a_program_without_handlers_sees_warnings(tmp_path: Path) -> None:
+    with started(
+        tmp_path,
+        BEGIN
+        + """
+    with farref.System() as system:
+        system.worker("B")
+        farref.rpc_sync("B", say, ("one",))
+    """,
+    ) as program:
+        out, err = program.communicate(timeout=60)
+    assert (out, err) == ("", "WARNING B my.app: now one\n")
+
+
+def test_a_worker_may_have_handlers_of_its_own(tmp_path: Path) -> None:
+    out = run(
+        tmp_path,
+        BEGIN
+        + """
+    configure(level=logging.INFO)
+
+    def to_a_file(path):
+        added = logging.FileHandler(path)
+        logging.getLogger().addHandler(added)
+        say("in both")
+        logging.getLogger().removeHandler(added)
+        logging.basicConfig(filename=path, level=logging.INFO, force=True)
+        say("in the file")
+
+    with farref.System() as system:
+        system.worker("B")
+        farref.rpc_sync("B", to_a_file, (sys.argv[0] + ".log",))
+    """,
+    )
+    [path] = tmp_path.glob("*.log")
+    text = path.read_text()
+    assert "it is in both" in text
+    assert "it is in the file" in text
+    assert "INFO|B|it is in both" in out
+    assert "in the file" not in out
+
+
+@pytest.mark.parametrize("count", [3_000, 100_000])
+def test_no_record_is_lost_without_a_word(tmp_path: Path, count: int) -> None:
+    """A flood is bounded: what is dropped is counted."""
+    out = run(
+        tmp_path,
+        BEGIN
+        + """
+    configure(level=logging.INFO)
+
+    def flood(count):
+        for number in range(count):
+            log.info("%d %s", number, "x" * 100)
+
+    with farref.System() as system:
+        system.worker("B")
+        farref.rpc_sync("B", flood, (int(sys.argv[1]),))
+    """,
+        str(count),
+        seconds=110,
+    )
+    numbers = [int(each) for each in re.findall(r"^INFO\|B\|(\d+) x", out, re.MULTILINE)]
+    dropped = [int(each) for each in re.findall(r"B\|(\d+) records .* dropped", out)]
+    assert numbers == sorted(set(numbers))
+    if count < 10_000:
+        assert len(numbers) == count
+    assert len(numbers) + sum(dropped) <= count
+    # What was dropped at the very end has no later record to be counted with.
+    assert len(numbers) + sum(dropped) > count * 0.9
