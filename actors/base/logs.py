@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 MOST_WAITING: Final = 1 << 20
 """The most bytes of records that wait to be sent. What comes beyond them is counted and dropped."""
+_log = logging.getLogger(__name__)
+"""Made where this module is first imported: before the fork."""
 _PLAIN = (str, int, float, bool, type(None))
 _formatter = logging.Formatter()
 
@@ -37,20 +39,25 @@ def begin(definitions: Any, to: ActorAddress, transport: Transport) -> None:
 
 def begin_anew(level: Any = logging.WARNING) -> None:
     """Begin logging in this process from *level* on, without handlers."""
-    before, root = logging.Logger.manager, logging.RootLogger(level)
-    logging.root = logging.Logger.root = root
-    logging.Logger.manager = now = logging.Manager(root)
+    logging.root = logging.Logger.root = root = logging.RootLogger(level)
+    logging.Logger.manager = logging.Manager(root)
+    adopt()
+    # Python would flush the program's handlers again when this process ends.
+    del logging._handlerList[:]  # type: ignore[attr-defined]
+
+
+def adopt() -> None:
+    """Make every logger from before the fork log to the root that this process has now."""
+    before, now = _log.manager, logging.Logger.manager
     for name, logger in before.loggerDict.items():
         if isinstance(logger, logging.Logger):
             logger.manager = now
             if logger.parent is before.root:
-                logger.parent = root
+                logger.parent = now.root
             logger.handlers = []  # the program's, whose own logger of this name has them
             logger.propagate = True
         now.loggerDict[name] = logger
     now._clear_cache()  # type: ignore[attr-defined]  # which levels were enabled, with that root
-    # Python would flush the program's handlers again when this process ends.
-    del logging._handlerList[:]  # type: ignore[attr-defined]
 
 
 class _Sender(logging.Handler):

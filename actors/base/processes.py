@@ -42,6 +42,7 @@ from ._thespian import (
     uncatchable_signals,
 )
 from .endpoints import ChildInit
+from .logs import adopt as adopt_loggers
 from .logs import begin as begin_logging
 from .logs import begin_anew
 from .managers import Admin, Manager
@@ -87,6 +88,7 @@ def start_admin(
     try:
         begin_anew()
         admin = Admin(transport, endpoint.admin, capabilities, log_defs, context)
+        adopt_loggers()  # it has made a new root, which sends to the logger process
         admin.actor_main = start_actor
         admin.addrOfStarter = starter
         for number in child_exit_signals:
