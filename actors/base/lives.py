@@ -134,6 +134,20 @@ def members(session: int) -> list[Watched]:
     return found
 
 
+def reap(session: int, name: str) -> bool:
+    """Reap the children of this process that have ended, and are of *session* or have this *name*.
+
+    Returns whether there may be more.
+    """
+    left = False
+    for pid in _pids():
+        with contextlib.suppress(OSError):  # it has gone, or is not a child
+            if os.getsid(pid) == session or Watched(pid, 0.0).name() == name:
+                left = True
+                os.waitpid(pid, os.WNOHANG)
+    return left
+
+
 def wait_for_one(
     pids: Iterable[int], bell: int | None = None, timeout: float | None = None
 ) -> bool:

@@ -19,6 +19,10 @@ from ..base.bell import Bell
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+INIT = 1
+"""The pid of the first process of a container."""
+REAPER = "farref: reaper"
+"""The process that cleans up after the admin, in a session of its own."""
 LAST = 2.0
 """Seconds for killed processes to disappear."""
 
@@ -91,6 +95,10 @@ def end(session: int, patience: float) -> list[str]:
     deadline = time.monotonic() + LAST
     while any(each.alive() for each in left) and time.monotonic() < deadline:
         time.sleep(0.01)
+    if os.getpid() == INIT:
+        # Nobody else reaps them: their parents have ended, so they are children of this process.
+        while lives.reap(session, REAPER) and time.monotonic() < deadline:
+            time.sleep(0.01)
     return killed
 
 

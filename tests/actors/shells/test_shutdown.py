@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ctypes
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import sys
 import textwrap
 import threading
@@ -486,3 +488,36 @@ def test_another_thread_may_read_that_a_farewell_has_arrived(
         last.join(PATIENCE)
         assert looks
         assert not last.is_alive()
+
+
+FIRST = """
+    import os, signal, time, farref
+    from pathlib import Path
+
+    def others():
+        return [entry.name for entry in Path("/proc").iterdir()
+                if entry.name.isdecimal() and entry.name != "1"]
+
+    assert os.getpid() == 1
+    for _ in range(2):
+        with farref.System() as system:
+            system.worker("B")
+            system.worker("C")
+            os.kill(farref.rpc_sync("B", os.getpid), signal.SIGKILL)
+            assert farref.rpc_sync("C", pow, (2, 3)) == 8
+        assert not others(), others()
+    print("nothing left")
+"""
+APART = ["unshare", "--fork", "--pid", "--mount-proc", "--kill-child"]
+
+
+@pytest.mark.skipif(
+    subprocess.run([*APART, "true"], capture_output=True, check=False).returncode != 0
+    if shutil.which(APART[0])
+    else True,
+    reason="only root can make a namespace of processes, by `unshare` (Debian: util-linux)",
+)
+def test_the_first_process_of_a_container_reaps_them_all(tmp_path: Path) -> None:
+    with started(tmp_path, FIRST, on=APART) as program:
+        out, err = program.communicate(timeout=100)
+    assert out == "nothing left\n", err
