@@ -16,6 +16,7 @@ system needs. On other hosts the registrar, while it lives, answers the endpoint
 from __future__ import annotations
 
 import logging
+import math
 import os
 import time
 from functools import partial
@@ -83,6 +84,8 @@ class Deaths:
         self._owed: frozenset[ForkId] = frozenset()
         """The acknowledgements that the settling waits for."""
         self._beat_at: float | None = None
+        self._latest = 0.0
+        """The most seconds by which a beat was late."""
         self._vigils: list[Vigil] = []
         self._leaving = False
         self.counted = 0
@@ -170,6 +173,7 @@ class Deaths:
         """Send a beat to the registrar, if it is time."""
         silence = self._core.settings.silence
         if self._beat_at is not None and self._beat_at <= now and silence:
+            self._latest = max(self._latest, now - self._beat_at)
             self._beat_at = now + silence / BEATS
             self._registrar_client.beat()
             if self._registrar_client.unheard > BEATS + missed(silence / BEATS):
@@ -242,10 +246,17 @@ class Deaths:
 
     def _give_up(self) -> None:
         """End, because this endpoint counts as dead and is never believed again (fencing)."""
-        core = self._core
+        core, why = self._core, ""
+        silence = core.settings.silence or 0.0
+        late = max(self._latest, time.monotonic() - (self._beat_at or math.inf))
+        if late > silence / 2:
+            why = (
+                f". It did not run for {late:.1f} s, as its process was stopped (Ctrl-Z, SIGSTOP, "
+                "or a debugger); with System(silence=None) no silence counts"
+            )
         error = GivenUpError(
             f"{core.me} was silent for too long and counts as dead: all that it held was "
-            "released; start it again, under the same name if you like"
+            f"released; start it again, under the same name if you like{why}"
         )
         self._log_end(logging.ERROR, "%s", str(error))
         self._beat_at = None

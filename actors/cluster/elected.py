@@ -247,7 +247,7 @@ class Elected(MembershipService):
     def give_up(self, place: str) -> None:
         """The host at *place* was silent for too long."""
         self._alone = True
-        self._host_gone(place, self._detector.silent, "host.given_up")
+        self._host_gone(place, self._detector.silent(self._hosts[place].me), "host.given_up")
 
     def _let_go(self, place: str, host: Host) -> None:  # noqa: ARG002 - the service's
         self._tombstones.count([host.me])  # or it might come back, and be believed

@@ -39,6 +39,7 @@ RETRANSMISSION = 1.0
 
 Before Linux 6.15 this may take as long as the cut: then half of `silence` is survived.
 """
+STOPPED = ", as its process is stopped (Ctrl-Z, SIGSTOP, or a debugger)"
 ENDED = "its process has ended"
 
 
@@ -76,10 +77,11 @@ class FailureDetector:
         self._liveness = None if seconds is None else Liveness(SILENT_TICKS + ticks)
         self._silence = seconds or 0.0
 
-    @property
-    def silent(self) -> str:
-        """The cause of the death of a silent endpoint, in words."""
-        return f"it was silent for {self._silence:g} s"
+    def silent(self, worker: WorkerId) -> str:
+        """The cause of the death of *worker*, an endpoint or host that is silent, in words."""
+        process = self._processes.get(worker)
+        stopped = process is not None and not process.running() and process.alive()
+        return f"it was silent for {self._silence:g} s{STOPPED if stopped else ''}"
 
     def watch(self, worker: WorkerId, pid: int | None, *, program: bool, beats: bool) -> None:
         """Watch an endpoint. *pid*: its process, if that is on this host."""

@@ -231,7 +231,7 @@ class Registrar(MembershipService, SystemActor):
         """*worker*, a host or an endpoint, was silent for too long."""
         for place, host in list(self._hosts.items()):
             if host.me == worker:
-                self._host_gone(place, self._detector.silent, "host.given_up")
+                self._host_gone(place, self._detector.silent(worker), "host.given_up")
                 return
         member = self._members.get(worker)
         if member is None:
@@ -245,5 +245,5 @@ class Registrar(MembershipService, SystemActor):
 
     def _silent(self, worker: WorkerId) -> None:
         address = self._members[worker].address
-        self._gone(worker, cause=self._detector.silent, event="endpoint.given_up")
+        self._gone(worker, cause=self._detector.silent(worker), event="endpoint.given_up")
         self.send(address, wire.Died((worker,)))  # in case it comes back

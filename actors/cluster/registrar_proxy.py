@@ -291,7 +291,7 @@ class RegistrarProxy(SystemActor):
             self._detector.forget(worker)
             self._ask(wire.Unmade(worker, ENDED), self.myAddress)
         for worker in noticed.silent:
-            self._ask(wire.Unmade(worker, self._detector.silent), self.myAddress)
+            self._ask(wire.Unmade(worker, self._detector.silent(worker)), self.myAddress)
             self.send(self._near[worker], wire.Died((worker,)))  # in case it comes back
 
     # ---- the end

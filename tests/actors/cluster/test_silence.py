@@ -66,7 +66,7 @@ def test_a_stopped_worker_is_given_up_and_what_it_held_is_freed(system: System) 
         with pytest.raises(WorkerDiedError):
             call.result()
         assert given_up(system, "B")
-        with pytest.raises(OwnerDiedError):
+        with pytest.raises(OwnerDiedError, match="its process is stopped"):
             theirs.to_here()
         assert until(system, lambda: watch() is None)
         system.worker("B")  # the name may be used again
@@ -99,6 +99,7 @@ def test_who_comes_back_is_told_and_ends(system: System, gate: Path, tmp_path: P
     time.sleep(2 * GRACE)
     os.kill(pid, signal.SIGCONT)
     assert until(system, lambda: "start it again" in told.read_text())
+    assert "its process was stopped (Ctrl-Z" in told.read_text()
     assert until(system, lambda: not alive(pid))
     gate.touch()
     assert never.to_here() is None
