@@ -23,17 +23,17 @@ from ...protocol.ids import is_name
 from ...serialization.failures import text_of
 from ..cluster import hosts
 from ..core.current import frame
+from ..shells import surroundings
 from ..shells.ref_actor import RefActor, construct, wait_to_begin
 from ..shells.worker import Worker
 from ..wire.settings import THREADS
-from . import surroundings
 
 if TYPE_CHECKING:
     from thespian.actors import ActorAddress
 
     from ..handles.front import Front
-    from ..wire.messages import WorkerInfo
-    from .surroundings import Folder, Variables
+    from ..shells.surroundings import Folder, Variables
+    from ..wire.messages import Surroundings, WorkerInfo
 
 
 def worker(
@@ -95,17 +95,8 @@ def create_worker(
 ) -> WorkerInfo:
     """Create a worker, asked for by the endpoint of *front*."""
     apart = front.core.port.runs_by_itself
-    surroundings.check(env, cwd, apart=apart)
-    made = _spawn(front, Worker, name, threads=threads, on=on)
-    if apart:
-        try:
-            with front.core.pool.waiting():
-                surroundings.hand_over(front, made, env, cwd)
-        except BaseException as error:
-            front.core.port.post(made.address, ActorExitRequest())
-            if isinstance(error, OSError) and not isinstance(error, FarrefError):
-                raise CreationError(f"worker {name!r} cannot run there: {error}") from error
-            raise
+    there = surroundings.of_this_process(env, cwd, apart=apart)
+    made = _spawn(front, Worker, name, threads=threads, on=on, surroundings=there)
     front.placing.renew()
     return made
 
@@ -187,6 +178,7 @@ def _spawn(
     on: str | dict[str, Any] | None,
     requirements: dict[str, Any] | None = None,
     threads: int | None = None,
+    surroundings: Surroundings | None = None,
 ) -> WorkerInfo:
     if not is_name(name):
         raise ValueError(f"a worker's name must be a non-empty text in UTF-8, not {name!r}")
@@ -202,4 +194,5 @@ def _spawn(
             requirements=requirements,
             threads=threads,
             on=on,
+            surroundings=surroundings,
         )

@@ -65,7 +65,7 @@ if TYPE_CHECKING:
     from ..inspect.snapshot import Snapshot
     from ..inspect.why import Reason
     from ..shells.endpoint import Endpoint
-    from .surroundings import Folder, Variables
+    from ..shells.surroundings import Folder, Variables
 
 T = TypeVar("T")
 

@@ -84,7 +84,8 @@ class Maker:
         except UnmadeError as error:
             return Unmade(order.me, str(error), isinstance(error, UnfitError))
         self._ordered[order.me] = address
-        self._parent.send(address, Welcome(order.me, registrar, settings, order.threads))
+        welcome = Welcome(order.me, registrar, settings, order.threads, order.surroundings)
+        self._parent.send(address, welcome)
         return None
 
     def ended(self, address: ActorAddress) -> Unmade | None:

@@ -305,7 +305,8 @@ class MembershipService:
     def _order(self, me: WorkerId, creating: Creating, host: Host) -> None:
         """Have the host agent of *host* make the actor."""
         order = creating.order
-        self.send(host.agent, wire.Make(me, order.actor_class, order.requirements, order.threads))
+        how = order.requirements, order.threads, order.surroundings
+        self.send(host.agent, wire.Make(me, order.actor_class, *how))
 
     def _not_created(self, me: WorkerId, reason: str) -> None:
         creating = self._creating.pop(me)

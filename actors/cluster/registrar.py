@@ -179,7 +179,8 @@ class Registrar(MembershipService, SystemActor):
         # With one host, a system of the convention that is not farref's may fit, too.
         here = bool(self._hosts) or order.on is not None
         creating.address = self._maker.make(order.actor_class, order.requirements, here=here)
-        welcome = wire.Welcome(me, self.myAddress, self._settings, order.threads)
+        how = order.threads, order.surroundings
+        welcome = wire.Welcome(me, self.myAddress, self._settings, *how)
         self.send(creating.address, welcome)
 
     def _let_go(self, place: str, host: Host) -> None:

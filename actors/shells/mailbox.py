@@ -50,6 +50,7 @@ from ..serving.loop import Loop
 from ..telemetry import switch as telemetry
 from ..wire import messages as wire
 from ..wire.settings import THREADS, Settings
+from . import surroundings
 from .actor_port import ActorPort
 from .endpoint import Endpoint
 from .handling import Handlers
@@ -133,7 +134,7 @@ class Mailbox:
         match message:
             case wire.Welcome():
                 wire.check_wire(message)
-                self._found(message.me, message.registrar, message.settings, message.threads)
+                self._welcome(message)
                 return
             case wire.Joined():
                 self._take_joined(message)
@@ -187,12 +188,19 @@ class Mailbox:
         """Handle messages from now on; with *drop*, none of the earlier ones."""
         self._loop.release(drop=drop)
 
-    def _found(
-        self, me: WorkerId, registrar: ActorAddress, settings: Settings, threads: int | None
-    ) -> None:
+    def _welcome(self, message: wire.Welcome) -> None:
         if self.endpoint is not None or self._registrar is not None:
             return  # the actor introduced itself before the welcome came
-        self._become(me, registrar, settings, threads)
+        me, registrar = message.me, message.registrar
+        if message.surroundings is not None and self.port.runs_by_itself:
+            try:
+                surroundings.take_over(message.surroundings)
+            except OSError as error:
+                gone = wire.Exited(self._actor.myAddress, me, f"it cannot run there: {error}")
+                Actor.send(self._actor, registrar, gone)
+                Actor.send(self._actor, self._actor.myAddress, ActorExitRequest())
+                return
+        self._become(me, registrar, message.settings, message.threads)
         self._join(me, registrar)
 
     def _become(

@@ -111,6 +111,22 @@ class Nudge(msgspec.Struct, frozen=True):
     """Endpoint -> itself: other threads left work for you."""
 
 
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a new actor has from the process that asked for it; see `shells.surroundings`."""
+
+    host: str
+    """That process's host: only there the next three are true."""
+    environ: dict[str, str]
+    folder: str | None
+    path: list[str]
+    env: dict[str, str | None]
+    """Variables that were chosen for the actor; None removes one."""
+    cwd: str | None
+    """The folder that was chosen for it."""
+    levels: dict[str, int]
+    """The levels of loggers, by their names."""
+
+
 class Welcome(msgspec.Struct, frozen=True):
     """Creator -> its new `RefActor`: your id, and the registrar's address."""
 
@@ -118,6 +134,7 @@ class Welcome(msgspec.Struct, frozen=True):
     registrar: ActorAddress
     settings: Settings
     threads: int | None = None
+    surroundings: Surroundings | None = None
 
 
 class EndpointJoin(msgspec.Struct, frozen=True):
@@ -209,6 +226,7 @@ class Spawn(msgspec.Struct, frozen=True):
     requirements: dict[str, Any] | None
     threads: int | None
     on: str | dict[str, Any] | None = None
+    surroundings: Surroundings | None = None
 
 
 class Spawned(msgspec.Struct, frozen=True):
@@ -302,6 +320,7 @@ class Make(msgspec.Struct, frozen=True):
     actor_class: bytes
     requirements: dict[str, Any] | None
     threads: int | None
+    surroundings: Surroundings | None = None
 
 
 class Unmade(msgspec.Struct, frozen=True):
