@@ -9,6 +9,7 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -154,9 +155,11 @@ def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
 
 
 HANDLER = """
-    import contextlib, logging, os, signal, time
+    import logging, os, signal
     import psutil
     import farref
+    from tests.base.kit import alive
+    from tests.waiting import eventually
 
     def handle(*_):
         print("the program's handler", os.getpid(), flush=True)
@@ -173,9 +176,7 @@ HANDLER = """
             made = [p for p in every if p.info["name"] == "farref: logger"]
         (logger,) = made
         logger.terminate()
-        with contextlib.suppress(psutil.NoSuchProcess):  # it may be gone between the two questions
-            while logger.is_running() and logger.status() != "zombie":
-                time.sleep(0.05)
+        eventually(lambda: not alive(logger.pid))
         print("ended", flush=True)
 """
 
@@ -185,8 +186,9 @@ HANDLER = """
 def test_the_logger_has_no_handlers_of_the_programs() -> None:
     """It is told to end by SIGTERM; a handler that raises would show its traceback."""
     program = SID + textwrap.dedent(HANDLER)
+    command, root = [sys.executable, "-c", program], Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        command, cwd=root, capture_output=True, text=True, check=False, timeout=60
     )
     # It may be told to end before it has shown the record.
     assert (done.stdout, done.stderr.replace("WARNING app: a record\n", "")) == ("ended\n", "")
