@@ -1,4 +1,4 @@
-"""Signal handlers while the main thread runs the loop: delayed, run afterwards, put back."""
+"""Signal handlers while the main thread runs the loop, or uses a lock: delayed, and put back."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
+from thespian.system.multiprocCommon import shutdown_signal_detector
 
-from farref.actors.base._thespian import shutdown_signal_detector
-from farref.actors.base.interrupts import Interrupts
+from farref.actors.base.interrupts import Condition, Interrupts
 from farref.actors.base.poller import Poller
 
-from ..actors.core.interrupting import Interrupting
+from ..actors.core.interrupting import Interrupting, is_free
 from ..actors.scripts import SID
 from ..marks import NAMES
 from ..waiting import eventually
@@ -152,6 +152,49 @@ def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
         assert signal.getsignal(signal.SIGALRM) is theirs
     finally:
         signal.signal(signal.SIGALRM, before)
+
+
+# ---- conditions
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.001])
+def test_no_interrupt_keeps_the_lock(timeout: float) -> None:
+    lock = threading.RLock()
+    condition = Condition(lock)
+
+    def once() -> None:
+        with condition:
+            condition.wait(timeout)
+        with condition:
+            condition.notify_all()
+
+    places = 0
+    for place in Interrupting("/interrupts.py", "/threading.py").at_every_place(once):
+        assert is_free(lock), place
+        places += 1
+    assert places > 5
+    assert not condition._waiters
+
+
+def test_it_waits_and_is_told() -> None:
+    condition, came = Condition(), list[bool]()
+
+    def wait() -> None:
+        with condition, condition:  # twice
+            came.append(condition.wait(20))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: condition._waiters)
+    with condition:  # the wait has let go of the lock as often as it was taken
+        condition.notify_all()
+    waiting.join()
+    assert came == [True]
+    with condition:
+        assert not condition.wait(0.001)
+
+
+# ---- the logger
 
 
 HANDLER = """
