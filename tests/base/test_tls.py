@@ -462,20 +462,6 @@ def test_who_does_not_speak_tls(guarded: ActorSystem, port: int, data: bytes) ->
     assert serves(guarded)
 
 
-def test_a_crowd_that_is_in_the_middle_of_tls_keeps_nobody_out(port: int) -> None:
-    here = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=1000, max_handshakes=5, max_visitors=5)
-    with running(host="127.0.0.1", port=here, key=KEY, limits=limits) as system:
-        with contextlib.ExitStack() as stay:
-            for number in range(40):
-                stranger = stay.enter_context(dial(here))
-                stranger.sendall(preamble(ANY_ADMIN) + b"\x16\x03\x01"[: number % 4])
-            for _ in range(3):
-                stay.enter_context(Stranger.at(here))
-            assert tcp.knock("127.0.0.1", here, KEY, 5) == f"127.0.0.1:{here}"
-        assert serves(system)
-
-
 # ---- an authority
 
 
