@@ -1,4 +1,4 @@
-"""A NumPy array of numbers that is a whole value: pickled and unpickled in half of the time.
+"""A NumPy array of numbers that is a whole value: pickled and unpickled in half the time.
 
 NumPy's own way names its function and the parts of the ``dtype`` in each pickle. This one names the
 ``dtype`` by its short name, such as ``<f8``, which has all that a built-in one needs. The bytes are
@@ -40,7 +40,7 @@ class Alone:
 
 
 def restored(data: Any, kind: str, shape: tuple[int, ...]) -> Any:
-    """The array again. Read-only if *data* is: that of a read-only array, or mapped."""
+    """The array again. It is read-only if *data* is, as it is for read-only arrays and mappings."""
     array = frombuffer(data, kind)
     return array if len(shape) == 1 else array.reshape(shape)
 

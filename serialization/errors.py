@@ -61,9 +61,9 @@ class Failure(msgspec.Struct, frozen=True):
     about: str = ""
     """The reference on which it was raised, if it was on one."""
     buffers: tuple[bytes | bytearray, ...] = ()
-    """Those of the pickle."""
+    """The out-of-band buffers of the pickle."""
     inert: tuple[object, ...] = ()
-    """The addresses in it."""
+    """The addresses in the exception."""
     references: tuple[object, ...] = ()
     """The handles in it, at the endpoint that stores it; a reply has descriptors beside it."""
     peers: tuple[Any, ...] = ()

@@ -25,7 +25,7 @@ A `KeyboardInterrupt` is more likely to be of a signal there, which is to end th
 
 
 def pass_on(error: BaseException) -> None:
-    """If a signal handler has raised *error*, raise it again: it tells nothing of any value.
+    """If a signal handler has raised *error*, raise it again: it says nothing about the value.
 
     Code on the way may have caught the handler's error and raised another one.
     """
@@ -93,7 +93,7 @@ def details_of(error: BaseException) -> str:
 
 
 def name_of(kind: type) -> str:
-    """Its full name, for people; a builtin's name without the module."""
+    """The full name of *kind*, for people; a builtin's name without the module."""
     return f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
 
 

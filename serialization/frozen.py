@@ -100,10 +100,10 @@ class _Freezer(Pickler):
     """Makes more arrays go out of band: those with gaps, which it closes, and those of times."""
 
     def reducer_override(self, obj: Any) -> Any:
-        numpy = sys.modules.get("numpy")  # where nobody has imported it there are no arrays
+        numpy = sys.modules.get("numpy")  # a process that has not imported it has no arrays
         if numpy is None or type(obj) is not numpy.ndarray:
             return super().reducer_override(obj)
-        if obj.dtype.kind in "mM":  # Python's buffers have no times, but numbers
+        if obj.dtype.kind in "mM":  # Python's buffers cannot have times, so they travel as numbers
             from .arrays import as_kind  # noqa: PLC0415 - NumPy is there
 
             plain = obj if obj.flags.forc else obj.copy()

@@ -66,7 +66,7 @@ class _Known:
             self._spaces.append((weakref.ref(space), numbers, definer.sizes.get(space, 0)))
 
     def is_right(self) -> bool:
-        """Whether all that went into it is as it was.
+        """Whether everything that went into it is unchanged.
 
         This is asked at each call, so it has loops where functions would be shorter.
         """
@@ -81,7 +81,7 @@ class _Known:
         return True
 
     def has_gone(self) -> bool:
-        """Whether the thing is not in use any more."""
+        """Whether nothing else uses the thing any more."""
         return type(self.thing) is weakref.ref and self.thing() is None
 
 

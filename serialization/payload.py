@@ -50,13 +50,13 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
     peers: tuple[object, ...] = ()
     tag: object = None
     frozen: bool = False
-    """Its value never changes."""
+    """Whether the value never changes."""
     origin: Origin | None = None
     functions: tuple[Definition | Exported, ...] = ()
     """The definitions of the functions and classes in it; each is `Exported` on the wire."""
     plain: bool = False
-    """There are no persistent ids in it: its references fill holes (see `holes`), and a function
-    that is called by value is not in the bytes."""
+    """Whether there are no persistent ids in it: its references fill holes (see `holes`), and a
+    function that is called by value is not in the bytes."""
 
     def __reduce__(self) -> tuple[Callable[..., Payload], tuple[object, ...]]:
         data, buffers, *others = _fields(self)
@@ -88,10 +88,10 @@ class Payload(msgspec.Struct, frozen=True, array_like=True, weakref=True):
                 each.take()
 
     def grounded(self, *, near: bool = False) -> Payload:
-        """The same with every buffer in the message itself, for a reader on any host.
+        """The same payload with every buffer in the message itself, for a reader on any host.
 
-        For a *near* reader, only the buffers with no place that could be named. Raises the errors
-        of `Segment.content`.
+        For a *near* reader, only the buffers whose place cannot be named any more.
+        Raises the errors of `Segment.content`.
         """
         buffers = grounded_buffers(self.buffers, near=near)
         return self if buffers is self.buffers else replace(self, buffers=buffers)

@@ -278,7 +278,7 @@ class Segment:
 
     @property
     def early(self) -> bool:
-        """Whether it came, and has no descriptor any more: no message can name its place."""
+        """Whether it has arrived but has no descriptor any more: no message can name its place."""
         return self._content is not None
 
     def take(self) -> None:
@@ -293,7 +293,7 @@ class Segment:
             self._take_content()
 
     def open(self) -> None:
-        """Open it here. Raises `ProtocolError`; if it cannot be opened, `buffer` raises."""
+        """Open it here. Raises `ProtocolError`. If it cannot be opened, `buffer` says why."""
         process, number = self._source
         fields = process, number, self.name, self.size, self.writable, self.parts
         if (
@@ -432,7 +432,7 @@ class Segment:
         )
 
     def refuse(self, error: Exception) -> None:
-        """It cannot be opened here because of *error*; `buffer` raises."""
+        """Note that it cannot be opened here because of *error*, which `buffer` then reports."""
         self._trouble = self._refused(error)
 
     def _refused(self, error: Exception) -> SerializationError:

@@ -31,6 +31,6 @@ class Encryption(Discreet, frozen=True):
     cert: bytes
     key: bytes
     ca: bytes = b""
-    """The authority's; empty: nobody's."""
+    """The certificate of the authority; empty if there is none."""
     digest: bytes = b""
     """The hash of our certificate, as diallers see it."""

@@ -6,7 +6,7 @@
     +-- UnsafeDirectory           the socket directory is not ours alone
     |   +-- OtherUsersDirectory   ... another user owns it, or can replace it
     +-- PathTooLong               a socket path would not fit in 108 bytes
-    +-- UnsupportedPlatform       no Unix sockets that tell who is at their other end
+    +-- UnsupportedPlatform       no Unix sockets that report the user at the other end
     +-- NoSuchSystem              asked to join a system that does not run
     +-- SystemAlreadyRuns         asked to start a system that runs already
     +-- KeyRequired               asked to listen beyond loopback without a good key
@@ -42,7 +42,7 @@ class PathTooLong(BaseError):
 
 
 class UnsupportedPlatform(BaseError):
-    """This operating system has no Unix sockets that tell which user is at their other end."""
+    """This operating system has no Unix sockets that report the user at the other end."""
 
 
 class NoSuchSystem(BaseError):
@@ -97,8 +97,8 @@ class HandshakeError(WireError):
 
 
 class CrowdedOut(HandshakeError):
-    """The other end had too many strangers at its port, and closed our connection; try again."""
+    """The other end had too many unauthenticated connections, and closed ours; try again."""
 
 
 class NobodyThere(HandshakeError):
-    """There is no such actor at the other end's host, or no more."""
+    """The host at the other end has no such actor, or the actor has ended."""

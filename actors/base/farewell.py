@@ -1,9 +1,9 @@
-"""The orderly end of a process of ours, which ends as a Python program does.
+"""Ends a process of the system in order, as a Python program ends.
 
 `multiprocessing` ends a process by ``os._exit``: no handler of `atexit` runs, nothing that is still
-held is finalized, and what a file has in its buffer is lost.  So a process of ours does all of that
-itself before: it joins the threads that are not daemons, runs the handlers, releases what it holds,
-and flushes and closes its files.
+held is finalized, and buffered output of files is lost.  So our processes do all of that first:
+they join the threads that are not daemons, run the handlers, release what they hold, and flush and
+close their files.
 
 A forked process has a copy of all that its parent has registered, opened and made, and leaves the
 end of these to the parent.  So `begin` forgets the handlers, and the other steps look only at what
@@ -44,7 +44,7 @@ STUCK: Final = 1.0  # seconds
 PATIENCE: Final = THREADS + LAST + 0.5  # seconds after which others kill a process that ends
 FILE: Final[Any] = io.IOBase.__base__  # `io.IOBase` would ask each object for its `__class__`
 OURS: Final = {"farref", "asyncio", "builtins", "socket", FILE.__module__}
-"""The packages of objects with a finalizer that any process of ours has."""
+"""Packages whose objects with finalizers exist in every process of a system."""
 
 held: list[Callable[[], object]] = []
 """Functions that release what the parts of this process hold.  Called after the exit handlers."""

@@ -72,7 +72,7 @@ class Visitor:
         return bool(self.preamble)
 
     def on_event(self, events: int) -> None:  # noqa: ARG002 (contract of DescriptorOwner)
-        """Read the preamble, and no more."""
+        """Read the preamble, and nothing after it."""
         try:
             while (left := missing(self.preamble)) > 0:
                 data = self.sock.recv(left)

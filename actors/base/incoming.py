@@ -282,7 +282,7 @@ class InConnection:
             return False
 
     def close(self) -> None:
-        """Read no more.  The messages read so far are still delivered."""
+        """Stop reading.  The messages read so far are still delivered."""
         if not self._closed:
             self.acknowledge()
             self._closed = True

@@ -27,7 +27,7 @@ def raise_limit() -> None:
 
 
 def hint(error: BaseException) -> str:
-    """What to do about *error*, as text to append to it; empty if it is no such lack."""
+    """Advice about *error*, to append to its text; empty for an error of another kind."""
     number = error.errno if isinstance(error, OSError) else None
     if isinstance(error, InvalidActorSpecification) and os.strerror(errno.EAGAIN) in str(error):
         number = errno.EAGAIN  # the admin's error, as text

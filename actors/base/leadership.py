@@ -120,7 +120,7 @@ class Leadership:
             return True
 
     def leave(self, *, urgent: bool = False, early: bool = False) -> None:
-        """Lead no more.  *urgent*: there is work for the next leader.
+        """Give up the lead.  *urgent*: there is work for the next leader.
 
         *early*: the thread led briefly, and leaves before its wait is over.
         """
@@ -193,11 +193,11 @@ class Leadership:
                     self._changed.notify_all()
 
     def is_passed_on(self) -> bool:
-        """Whether a finalizer calls this, in a thread that changes the lead at this moment."""
+        """Whether the caller is a finalizer that runs within a change of the lead by its thread."""
         return self._lock._is_owned()  # type: ignore[attr-defined,no-any-return]  # of any `RLock`
 
     def look(self) -> None:
-        """Have the leader look at its conditions, unless the calling thread is the leader."""
+        """Have the leader check its conditions, unless the calling thread is the leader."""
         if self.leader != get_ident():
             self._wake()
 

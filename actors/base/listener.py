@@ -101,7 +101,7 @@ def bind(settings: SystemSettings, address: Address) -> Sockets:
 
 
 class _Stranger(Protocol):
-    """A connection from somebody who has not said so far who they are."""
+    """A connection whose peer has not introduced itself yet."""
 
     def has_spoken(self) -> bool:
         """Whether it has sent anything."""
@@ -231,7 +231,7 @@ class Listener:
         self._wait_for(connection, self._local)
 
     def _named(self, visitor: Visitor) -> None:
-        """A stranger at our port has named the actor that it wants."""
+        """Pass on a stranger that has named the actor it wants, or admit it if that is this one."""
         del self._port.strangers[visitor]
         sock, preamble = visitor.sock, visitor.preamble
         try:
@@ -259,7 +259,7 @@ class Listener:
             self._admit(sock, preamble)
 
     def _admit(self, sock: socket.socket, preamble: bytes) -> None:
-        """A stranger of another host wants us."""
+        """Begin the handshake with a stranger from another host that wants this actor."""
         settings = self._settings
         try:
             sock.setblocking(False)

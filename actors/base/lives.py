@@ -33,7 +33,7 @@ class Watched(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, pid: int) -> Watched | None:
-        """The process that has *pid* now; None for none, or for this very process."""
+        """The process that has *pid* now; None if there is none, or if it is the calling one."""
         if pid == os.getpid():
             return None
         try:

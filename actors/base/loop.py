@@ -465,7 +465,7 @@ class RunLoop:
         return None
 
     def _take_raws(self, frames: Sequence[bytes | bytearray], sender: ActorAddress) -> None:
-        """Deliver raw frames.  If they were just read, nothing of their sender waits before."""
+        """Deliver raw frames, before which no message of their sender is waiting."""
         self._resting = False  # it was about to sleep
         outbox, raw = self._outbox, self._raw
         outbox.handling_since, outbox.handling = perf_counter(), get_ident()

@@ -273,7 +273,7 @@ class Admin(Replicator, ThespianAdmin):
         self.asLogProc = process
 
     def h_LoggerConnected(self, envelope: ReceiveEnvelope) -> bool:  # noqa: ARG002 (Thespian's)
-        """Do nothing: the logger runs, and its address is known since `log_to`."""
+        """Do nothing: `log_to` has set the address of the logger already."""
         return True
 
     def childDied(self) -> bool:

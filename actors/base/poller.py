@@ -201,7 +201,7 @@ class Poller:
         Returns the watched descriptors that are ready.
         """
         if timeout is not None:
-            timeout = min(timeout, LONGEST)  # who waits looks at the clock himself
+            timeout = min(timeout, LONGEST)  # the caller checks the clock
         events: list[tuple[int, int]] = []
         if self._spin and timeout != 0:
             last, self._began = self._began, (now := perf_counter())

@@ -28,10 +28,10 @@ class Refusals:
         self._untold = 0
         self._quiet_until = 0.0
         self.hand_over: Callable[[logging.LogRecord], object] = _log
-        """Takes each line."""
+        """Takes each record that is to be logged."""
 
     def tell(self, who: str, why: str) -> None:
-        """A connection from *who* was refused."""
+        """Log that a connection from *who* was refused, or count it for the next record."""
         now = perf_counter()
         if now < self._quiet_until:
             self._untold += 1

@@ -158,7 +158,7 @@ class Transport:
 
     @staticmethod
     def protectedFileNumList() -> list[int]:
-        """None: a child closes inherited descriptors by itself; see :mod:`.endpoints`."""
+        """No descriptors: a child closes those that it inherits; see :mod:`.endpoints`."""
         return []
 
     childResetFileNumList = protectedFileNumList

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -21,14 +20,7 @@ from thespian.actors import (
 )
 
 from farref import features
-from farref.actors.base import (
-    NoSuchSystem,
-    SystemAlreadyRuns,
-    TransportClosed,
-    rundir,
-    system_base,
-)
-from farref.actors.base.timers import Timers
+from farref.actors.base import NoSuchSystem, SystemAlreadyRuns, TransportClosed, system_base
 
 from ..waiting import eventually
 from .kit import (
@@ -41,6 +33,7 @@ from .kit import (
     Introducer,
     Parent,
     Sizer,
+    Stuck,
     Waker,
     Watcher,
     alive,
@@ -97,15 +90,6 @@ def test_wakeups_come_in_order(system: ActorSystem) -> None:
     waker = system.createActor(Waker)
     asked = [(0.0, "now"), (0.01, "a"), (0.01, "b"), (0.01, "c"), (0.05, "late")]
     assert system.ask(waker, asked, PATIENCE) == ["now", "a", "b", "c", "late"]
-
-
-def test_wakeups_are_ordered_by_when_they_are_due_then_by_who_asked_first() -> None:
-    timers = Timers()
-    for seconds, payload in ((500, "late"), (100, "a"), (100, "b"), (0, "now"), (100, "c")):
-        timers.add(seconds, payload)
-    due = timers.due(perf_counter() + 1000)
-    assert [wakeup.payload for wakeup in due] == ["now", "a", "b", "c", "late"]
-    assert not timers.heap
 
 
 def test_watches(system: ActorSystem) -> None:
@@ -198,8 +182,6 @@ def test_a_name_can_be_used_again_at_once() -> None:
 
 
 def test_shutdown_kills_the_stuck() -> None:
-    from .kit import Stuck
-
     with running(shutdown_timeout=0.3) as system:
         stuck = system.createActor(Stuck)
         pid = system.ask(stuck, "pid", PATIENCE)
@@ -212,13 +194,6 @@ def test_shutdown_while_children_start() -> None:
         parent = system.createActor(Parent)
         for _ in range(10):
             system.tell(parent, "create")
-
-
-def test_the_admin_is_known(shared_system: ActorSystem) -> None:
-    base = shared_system._systemBase
-    pid = rundir.admin_pid(base.settings.directory, base.settings.name)
-    assert pid is not None
-    assert alive(pid)
 
 
 class Lingering(Actor):

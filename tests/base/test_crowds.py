@@ -30,6 +30,7 @@ from .kit import (
     ME,
     PATIENCE,
     OnHostB,
+    Stranger,
     dial,
     have_met,
     hung_up,
@@ -169,14 +170,22 @@ def enough_descriptors(size: int) -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
-def test_who_crowds_the_port_keeps_nobody_of_this_host_waiting() -> None:
+@pytest.mark.parametrize("in_tls", [False, True], ids=["silent", "in TLS"])
+def test_more_strangers_than_the_limits_keep_nobody_waiting(in_tls: bool) -> None:
+    """They would stay until all patience is over. Neither they nor the limits keep a peer out."""
     port = free_port("127.0.0.1")
-    limits = Limits(handshake_timeout=2 * PATIENCE, max_handshakes=5, max_visitors=5)
-    with running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system:
-        crowd = [dial(port) for _ in range(20)]  # they stay until all patience is over
-        try:
-            with system.private() as newcomer:
-                assert serves(newcomer)
-        finally:
-            for stranger in crowd:
-                stranger.close()
+    limits = Limits(handshake_timeout=1000, max_handshakes=5, max_visitors=5)
+    with (
+        running(host="127.0.0.1", port=port, key=KEY, limits=limits) as system,
+        contextlib.ExitStack() as stay,
+    ):
+        for number in range(40):
+            stranger = stay.enter_context(dial(port))
+            if in_tls:
+                with contextlib.suppress(OSError):  # it had to go already
+                    stranger.sendall(preamble(ANY_ADMIN) + b"\x16\x03\x01"[: number % 4])
+        for _ in range(3 * in_tls):
+            stay.enter_context(Stranger.at(port))
+        assert tcp.knock("127.0.0.1", port, KEY, 5) == f"127.0.0.1:{port}"
+        with system.private() as newcomer:
+            assert serves(newcomer)

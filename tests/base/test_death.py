@@ -12,12 +12,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from thespian.actors import ActorSystem
-
-from farref.actors.base import rundir, system_base
 
 from ..waiting import eventually
-from .kit import PATIENCE, Echo, Parent, alive, running, sockets
+from .kit import PATIENCE, Echo, Parent, alive, running, serves, sockets
 
 pytestmark = [pytest.mark.processes, pytest.mark.usefixtures("own_folder")]
 
@@ -74,14 +71,9 @@ def test_a_system_may_outlive_its_program() -> None:
     with started("orphan", "fork", "--orphan") as (program, pids):
         program.kill()
         program.wait(PATIENCE)
-        system = ActorSystem(
-            systemBase=system_base("orphan", mode="join", shutdown_timeout=0.3),
-            transientUnique=True,
-        )
-        echo = system.createActor(Echo)
-        assert system.ask(echo, "still", PATIENCE) == "still"
-        assert all(map(alive, pids))
-        system.shutdown()
+        with running(name="orphan", mode="join", shutdown_timeout=0.3) as system:
+            assert serves(system)
+            assert all(map(alive, pids))
         eventually(lambda: not any(map(alive, pids)))
         with running():  # sweeps the socket of the killed program
             pass
@@ -99,8 +91,7 @@ def test_shutdown_returns_when_nothing_is_left(victim: str) -> None:
     before = sockets()
     with running(name="ending") as system:
         pids = [system.ask(system.createActor(Echo), "pid", PATIENCE) for _ in range(5)]
-        admin = rundir.admin_pid(rundir.private_directory(), "ending")
-        assert admin is not None
+        admin = psutil.Process(pids[0]).ppid()
         pids.append(admin)
         reaper = reaper_of(admin)
         if victim != "nobody":
@@ -137,15 +128,10 @@ def test_each_of_many_that_are_killed_at_once_is_told_of() -> None:
 
 
 def test_spawned_systems_are_joined_like_forked_ones() -> None:
-    with started("spawned", "spawn"):
-        system = ActorSystem(
-            systemBase=system_base("spawned", mode="join", shutdown_timeout=0.3),
-            transientUnique=True,
-        )
-        parent = system.createActor(Parent)
-        child = system.ask(parent, "create", PATIENCE)
+    options = {"name": "spawned", "mode": "join", "shutdown_timeout": 0.3}
+    with started("spawned", "spawn"), running(**options) as system:
+        child = system.ask(system.createActor(Parent), "create", PATIENCE)
         assert system.ask(child, "hello", PATIENCE) == "hello"
-        system.shutdown()
-    eventually(lambda: not [s for s in sockets() if not s.startswith("x-")])
-    with rundir.claiming(rundir.private_directory()):
-        rundir.sweep(rundir.private_directory())
+    with running():  # sweeps the socket of the killed program
+        pass
+    eventually(lambda: not sockets())

@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import textwrap
-import time
 from pathlib import Path
-from threading import Thread, Timer, main_thread
 
 import pytest
 
 from farref import features
-from farref.actors.base.poller import READABLE, _Poll
 
-from ..waiting import PATIENCE, eventually
+from ..waiting import eventually
 from .kit import alive
 
 pytestmark = pytest.mark.processes
@@ -80,38 +76,6 @@ def test_a_system_runs_without(without: str, peereid: str) -> None:
     assert (done.stdout, done.returncode) == ("it has died\n", 0), done.stderr
     [line] = done.stderr.splitlines()  # the log's line: the death is the only warning
     assert "A is gone: killed by SIGKILL" in line
-
-
-def test_two_threads_in_one_poll() -> None:
-    """A signal handler waits for another thread, while its own thread polls: see `_Poll`."""
-    poll = _Poll(lambda: None)
-    reader, writer = os.pipe()
-    os.write(writer, b"x")
-    found: list[list[tuple[int, int]]] = []
-
-    def other() -> None:
-        poll.register(reader, READABLE)
-        found.append(poll.poll(None))
-
-    def handler(*_: object) -> None:
-        thread = Thread(target=other)
-        thread.start()
-        thread.join(PATIENCE)
-
-    before = signal.signal(signal.SIGUSR1, handler)
-    sender = Timer(0.3, signal.pthread_kill, (main_thread().ident, signal.SIGUSR1))
-    try:
-        sender.start()
-        began = time.monotonic()
-        while not (last := poll.poll(None)) and time.monotonic() < began + PATIENCE:
-            pass  # the poll that the handler interrupted does not know the descriptor
-    finally:
-        sender.cancel()
-        sender.join()
-        signal.signal(signal.SIGUSR1, before)
-        os.close(reader)
-        os.close(writer)
-    assert [*found, last] == [[(reader, READABLE)]] * 2
 
 
 def test_a_killed_program_leaves_no_process(peereid: str) -> None:

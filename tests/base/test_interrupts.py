@@ -1,4 +1,4 @@
-"""Signal handlers while the main thread runs the loop: delayed, run afterwards, put back."""
+"""Signal handlers while the main thread runs the loop, or uses a lock: delayed, and put back."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ import sys
 import textwrap
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from thespian.actors import ActorAddress
+from thespian.system.multiprocCommon import shutdown_signal_detector
 
-from farref.actors.base._thespian import shutdown_signal_detector
-from farref.actors.base.interrupts import Interrupts
+from farref.actors.base.interrupts import Condition, Interrupts
 from farref.actors.base.poller import Poller
 
-from ..actors.core.interrupting import Interrupting
+from ..actors.core.interrupting import Interrupting, is_free
 from ..actors.scripts import SID
 from ..marks import NAMES
 from ..waiting import eventually
@@ -153,10 +154,55 @@ def test_the_handlers_of_thespian_stay_as_they_are(poller: Poller) -> None:
         signal.signal(signal.SIGALRM, before)
 
 
+# ---- conditions
+
+
+@pytest.mark.parametrize("timeout", [0.0, 0.001])
+def test_no_interrupt_keeps_the_lock(timeout: float) -> None:
+    lock = threading.RLock()
+    condition = Condition(lock)
+
+    def once() -> None:
+        with condition:
+            condition.wait(timeout)
+        with condition:
+            condition.notify_all()
+
+    places = 0
+    for place in Interrupting("/interrupts.py", "/threading.py").at_every_place(once):
+        assert is_free(lock), place
+        places += 1
+    assert places > 5
+    assert not condition._waiters
+
+
+def test_it_waits_and_is_told() -> None:
+    condition, came = Condition(), list[bool]()
+
+    def wait() -> None:
+        with condition, condition:  # twice
+            came.append(condition.wait(20))
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    eventually(lambda: condition._waiters)
+    with condition:  # the wait has let go of the lock as often as it was taken
+        condition.notify_all()
+    waiting.join()
+    assert came == [True]
+    with condition:
+        assert not condition.wait(0.001)
+
+
+# ---- the logger
+
+
 HANDLER = """
-    import contextlib, logging, os, signal, time
+    import logging, os, signal
     import psutil
     import farref
+    from tests.base.kit import alive
+    from tests.waiting import eventually
 
     def handle(*_):
         print("the program's handler", os.getpid(), flush=True)
@@ -173,9 +219,7 @@ HANDLER = """
             made = [p for p in every if p.info["name"] == "farref: logger"]
         (logger,) = made
         logger.terminate()
-        with contextlib.suppress(psutil.NoSuchProcess):  # it may be gone between the two questions
-            while logger.is_running() and logger.status() != "zombie":
-                time.sleep(0.05)
+        eventually(lambda: not alive(logger.pid))
         print("ended", flush=True)
 """
 
@@ -185,8 +229,9 @@ HANDLER = """
 def test_the_logger_has_no_handlers_of_the_programs() -> None:
     """It is told to end by SIGTERM; a handler that raises would show its traceback."""
     program = SID + textwrap.dedent(HANDLER)
+    command, root = [sys.executable, "-c", program], Path(__file__).parents[2]
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+        command, cwd=root, capture_output=True, text=True, check=False, timeout=60
     )
     # It may be told to end before it has shown the record.
     assert (done.stdout, done.stderr.replace("WARNING app: a record\n", "")) == ("ended\n", "")

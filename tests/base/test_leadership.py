@@ -17,7 +17,6 @@ from thespian.actors import ActorSystem
 
 from farref.actors.base import leadership
 from farref.actors.base.envelopes import Received
-from farref.actors.base.poller import Poller
 from farref.actors.base.transport import Transport
 
 from ..waiting import eventually
@@ -72,6 +71,11 @@ class Standby:
         thread: int = dict(self.came)[message]
         return thread
 
+    def leads_alone(self) -> None:
+        """Soon the standby handles what comes, without another thread's help."""
+        self.tell("after")
+        assert self.by("after") == self.thread.ident
+
 
 @pytest.fixture
 def here() -> Iterator[Standby]:
@@ -81,6 +85,17 @@ def here() -> Iterator[Standby]:
         endpoint.transport.abort_run()
         endpoint.thread.join(PATIENCE)
         assert not endpoint.thread.is_alive()
+
+
+@pytest.fixture
+def pauses(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sets pauses of `leadership` by their names, in seconds."""
+
+    def set_pauses(**seconds: float) -> None:
+        for name, value in seconds.items():
+            monkeypatch.setattr(leadership, name, value)
+
+    return set_pauses
 
 
 def while_led(here: Standby, work: Callable[[], object]) -> threading.Thread:
@@ -104,14 +119,12 @@ def test_a_waiter_is_given_what_it_waits_for(here: Standby, *, briefly: bool) ->
     assert here.loop.lead(lambda: "for the waiter" in here.messages(), PATIENCE, briefly=briefly)
     assert here.by("for the waiter") == threading.get_ident()
     telling.join()
-    here.tell("after")  # and no thread leads
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()  # and no thread leads
 
 
 def test_a_waiter_that_waits_in_vain(here: Standby) -> None:
     assert not here.loop.lead(lambda: False, A_WHILE)
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()
 
 
 def test_a_waiter_looks_when_it_is_told_to(here: Standby) -> None:
@@ -243,8 +256,7 @@ def test_an_interrupt_of_a_waiter_is_its_own(here: Standby) -> None:
     with pytest.raises(KeyboardInterrupt):
         here.loop.lead(lambda: False, PATIENCE)
     telling.join()
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()
 
 
 def test_a_waiter_deep_in_a_recursion_leaves_it_to_others(here: Standby) -> None:
@@ -258,22 +270,19 @@ def test_a_waiter_deep_in_a_recursion_leaves_it_to_others(here: Standby) -> None
     assert dive(room // 4)
 
 
-def test_what_a_finalizer_sends_just_before_the_sleep(
-    here: Standby, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_finalizer_sends_just_before_the_sleep(here: Standby) -> None:
     """The collector runs at any point, also between the last look and the sleep."""
-    left = ["of a finalizer"]
-    sleep = Poller.wait
+    left = list(range(20))
 
-    def collecting(poller: Poller, timeout: float | None) -> list[int]:
-        if poller is here.loop.poller and left:
+    def collect(_frame: object, event: str, function: object) -> None:
+        if event == "c_call" and getattr(function, "__name__", "") == "poll":
             here.loop.deliver_local(Received(here.transport.myAddress, left.pop()))
-        return sleep(poller, timeout)
+            if not left:
+                sys.setprofile(None)
 
-    time.sleep(3 * A_WHILE)  # until nothing is due
-    monkeypatch.setattr(Poller, "wait", collecting)
-    here.loop.leadership.look()
-    assert here.by("of a finalizer") == here.thread.ident
+    here.handle = lambda message: sys.setprofile(collect) if message == "begin" else None
+    here.tell("begin")
+    eventually(lambda: len(here.came) == 21)
 
 
 class Stream:
@@ -385,15 +394,14 @@ class LeadsBriefly(threading.Thread):
 
 
 @pytest.fixture
-def long_pauses(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def long_pauses(here: Standby, pauses: Callable[..., None]) -> Iterator[None]:
     """The standby's pauses are longer than any test.
 
     Once another thread has led, it leads when it is told to. It also leads when it is woken, if no
     thread has led since it last looked.
     """
     eventually(lambda: here.loop.leadership.leader == here.thread.ident)
-    monkeypatch.setattr(leadership, "PATIENCE", 3 * PATIENCE)
-    monkeypatch.setattr(leadership, "NAP", 3 * PATIENCE)
+    pauses(PATIENCE=3 * PATIENCE, NAP=3 * PATIENCE)
     yield
     here.loop.leadership.crowd()
 
@@ -412,9 +420,9 @@ def test_a_brief_leader_leaves_short_work_to_the_helper(here: Standby, jobs: Job
 
 @pytest.mark.usefixtures("long_pauses")
 def test_no_brief_leader_comes_soon_after_one_that_left_early(
-    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(leadership, "BRIEF_PAUSE", 3 * PATIENCE)
+    pauses(BRIEF_PAUSE=3 * PATIENCE)
     brief = LeadsBriefly(here)
     here.tell(ShortWork())
     brief.join(PATIENCE)
@@ -458,9 +466,9 @@ def test_a_thread_that_waits_while_nobody_leads(here: Standby) -> None:
 
 
 @pytest.fixture
-def a_row(here: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+def a_row(here: Standby, pauses: Callable[..., None]) -> None:
     """Many brief leads have followed each other, and so does the next one."""
-    monkeypatch.setattr(leadership, "BRIEF_GAP", 3 * PATIENCE)
+    pauses(BRIEF_GAP=3 * PATIENCE)
     here.loop.leadership._brief_left = time.perf_counter()
     here.loop.leadership._in_a_row = leadership.MANY
 
@@ -472,21 +480,20 @@ def test_many_brief_leads_that_follow_each_other_leave_the_standby_alone(here: S
         time.sleep(A_WHILE)
         assert here.loop.leadership.leader == 0
     here.loop.leadership.call_standby()  # the function has ended
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
 @pytest.mark.parametrize("why", ["few before it", "a gap before it", "early", "another waits"])
 def test_the_standby_takes_over_after_a_brief_lead(
-    here: Standby, monkeypatch: pytest.MonkeyPatch, why: str
+    here: Standby, pauses: Callable[..., None], why: str
 ) -> None:
     """Otherwise messages would wait for a next brief leader, and there may be none."""
     led = here.loop.leadership
     if why == "few before it":
         led._in_a_row = leadership.MANY - 2
     elif why == "a gap before it":
-        monkeypatch.setattr(leadership, "BRIEF_GAP", 0.0)
+        pauses(BRIEF_GAP=0.0)
     if why == "early":
         assert not here.loop.lead(lambda: False, A_WHILE, briefly=True)
     else:
@@ -494,8 +501,7 @@ def test_the_standby_takes_over_after_a_brief_lead(
         if why == "another waits":
             led.waiting.append(None)
         assert brief.end()
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()
     led.waiting.clear()
 
 
@@ -518,15 +524,12 @@ def test_work_that_comes_with_the_end_of_a_brief_lead_is_not_left_lying(
 
 
 @pytest.mark.usefixtures("long_pauses", "a_row")
-def test_a_thread_that_may_not_lead_briefly_has_the_standby_lead(
-    here: Standby, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_thread_that_may_not_lead_briefly_has_the_standby_lead(here: Standby) -> None:
     assert here.loop.lead(lambda: True, PATIENCE, briefly=True)
     here.loop.leadership._brief_from = time.perf_counter() + 3 * PATIENCE
     here.loop.leadership.waiting.append(None)
     here.loop.lead_briefly(lambda: False, PATIENCE)
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
+    here.leads_alone()
     here.loop.leadership.waiting.pop()
 
 
@@ -541,6 +544,8 @@ class Jobs:
         self.done: list[int] = []
         self.begun = threading.Event()
         self.dispersed = 0
+        self.is_patient = False
+        """The standby that takes over from the helper first waits until that has begun."""
 
     def do(self) -> None:
         with_whom = threading.get_ident()
@@ -551,6 +556,8 @@ class Jobs:
             self.done.append(with_whom)
 
     def disperse(self) -> None:
+        if self.is_patient:
+            assert self.begun.wait(PATIENCE)
         self.dispersed += len(self.offered)
         self.offered.clear()
 
@@ -566,12 +573,12 @@ def stuck() -> Iterator[threading.Event]:
 
 
 @pytest.fixture
-def jobs(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Jobs:
+def jobs(here: Standby, pauses: Callable[..., None]) -> Jobs:
     """The standby waits that long for a helper that begins late, or as long as `long_pauses` says.
 
     If it takes over before, it has other threads do the work.
     """
-    monkeypatch.setattr(leadership, "PATIENCE", max(leadership.PATIENCE, LATE))
+    pauses(PATIENCE=max(leadership.PATIENCE, LATE))
     made = Jobs()
     here.handle = lambda message: made.offered.append(message) if callable(message) else None
     here.loop.work(made)
@@ -579,29 +586,18 @@ def jobs(here: Standby, monkeypatch: pytest.MonkeyPatch) -> Jobs:
 
 
 @pytest.fixture
-def begun(here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The standby leads until the helper has begun the work, however late that is.
-
-    So its pauses can be short, and each is in the time of the work.
-    """
-    monkeypatch.setattr(leadership, "PATIENCE", SHORT)
-    helper = here.loop._helper
-    assert helper is not None
-    relieve = helper.relieve
-
-    def and_wait() -> bool:
-        jobs.begun.clear()
-        return relieve() and jobs.begun.wait(PATIENCE)
-
-    monkeypatch.setattr(helper, "relieve", and_wait)
+def begun(jobs: Jobs, pauses: Callable[..., None]) -> None:
+    """No work is taken from the helper before it has begun, so pauses can be short."""
+    pauses(PATIENCE=SHORT)
+    jobs.is_patient = True
 
 
-def shorten_pauses(here: Standby, monkeypatch: pytest.MonkeyPatch) -> None:
+def shorten_pauses(here: Standby, pauses: Callable[..., None]) -> None:
     """The standby's pauses are short from now on, once the helper leads: also the one it is in."""
     helper = here.loop._helper
     assert helper is not None
     eventually(lambda: here.loop.leadership.leader == helper.identity)
-    monkeypatch.setattr(leadership, "PATIENCE", SHORT)
+    pauses(PATIENCE=SHORT)
     here.loop.leadership.recheck()
 
 
@@ -621,9 +617,9 @@ class Long:
 
 
 def test_the_helper_receives_and_does_the_work(
-    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(leadership, "PATIENCE", PATIENCE)  # however late it wakes
+    pauses(PATIENCE=PATIENCE)  # however late it wakes
     for count in range(1, 20):
         here.tell(ShortWork())
         eventually(lambda: len(jobs.done) == count)  # noqa: B023 (asked in this turn only)
@@ -634,16 +630,15 @@ def test_the_helper_receives_and_does_the_work(
 
 
 def test_the_standby_leads_a_process_at_rest(
-    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(leadership, "NAP", 0.05)
+    pauses(NAP=0.05)
     here.tell(ShortWork())
     eventually(lambda: len(jobs.done) == 1)
-    shorten_pauses(here, monkeypatch)
+    shorten_pauses(here, pauses)
     eventually(lambda: here.loop.leadership.leader == here.thread.ident)
-    here.tell("after")
-    assert here.by("after") == here.thread.ident
-    monkeypatch.setattr(leadership, "PATIENCE", LATE)
+    here.leads_alone()
+    pauses(PATIENCE=LATE)
     here.tell(ShortWork())  # the helper can be called again
     eventually(lambda: len(jobs.done) == 2)
     assert len(set(jobs.done)) == 1
@@ -688,22 +683,22 @@ def test_work_that_came_with_long_work_is_done_by_others(here: Standby, jobs: Jo
 
 
 def test_work_while_a_waiter_leads_is_done_by_others(
-    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
-    monkeypatch.setattr(leadership, "PATIENCE", SHORT)  # no helper is called
+    pauses(PATIENCE=SHORT)  # no helper is called
     telling = while_led(here, lambda: here.tell(ShortWork()))
     assert here.loop.lead(lambda: jobs.dispersed == 1, PATIENCE)
     telling.join()
 
 
 def test_a_waiter_takes_over_from_the_helper_and_gives_back(
-    here: Standby, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+    here: Standby, jobs: Jobs, pauses: Callable[..., None]
 ) -> None:
     for turn in range(5):
         here.tell(ShortWork())  # later, other threads do it if the helper wakes late
         eventually(lambda: len(jobs.done) + jobs.dispersed == turn + 1)  # noqa: B023 (asked in this turn only)
         if turn == 0:
-            shorten_pauses(here, monkeypatch)  # the helper leads
+            shorten_pauses(here, pauses)  # the helper leads
         here.tell(turn)
         assert here.loop.lead(lambda: turn in here.messages(), PATIENCE)  # noqa: B023 (asked in this turn only)
     assert jobs.done
@@ -743,6 +738,6 @@ def test_the_helper_waits_within_work(here: Standby, jobs: Jobs) -> None:
     eventually(lambda: jobs.dispersed == 1)  # not left to a helper that waits
     here.tell("awaited")
     eventually(lambda: inner == [True])
-    time.sleep(A_WHILE)
-    here.tell("after")
-    here.by("after")
+    for number in range(20):
+        here.tell(number)
+        here.by(number)

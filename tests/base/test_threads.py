@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
-from thespian.actors import ActorSystem
+from thespian.actors import ActorExitRequest, ActorSystem
 
-from farref.actors.base.poller import Poller
-
-from .kit import PATIENCE, Echo, Threaded, running
+from ..waiting import eventually
+from .kit import PATIENCE, Echo, Hoarder, Threaded, running
 
 pytestmark = pytest.mark.processes
 
@@ -46,57 +44,6 @@ def test_one_listens_for_ever_while_many_tell() -> None:
         base.shutdown()
         listener.join(PATIENCE)
         assert not listener.is_alive()  # shutdown ends a listen in progress
-
-
-def test_no_wake_is_lost() -> None:
-    poller = Poller(spin=0.0)
-    turns = 5_000
-    asked = answered = 0
-    answer = threading.Condition()
-
-    def ask() -> None:
-        nonlocal asked
-        for _ in range(turns):
-            with answer:
-                asked += 1
-                poller.wake()
-                assert answer.wait_for(lambda: answered == asked, PATIENCE)  # noqa: B023 (asked in this turn only)
-
-    asker = threading.Thread(target=ask)
-    asker.start()
-    while answered < turns:
-        poller.wait(PATIENCE)
-        with answer:
-            assert asked - answered in {0, 1}
-            answered = asked
-            answer.notify()
-    asker.join(PATIENCE)
-    poller.close()
-
-
-def test_wakes_from_everywhere_always_wake() -> None:
-    poller = Poller(spin=0.0)
-    stop = threading.Event()
-
-    def hammer() -> None:
-        while not stop.is_set():
-            poller.wake()
-
-    hammers = [threading.Thread(target=hammer) for _ in range(2)]
-    for each in hammers:
-        each.start()
-    for _ in range(200):
-        poller.wait(PATIENCE)
-    stop.set()
-    for each in hammers:
-        each.join(PATIENCE)
-    poller.wait(0)
-    for _ in range(3):  # and it still wakes, which a flag left behind would prevent
-        poller.wake()
-        started = time.monotonic()
-        poller.wait(PATIENCE)
-        assert time.monotonic() - started < PATIENCE
-    poller.close()
 
 
 def test_create_private_and_ask_beside_a_listener() -> None:
@@ -154,11 +101,6 @@ def test_a_wakeup_asked_for_by_a_thread_comes_to_the_main_thread(system: ActorSy
 
 
 def test_dead_letters_of_a_teller_without_listener(system: ActorSystem) -> None:
-    from thespian.actors import ActorExitRequest
-
-    from ..waiting import eventually
-    from .kit import Hoarder
-
     handler = system.createActor(Hoarder)
     assert system.ask(handler, "collect dead letters", PATIENCE) == "ok"
     victim = system.createActor(Echo)

@@ -7,8 +7,10 @@ it frees no object that another endpoint holds.
 
 from __future__ import annotations
 
+from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, get_args
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import msgspec
 import pytest
@@ -18,26 +20,17 @@ from farref.protocol.effects import Free
 from farref.protocol.errors import ProtocolError
 from farref.protocol.ids import CallId, ForkId, Number, RRefId, WorkerId
 from farref.protocol.messages import (
-    FLOWS,
     KINDS,
-    Bulky,
-    Busy,
     Call,
     Cargo,
     Create,
-    Delete,
     Descriptor,
     Fetch,
-    Flow,
     ForkRequest,
-    Grip,
-    Hop,
     Invoke,
     Message,
-    Moved,
     Passing,
     Probe,
-    Report,
     Tell,
 )
 from farref.protocol.sharing import DISCIPLINES, Sharing
@@ -112,7 +105,7 @@ def ids_in(context: Context) -> dict[type, list[Any]]:
 
 
 class MessageMaker:
-    """Draws messages with ids of the state."""
+    """Draws messages by the types of their fields, with ids of the state."""
 
     def __init__(self, rng: random.Random, ids: dict[type, list[Any]]) -> None:
         self.rng = rng
@@ -124,92 +117,41 @@ class MessageMaker:
     def some(self, make: Callable[[], Any], most: int = 3) -> tuple[Any, ...]:
         return tuple(make() for _ in range(self.rng.randint(0, most)))
 
-    def loan(self) -> tuple[Any, Any]:
-        return self.one(ForkId), self.one(WorkerId)
-
-    def descriptor(self) -> Descriptor:
-        fork = self.one(ForkId)
-        passing, counted = self.rng.choice(list(Passing)), self.rng.random() < 0.5
-        parent = fork.parent if self.rng.random() < 0.8 else self.one(WorkerId)
-        rref = self.one(RRefId)
-        owner = rref.creator if self.rng.random() < 0.7 else self.one(WorkerId)
-        return Descriptor(
-            rref=rref,
-            fork=fork,
-            owner=owner,
-            parent=parent,
-            passing=passing,
-            counted=counted,
-            name=self.one(RRefId) if self.rng.random() < 0.2 else None,
-        )
-
-    def cargo(self) -> Cargo:
-        return Cargo(payload=b"", descriptors=self.some(self.descriptor))
-
-    def report(self) -> Report:
-        return Report(
-            rref=self.one(RRefId),
-            fork=self.one(ForkId),
-            owner=self.one(WorkerId),
-            held=self.rng.random() < 0.5,
-            borrowers=self.some(self.loan),
-        )
-
-    def delete(self) -> Delete:
-        forks = self.some(lambda: self.one(ForkId))
-        return Delete(rref=self.one(RRefId), forks=forks, borrowers=self.some(self.loan))
-
-    def moved(self) -> Moved | None:
-        if self.rng.random() < 0.6:
-            return None
-        return Moved(fork=self.descriptor(), path=self.some(lambda: self.one(RRefId)))
-
-    def hop(self) -> Hop:
-        run, call = self.one(CallId), self.one(CallId)
-        return Hop(run=run, call=call, number=self.rng.randint(0, 9))
-
-    def grip(self) -> Grip:
-        return Grip(
-            rref=self.one(RRefId),
-            stamp=self.rng.randint(0, 3),
-            by=self.some(lambda: self.one(RRefId)),
-            others=self.some(self.loan),
-            owned=self.rng.random() < 0.7,
-            forks=self.some(lambda: self.one(ForkId)),
-        )
-
     def message(self) -> Message:
-        kind = self.rng.choice(KINDS)
-        made = {each.name: self.field(each.type) for each in msgspec.structs.fields(kind)}
+        message: Message = self.value(self.rng.choice(KINDS))
+        return message
+
+    def value(self, kind: Any) -> Any:
+        """A value of the type *kind*."""
+        parts = get_args(kind)
+        if kind in self.ids:
+            return self.one(kind)
+        if kind == Number:
+            return self.rng.randint(0, 9)
+        if kind is bool:
+            return self.rng.random() < 0.2
+        if kind in PLAIN:
+            return PLAIN[kind]
+        if NoneType in parts:
+            return self.value(parts[0]) if self.rng.random() < 0.5 else None
+        if get_origin(kind) is Literal:
+            return self.rng.choice(parts)
+        if get_origin(kind) is tuple:
+            if parts[-1] is ...:
+                return self.some(lambda: self.value(parts[0]))
+            return tuple(map(self.value, parts))
+        if issubclass(kind, Enum):
+            return self.rng.choice(list(kind))
+        made = {each.name: self.value(each.type) for each in msgspec.structs.fields(kind)}
+        if kind is Descriptor and self.rng.random() < 0.8:  # as correct peers send them
+            made |= {"parent": made["fork"].parent, "owner": made["rref"].creator}
         if kind is Probe and made["before"]:
             made["path"] = made["before"]
         return kind(**made)
 
-    def field(self, kind: Any) -> Any:
-        """A value of the type of a message's field."""
-        makers: dict[Any, Callable[[], Any]] = {
-            Cargo: self.cargo,
-            bool: lambda: self.rng.random() < 0.2,
-            Number: lambda: self.rng.randint(0, 9),
-            Flow: lambda: self.rng.choice(FLOWS),
-            Bulky: lambda: self.rng.choice(get_args(Bulky)),
-            tuple[Number, ...]: lambda: self.some(lambda: self.rng.randint(0, 3)),
-            RRefId | None: lambda: self.rng.choice((None, self.one(RRefId))),
-            CallId | None: lambda: self.one(CallId),
-            Moved | None: self.moved,
-            tuple[RRefId, ...]: lambda: self.some(lambda: self.one(RRefId)),
-            tuple[ForkId, ...]: lambda: self.some(lambda: self.one(ForkId)),
-            tuple[Busy, ...]: lambda: self.some(lambda: Busy(self.one(RRefId), self.one(CallId))),
-            tuple[Hop, ...]: lambda: self.some(self.hop),
-            tuple[Grip, ...]: lambda: self.some(self.grip),
-            tuple[Report, ...]: lambda: self.some(self.report),
-            tuple[Delete, ...]: lambda: self.some(self.delete),
-            tuple[tuple[ForkId, WorkerId], ...]: lambda: self.some(self.loan),
-            tuple[tuple[RRefId, ForkId], ...]: lambda: self.some(
-                lambda: (self.one(RRefId), self.one(ForkId))
-            ),
-        }
-        return makers[kind]() if kind in makers else self.one(kind)
+
+PLAIN = {object: b"", str: ""}
+"""The payload, and names for people: nothing depends on them."""
 
 
 # ---- state that belongs to others

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from farref.actors.wire.codec import Malformed
-from farref.protocol import columns
-from farref.protocol.columns import LARGEST, MANY, size_of
+from farref.protocol.columns import LARGEST, MANY, MOST, size_of
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import Call, Cargo, Descriptor, Passing, Tell
@@ -147,8 +146,9 @@ def test_rows_and_columns_at_once_are_refused() -> None:
     assert isinstance(received(column(), rows=in_a_row(1)), Malformed)
 
 
-def test_too_many_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(columns, "MOST", 3)
-    found = received(column(), column())
+def test_too_many_are_refused() -> None:
+    """In two columns together; the numbers of one come as differences."""
+    ones = [1] * (MOST // 2 + 1)
+    found = received(*[column(numbers=ones, forks=ones)] * 2)
     assert isinstance(found, Malformed)
-    assert "more than 3 references" in found.why
+    assert f"more than {MOST} references" in found.why

@@ -131,9 +131,12 @@ def run(seed: int, mutant: str = "") -> Exchange:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small caches and little room, so that flows overtake each other."""
-    monkeypatch.setattr(exports, "ITEMS", 5)
-    monkeypatch.setattr(exports, "CAPACITY", 70)
-    monkeypatch.setattr(credit, "CREDIT_BYTES", 100)
+    for module, limit, size in (
+        (exports, "ITEMS", 5),
+        (exports, "CAPACITY", 70),
+        (credit, "CREDIT_BYTES", 100),
+    ):
+        monkeypatch.setattr(module, limit, size)
 
 
 def test_every_message_finds_the_items_that_its_sender_meant() -> None:

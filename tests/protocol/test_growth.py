@@ -200,9 +200,8 @@ def calls_without_an_answer(ends: Ends, number: int) -> Step:
     return step
 
 
-def loans(ends: Ends, number: int) -> Step:
-    """One object is lent to many calls, and to one more, which ends."""
-    one = ends.made(A, C)
+def lent(ends: Ends, number: int, one: RRefId) -> Step:
+    """A lends *one* to many calls, and to one more, which ends."""
 
     def lend() -> CallId:
         cargo = Cargo(descriptors=ends[A].lend_all((one,), B))
@@ -213,20 +212,14 @@ def loans(ends: Ends, number: int) -> Step:
     for _ in range(number):
         lend()
     return lambda: ends.go(B, ends[B].reply(lend(), NOTHING))
+
+
+def loans(ends: Ends, number: int) -> Step:
+    return lent(ends, number, ends.made(A, C))
 
 
 def loans_of_the_owner(ends: Ends, number: int) -> Step:
-    one = ends[A].own()
-
-    def lend() -> CallId:
-        cargo = Cargo(descriptors=ends[A].lend_all((one,), B))
-        call, effects = ends[A].call(B, cargo)
-        ends.go(A, effects)
-        return call
-
-    for _ in range(number):
-        lend()
-    return lambda: ends.go(B, ends[B].reply(lend(), NOTHING))
+    return lent(ends, number, ends[A].own())
 
 
 def users_of_one_object(ends: Ends, number: int) -> Step:

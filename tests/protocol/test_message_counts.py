@@ -19,10 +19,12 @@ from farref.protocol.sharing import DISCIPLINES
 from .counting import World, random_program
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from farref.protocol.ids import RRefId
     from farref.protocol.sharing import Sharing
+
+    from .counting import Task
 
 PAGE = Path(__file__).parents[2] / "docs" / "sharing.md"
 ORDER: tuple[Sharing, ...] = ("lend", "borrow", "fork")
@@ -36,424 +38,195 @@ SHORT = {
     "Delete": "delete",
 }
 MANY = 100
-
+"""The references that the name *xs* stands for."""
 NOT_KEPT = "Lent for a call, and not kept"
-CREATING = "Lent to `remote()`, which has no reply"
-KEPT = "Kept after the call, and dropped later"
-GIVEN_ON = "Given on, or back"
-WHOLE = "Whole programs, with the creation and the end of the object"
+PROGRAMS = """
+Lent for a call, and not kept
+  by the owner
+    own A x; call A C x; end 1; drop A x
+  by a user
+    given B x; call A C x; end 1
+  by the owner, and the borrower lends it on
+    own A x; call A C x; call C D x; end 2; end 1; drop A x
+  by a user, and the borrower lends it on
+    given B x; call A C x; call C D x; end 2; end 1
+  by a user to the owner
+    given B x; call A B x; end 1
+  by a user, and the borrower lends it to the lender
+    given B x; call A C x; call C A x; end 2; end 1
+  by a user, and lent on to a borrower that lends it to itself
+    given B x; call A C x; call C D x; call D D x; end 3; end 2; end 1
+  by a user, in two calls at once
+    given B x; call A C x; call A C x; end 1; end 2
+  by a user, to a method of another object
+    given B x; given C y; method A y x; end 1
+  by the owner, 100 references in one call
+    own A xs; call A C xs; end 1; drop A xs
+  by a user, 100 references in one call
+    given B xs; call A C xs; end 1
+
+Kept after the call, and dropped later
+  lent by the owner
+    own A x; call A C x; keep 1 x; end 1; drop A x; drop C x
+  lent by a user
+    given B x; call A C x; keep 1 x; end 1; drop C x
+  by the second borrower; lent by the owner, and lent on
+    own A x; call A C x; call C D x; keep 2 x; end 2; end 1; drop A x; drop D x
+  by the second borrower; lent by a user, and lent on
+    given B x; call A C x; call C D x; keep 2 x; end 2; end 1; drop D x
+  by both borrowers; lent by a user, and lent on
+    given B x; call A C x; call C D x; keep 1 x; keep 2 x; end 2; end 1; drop C x; drop D x
+  by D, until its call ends; lent by the owner to C, by C to D, and C's call ends first
+    own A x; call A C x; call C D x; end 1; drop A x; end 2
+  by D, until its call ends; lent by a user to C, by C to D, and C's call ends first
+    given B x; call A C x; call C D x; end 1; end 2
+  by D, until its first call ends; lent by a user to C, by C to D, by D to E, by E to D again
+    given B x; call A C x; call C D x; call D E x; call E D x; end 4; end 3; end 2; end 1
+  by the owner; lent by a user
+    given B x; call A B x; keep 1 x; end 1; drop B x
+  by the lender; lent by a user, and lent to it by the borrower
+    given B x; call A C x; call C A x; keep 2 x; end 2; end 1; drop A x
+  lent by a user in two calls at once
+    given B x; call A C x; call A C x; keep 1 x; keep 2 x; end 1; end 2; drop C x x
+  lent by the owner in two calls at once
+    own A x; call A C x; call A C x; keep 1 x; keep 2 x; end 1; end 2; drop A x; drop C x x
+  lent by a user in two calls, one after the other
+    given B x; call A C x; keep 1 x; end 1; call A C x; keep 2 x; end 2; drop C x x
+  lent by a user to a method of another object
+    given B x; given C y; method A y x; keep 1 x; end 1; drop C x
+  100 references in one call, lent by the owner
+    own A xs; call A C xs; keep 1 xs; end 1; drop A xs; drop C xs
+  100 references in one call, lent by a user
+    given B xs; call A C xs; keep 1 xs; end 1; drop C xs
+
+Lent to `remote()`, which has no reply
+  by the owner, and not kept
+    own A x; remote A C y x; end 1; drop A x y
+  by a user, and not kept
+    given B x; remote A C y x; end 1; drop A y
+  by a user, 100 references, and none kept
+    given B xs; remote A C y xs; end 1; drop A y
+  by the owner, and kept in the result
+    own A x; remote A C y x; end 1 x; drop A x y
+  by a user, and kept in the result
+    given B x; remote A C y x; end 1 x; drop A y
+
+Given on, or back
+  lent by the owner, and sent on in a one-way message
+    own A x; call A C x; tell C D x; end 2; end 1; drop A x
+  lent by a user, and sent on in a one-way message
+    given B x; call A C x; tell C D x; end 2; end 1
+  lent by the owner, and returned
+    own A x; call A C x; end 1 x; drop A x result
+  lent by a user, and returned
+    given B x; call A C x; end 1 x; drop A result
+  lent by a user, lent on, returned and returned
+    given B x; call A C x; call C D x; end 2 x; drop C result; end 1 x; drop A result
+  returned by the owner: a new object
+    call A C; own C x; end 1 x; drop A result
+
+Whole programs, with the creation and the end of the object
+  remote references, 1: return value
+    made A B x; fetch A x; drop A x
+  remote references, 2: user to owner
+    made A B x; call A B x; end 1; drop A x
+  remote references, 3: owner to user
+    own B x; call B C x; drop B x; fetch C x; end 1
+  remote references, 4: user to user
+    made A B x; call A C x; fetch C x; end 1; drop A x
+  borrowing, 1: forwarding what one owns
+    own F x; call F G x; drop F x; call G H x; end 1; end 2
+  borrowing, 2: returning a reference
+    call F G; own G x; end 1 x; own F outer result; call F H x; end 2; drop F outer
+"""
+"""Groups, titles and steps. A has requested the *given* objects before, and drops them at the end;
+the cost of these, and of objects that it requests by *remote*, without sharing is not counted. A
+number is that of a call, method, creation or message: *keep* outlives it, *end* may return some."""
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A program.
-
-    *given* names the owners of the objects that A requested before; A drops them at the end. *also*
-    names the owners of objects that A requests and drops within the program. The cost of these
-    objects without sharing is not counted.
-    """
-
     group: str
     title: str
-    play: Callable[..., None]
-    given: str
-    also: str
-
-
-SCENARIOS: list[Scenario] = []
-
-
-def scenario(
-    group: str, title: str, *, given: str = "", also: str = ""
-) -> Callable[[Callable[..., None]], None]:
-    def add(play: Callable[..., None]) -> None:
-        SCENARIOS.append(Scenario(group, title, play, given, also))
-
-    return add
-
-
-# ---- not kept
-
-
-@scenario(NOT_KEPT, "by the owner")
-def _(w: World) -> None:
-    x = w.own("A")
-    w.call("A", "C", x).end()
-    w.drop("A", x)
-
-
-@scenario(NOT_KEPT, "by a user", given="B")
-def _(w: World, x: RRefId) -> None:
-    w.call("A", "C", x).end()
-
-
-@scenario(NOT_KEPT, "by the owner, and the borrower lends it on")
-def _(w: World) -> None:
-    x = w.own("A")
-    task = w.call("A", "C", x)
-    w.call("C", "D", x).end()
-    task.end()
-    w.drop("A", x)
-
-
-@scenario(NOT_KEPT, "by a user, and the borrower lends it on", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.call("C", "D", x).end()
-    task.end()
-
-
-@scenario(NOT_KEPT, "by a user to the owner", given="B")
-def _(w: World, x: RRefId) -> None:
-    w.call("A", "B", x).end()
-
-
-@scenario(NOT_KEPT, "by a user, and the borrower lends it to the lender", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.call("C", "A", x).end()
-    task.end()
-
-
-@scenario(NOT_KEPT, "by a user, and lent on to a borrower that lends it to itself", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    w.call("D", "D", x).end()
-    last.end()
-    task.end()
-
-
-@scenario(NOT_KEPT, "by a user, in two calls at once", given="B")
-def _(w: World, x: RRefId) -> None:
-    one, two = w.call("A", "C", x), w.call("A", "C", x)
-    one.end()
-    two.end()
-
-
-@scenario(NOT_KEPT, "by a user, to a method of another object", given="BC")
-def _(w: World, x: RRefId, y: RRefId) -> None:
-    w.method("A", y, x).end()
-
-
-@scenario(NOT_KEPT, f"by the owner, {MANY} references in one call")
-def _(w: World) -> None:
-    xs = [w.own("A") for _ in range(MANY)]
-    w.call("A", "C", *xs).end()
-    w.drop("A", *xs)
-
-
-@scenario(NOT_KEPT, f"by a user, {MANY} references in one call", given="B" * MANY)
-def _(w: World, *xs: RRefId) -> None:
-    w.call("A", "C", *xs).end()
-
-
-# ---- kept
-
-
-@scenario(KEPT, "lent by the owner")
-def _(w: World) -> None:
-    x = w.own("A")
-    w.call("A", "C", x).keep(x).end()
-    w.drop("A", x)
-    w.drop("C", x)
-
-
-@scenario(KEPT, "lent by a user", given="B")
-def _(w: World, x: RRefId) -> None:
-    w.call("A", "C", x).keep(x).end()
-    w.drop("C", x)
-
-
-@scenario(KEPT, "by the second borrower; lent by the owner, and lent on")
-def _(w: World) -> None:
-    x = w.own("A")
-    task = w.call("A", "C", x)
-    w.call("C", "D", x).keep(x).end()
-    task.end()
-    w.drop("A", x)
-    w.drop("D", x)
-
-
-@scenario(KEPT, "by the second borrower; lent by a user, and lent on", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.call("C", "D", x).keep(x).end()
-    task.end()
-    w.drop("D", x)
-
-
-@scenario(KEPT, "by both borrowers; lent by a user, and lent on", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    task.keep(x)
-    last.keep(x).end()
-    task.end()
-    w.drop("C", x)
-    w.drop("D", x)
-
-
-@scenario(
-    KEPT, "by D, until its call ends; lent by the owner to C, by C to D, and C's call ends first"
-)
-def _(w: World) -> None:
-    x = w.own("A")
-    task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    task.end()
-    w.drop("A", x)
-    last.end()
-
-
-@scenario(
-    KEPT,
-    "by D, until its call ends; lent by a user to C, by C to D, and C's call ends first",
-    given="B",
-)
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    last = w.call("C", "D", x)
-    task.end()
-    last.end()
-
-
-@scenario(
-    KEPT,
-    "by D, until its first call ends; lent by a user to C, by C to D, by D to E, by E to D again",
-    given="B",
-)
-def _(w: World, x: RRefId) -> None:
-    calls = [w.call(lender, borrower, x) for lender, borrower in ("AC", "CD", "DE", "ED")]
-    for task in reversed(calls):
-        task.end()
-
-
-@scenario(KEPT, "by the owner; lent by a user", given="B")
-def _(w: World, x: RRefId) -> None:
-    w.call("A", "B", x).keep(x).end()
-    w.drop("B", x)
-
-
-@scenario(KEPT, "by the lender; lent by a user, and lent to it by the borrower", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.call("C", "A", x).keep(x).end()
-    task.end()
-    w.drop("A", x)
-
-
-@scenario(KEPT, "lent by a user in two calls at once", given="B")
-def _(w: World, x: RRefId) -> None:
-    one, two = w.call("A", "C", x), w.call("A", "C", x)
-    one.keep(x)
-    two.keep(x)
-    one.end()
-    two.end()
-    w.drop("C", x, x)
-
-
-@scenario(KEPT, "lent by the owner in two calls at once")
-def _(w: World) -> None:
-    x = w.own("A")
-    one, two = w.call("A", "C", x), w.call("A", "C", x)
-    one.keep(x)
-    two.keep(x)
-    one.end()
-    two.end()
-    w.drop("A", x)
-    w.drop("C", x, x)
-
-
-@scenario(KEPT, "lent by a user in two calls, one after the other", given="B")
-def _(w: World, x: RRefId) -> None:
-    for _ in range(2):
-        task = w.call("A", "C", x)
-        task.keep(x)
-        task.end()
-    w.drop("C", x, x)
-
-
-@scenario(KEPT, "lent by a user to a method of another object", given="BC")
-def _(w: World, x: RRefId, y: RRefId) -> None:
-    w.method("A", y, x).keep(x).end()
-    w.drop("C", x)
-
-
-@scenario(KEPT, f"{MANY} references in one call, lent by the owner")
-def _(w: World) -> None:
-    xs = [w.own("A") for _ in range(MANY)]
-    w.call("A", "C", *xs).keep(*xs).end()
-    w.drop("A", *xs)
-    w.drop("C", *xs)
-
-
-@scenario(KEPT, f"{MANY} references in one call, lent by a user", given="B" * MANY)
-def _(w: World, *xs: RRefId) -> None:
-    w.call("A", "C", *xs).keep(*xs).end()
-    w.drop("C", *xs)
-
-
-# ---- creations
-
-
-@scenario(CREATING, "by the owner, and not kept", also="C")
-def _(w: World) -> None:
-    x = w.own("A")
-    y = w.remote("A", "C", x)
-    w.running("C").end()
-    w.drop("A", x, y)
-
-
-@scenario(CREATING, "by a user, and not kept", given="B", also="C")
-def _(w: World, x: RRefId) -> None:
-    y = w.remote("A", "C", x)
-    w.running("C").end()
-    w.drop("A", y)
-
-
-@scenario(CREATING, f"by a user, {MANY} references, and none kept", given="B" * MANY, also="C")
-def _(w: World, *xs: RRefId) -> None:
-    y = w.remote("A", "C", *xs)
-    w.running("C").end()
-    w.drop("A", y)
-
-
-@scenario(CREATING, "by the owner, and kept in the result", also="C")
-def _(w: World) -> None:
-    x = w.own("A")
-    y = w.remote("A", "C", x)
-    w.running("C").end(x)
-    w.drop("A", x, y)
-
-
-@scenario(CREATING, "by a user, and kept in the result", given="B", also="C")
-def _(w: World, x: RRefId) -> None:
-    y = w.remote("A", "C", x)
-    w.running("C").end(x)
-    w.drop("A", y)
-
-
-# ---- given on
-
-
-@scenario(GIVEN_ON, "lent by the owner, and sent on in a one-way message")
-def _(w: World) -> None:
-    x = w.own("A")
-    task = w.call("A", "C", x)
-    w.tell("C", "D", x).end()
-    task.end()
-    w.drop("A", x)
-
-
-@scenario(GIVEN_ON, "lent by a user, and sent on in a one-way message", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.tell("C", "D", x).end()
-    task.end()
-
-
-@scenario(GIVEN_ON, "lent by the owner, and returned")
-def _(w: World) -> None:
-    x = w.own("A")
-    w.call("A", "C", x).end(x)
-    w.drop("A", x, *w.results)
-
-
-@scenario(GIVEN_ON, "lent by a user, and returned", given="B")
-def _(w: World, x: RRefId) -> None:
-    w.call("A", "C", x).end(x)
-    w.drop("A", *w.results)
-
-
-@scenario(GIVEN_ON, "lent by a user, lent on, returned and returned", given="B")
-def _(w: World, x: RRefId) -> None:
-    task = w.call("A", "C", x)
-    w.call("C", "D", x).end(x)
-    w.drop("C", *w.results)
-    task.end(x)
-    w.drop("A", *w.results)
-
-
-@scenario(GIVEN_ON, "returned by the owner: a new object")
-def _(w: World) -> None:
-    task = w.call("A", "C")
-    x = w.own("C")
-    task.handles.append(x)
-    task.end(x)
-    w.drop("A", *w.results)
-
-
-# ---- whole programs
-
-
-@scenario(WHOLE, "remote references, 1: return value")
-def _(w: World) -> None:
-    x = w.made("A", "B")
-    w.fetch("A", x)
-    w.drop("A", x)
-
-
-@scenario(WHOLE, "remote references, 2: user to owner")
-def _(w: World) -> None:
-    x = w.made("A", "B")
-    w.call("A", "B", x).end()
-    w.drop("A", x)
-
-
-@scenario(WHOLE, "remote references, 3: owner to user")
-def _(w: World) -> None:
-    x = w.own("B")
-    task = w.call("B", "C", x)
-    w.drop("B", x)
-    w.fetch("C", x)
-    task.end()
-
-
-@scenario(WHOLE, "remote references, 4: user to user")
-def _(w: World) -> None:
-    x = w.made("A", "B")
-    task = w.call("A", "C", x)
-    w.fetch("C", x)
-    task.end()
-    w.drop("A", x)
-
-
-@scenario(WHOLE, "borrowing, 1: forwarding what one owns")
-def _(w: World) -> None:
-    x = w.own("F")
-    g = w.call("F", "G", x)
-    w.drop("F", x)
-    h = w.call("G", "H", x)
-    g.end()
-    h.end()
-
-
-@scenario(WHOLE, "borrowing, 2: returning a reference")
-def _(w: World) -> None:
-    g = w.call("F", "G")
-    x = w.own("G")
-    g.handles.append(x)
-    g.end(x)
-    outer = w.own("F", *w.results)
-    w.call("F", "H", x).end()
-    w.drop("F", outer)
-
-
-# ---- counting
+    steps: tuple[str, ...]
+
+    def play(self, world: World) -> None:
+        names: dict[str, list[RRefId]] = {}
+        tasks: list[Task] = []
+
+        def of(words: list[str]) -> list[RRefId]:
+            return [rref for word in words for rref in names[word]]
+
+        for step in self.steps:
+            match step.split():
+                case "given", owner, name:
+                    names[name] = [world.made("A", owner) for _ in range(number_of(name))]
+                case "own", at, name, *inside:
+                    names[name] = [world.own(at, *of(inside)) for _ in range(number_of(name))]
+                case "made", at, to, name:
+                    names[name] = [world.made(at, to)]
+                case "remote", at, to, name, *lent:
+                    names[name] = [world.remote(at, to, *of(lent))]
+                    tasks.append(world.running(to))
+                case "call", at, to, *lent:
+                    tasks.append(world.call(at, to, *of(lent)))
+                case "tell", at, to, *given:
+                    tasks.append(world.tell(at, to, *of(given)))
+                case "method", at, on, *lent:
+                    tasks.append(world.method(at, *names[on], *of(lent)))
+                case "fetch", at, name:
+                    world.fetch(at, *names[name])
+                case "keep", number, *kept:
+                    tasks[int(number) - 1].keep(*of(kept))
+                case "end", number, *returned:
+                    task = tasks[int(number) - 1]
+                    task.handles += [each for each in of(returned) if each not in task.handles]
+                    task.end(*of(returned))
+                    names["result"] = world.results
+                case "drop", at, *dropped:
+                    world.drop(at, *of(dropped))
+                case _:
+                    raise AssertionError(f"no such step: {step}")
+        given = [step.split()[2] for step in self.steps if step.startswith("given")]
+        if given:
+            world.drop("A", *of(given))
+        assert world.left() == []
+
+    def without_sharing(self, world: World) -> None:
+        """A requests and drops the objects whose cost is not counted."""
+        made: list[RRefId] = []
+        for what, *words in map(str.split, self.steps):
+            if what == "given":
+                made += [world.made("A", words[0]) for _ in range(number_of(words[1]))]
+            elif what == "remote":
+                made.append(world.made("A", words[1]))
+        if made:
+            world.drop("A", *made)
+
+
+def number_of(name: str) -> int:
+    return MANY if name == "xs" else 1
+
+
+def scenarios() -> Iterator[Scenario]:
+    group = title = ""
+    for line in PROGRAMS.splitlines():
+        if line.startswith("    "):
+            yield Scenario(group, title, tuple(line.strip().split("; ")))
+        elif line.startswith("  "):
+            title = line.strip()
+        elif line:
+            group = line
+
+
+SCENARIOS = list(scenarios())
 
 
 def control(scenario: Scenario, sharing: Sharing) -> Counter[str]:
     """The messages of *scenario* in *sharing*, by kind; nothing is left behind."""
     world, bare = World(sharing), World(sharing)
-    given = [world.made("A", owner) for owner in scenario.given]
-    scenario.play(world, *given)
-    if given:
-        world.drop("A", *given)
-    assert world.left() == []
-    objects = [bare.made("A", owner) for owner in scenario.given + scenario.also]
-    if objects:
-        bare.drop("A", *objects)
+    scenario.play(world)
+    scenario.without_sharing(bare)
     cost = Counter(world.control)
     cost.subtract(bare.control)
     assert min(cost.values(), default=0) >= 0

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-import pytest
-
-from farref.protocol import search
-from farref.protocol.ids import ForkId, RRefId, WorkerId
+from farref.protocol.ids import RRefId, WorkerId
 from farref.protocol.messages import Grip
-from farref.protocol.search import Search
+from farref.protocol.search import MAX_SET, Search
 
-A, B = WorkerId("A", 1), WorkerId("B", 1)
-
-
-def test_a_search_keeps_no_more_grips_than_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One answer may bring more than was asked. The objects of the further grips count as live."""
-    monkeypatch.setattr(search, "MAX_SET", 3)
-    objects = [RRefId(A, number) for number in range(1, 6)]
-    made = Search(A, tuple(objects[:1]), cuts=True)
-    chain = zip(objects, [*objects[1:], objects[0]], strict=True)
-    made.see(A, objects[:1], [Grip(rref=each, stamp=1, by=(by,), owned=True) for each, by in chain])
-    assert len(made.first) == 3
-    assert made.live == set(objects)
+A = WorkerId("A", 1)
 
 
-def test_what_the_further_objects_lead_to_lives(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(search, "MAX_SET", 2)
-    first, led, beyond = (RRefId(A, number) for number in range(1, 4))
-    made = Search(A, (first, led), cuts=True)
-    made.see(
-        A,
-        (first, led),
-        [
-            Grip(rref=first, stamp=1, by=(first,), owned=True),
-            Grip(rref=led, stamp=1, by=(beyond,), owned=True),
-            Grip(rref=beyond, stamp=1, others=((ForkId(A, 1), B),), owned=True),
-        ],
-    )
-    assert made.live == {led, beyond}
+def seen(holders: list[int]) -> Search:
+    """A search that finds for each object, by its number, the number of its only holder.
+
+    One answer may bring more than was asked.
+    """
+    made = Search(A, (RRefId(A, 0),), cuts=True)
+    grips = [
+        Grip(rref=RRefId(A, number), stamp=1, by=(RRefId(A, holder),), owned=True)
+        for number, holder in enumerate(holders)
+    ]
+    made.see(A, [made.start], grips)
+    return made
+
+
+def test_a_search_keeps_no_more_grips_than_its_limit() -> None:
+    """The objects of the further grips count as live, and so does what they lead to."""
+    many = MAX_SET + 2
+    made = seen([*range(1, many), 0])
+    assert len(made.first) == MAX_SET
+    assert made.live == {RRefId(A, number) for number in range(many)}
+
+
+def test_what_the_further_objects_do_not_lead_to_may_be_garbage() -> None:
+    rings = range(MAX_SET - 1)  # each holds itself
+    led, beyond = MAX_SET - 1, MAX_SET
+    assert seen([*rings, beyond, beyond]).live == {RRefId(A, led), RRefId(A, beyond)}

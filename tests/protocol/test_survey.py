@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from farref.protocol import cycles
 from farref.protocol.context import Context
 from farref.protocol.effects import Collect, Looked, Scan, Weigh
 from farref.protocol.ids import WorkerId
+from farref.protocol.survey import SOME
 
 if TYPE_CHECKING:
-    import pytest
-
     from farref.protocol.effects import Effect
     from farref.protocol.ids import RRefId
 
@@ -61,18 +59,17 @@ def test_an_object_that_was_not_counted_lives() -> None:
     assert context.surveys.finish(survey) == ()
 
 
-def test_the_cuts_of_one_search_are_made_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cuts_of_one_search_are_made_some_at_a_time() -> None:
     """A death ends no search that has been judged: what it has found stays garbage."""
-    monkeypatch.setattr(cycles, "SOME", 2)
     context = Context(WorkerId("A", 1))
-    rrefs = [context.own() for _ in range(5)]
+    rrefs = [context.own() for _ in range(2 * SOME + 1)]
     found = {rref: {rref: 1} for rref in rrefs}
     collected: list[RRefId] = []
     reported: list[RRefId] = []
     steps = 0
     ahead = context.suspect_cycle(rrefs)
     while ahead:
-        assert sum(isinstance(each, Collect) for each in ahead) <= 2
+        assert sum(isinstance(each, Collect) for each in ahead) <= SOME
         follow: list[Effect] = []
         for effect in ahead:
             match effect:

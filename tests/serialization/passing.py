@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from farref.serialization.pickling import dumps, loads
@@ -10,7 +14,7 @@ from farref.serialization.pickling import dumps, loads
 from .endpoint import TinyAddress, TinyEndpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from farref.serialization.payload import Payload
 
@@ -33,3 +37,50 @@ def arrived(payload: Payload) -> Payload:
 
 def opened(payload: Payload) -> Any:
     return loads(payload, (), TinyEndpoint("B"))
+
+
+class Late(BaseException):
+    """As of a signal handler with a deadline."""
+
+
+def interrupted_everywhere(work: Callable[[], object]) -> Iterator[tuple[str, str]]:
+    """Run *work* again and again, interrupted at one moment after the other; yields each moment.
+
+    Python runs signal handlers when a function begins, and when one of C has returned.
+    """
+    passed, number = 1, 0
+    while passed >= number:
+        number, passed = number + 1, 0
+        moment = "", ""
+
+        def interrupt(frame: Any, event: str, function: Any) -> None:
+            nonlocal passed, moment
+            if event in ("call", "c_return") and function is not sys.setprofile:
+                passed += 1
+                if passed == number:  # noqa: B023 - it is of this round
+                    sys.setprofile(None)
+                    moment = getattr(function, "__name__", frame.f_code.co_name), event
+                    raise Late
+
+        sys.setprofile(interrupt)
+        try:
+            work()
+        except Late:
+            pass
+        finally:
+            sys.setprofile(None)
+        yield moment
+
+
+def limited(module: str, code: str) -> None:
+    """Run *code*, with the names of *module*, in a process that may lower its limits below ours."""
+    program = f"import os, resource\nimport numpy as np\nfrom {module} import *\n"
+    done = subprocess.run(
+        [sys.executable, "-c", program + textwrap.dedent(code)],
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import pickle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
 from farref.serialization import arrays
 from farref.serialization.arrays import MOST_KINDS, Alone, dumps, dumps_apart
+
+from ..actors.core.interrupting import Interrupting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 SHAPES: list[tuple[int, ...]] = [
     *((size,) for size in (0, 1, 255, 256, 1_000, 65_000, 65_535, 65_536, 131_071)),
@@ -19,8 +24,9 @@ SHAPES: list[tuple[int, ...]] = [
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrays, "_around", {})
+def nothing_is_known() -> None:
+    for known in (arrays._around, arrays._apart):
+        known.clear()
 
 
 def filled(shape: tuple[int, ...], kind: str, step: int) -> Any:
@@ -81,34 +87,26 @@ def test_an_array_that_only_seems_to_be_writable(known: bool) -> None:
     assert not pickle.loads(made).flags.writeable
 
 
-def test_an_array_that_changes_while_its_kind_is_learned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A wrong rest would spoil all later arrays of the kind."""
-    array = np.arange(6.0)
-
-    class Meddling:
-        def dumps(self, value: object, protocol: int) -> bytes:
-            array.resize((2, 3), refcheck=False)
-            return pickle.dumps(value, protocol)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(arrays, "pickle", Meddling())
-        dumps(array)
-    assert pickle.loads(dumps(np.ones(6))).shape == (6,)
+def restored(pickled: bytes | tuple[bytes, memoryview]) -> Any:
+    if isinstance(pickled, bytes):
+        return pickle.loads(pickled)
+    data, view = pickled
+    return pickle.loads(data, buffers=[bytearray(view.cast("B"))])
 
 
-def test_another_thread_gives_it_another_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The remembered pickle is of the shape by which it is found again."""
-    monkeypatch.setattr(arrays, "_apart", {})
+@pytest.mark.parametrize("dump", [dumps, dumps_apart])
+def test_another_thread_gives_an_array_another_shape(dump: Callable[[Any], Any]) -> None:
+    """At any place. A wrong pickle that is remembered would spoil all later arrays."""
     array = np.ones((2, 3))
 
-    def look(of: Any) -> memoryview:
-        made = memoryview(of)
-        array.resize((3, 2), refcheck=False)
-        return made
+    def turn(*_: object) -> None:
+        array.resize(array.shape[::-1], refcheck=False)
 
-    with monkeypatch.context() as patched:
-        patched.setattr(arrays, "memoryview", look, raising=False)
-        dumps_apart(array)
-    for shape in ((2, 3), (3, 2)):
-        data, view = dumps_apart(np.ones(shape))
-        assert pickle.loads(data, buffers=[bytearray(view.cast("B"))]).shape == shape
+    places = 0
+    for place in Interrupting("/arrays.py", handler=turn).at_every_place(lambda: dump(array)):
+        for shape in ((2, 3), (3, 2)):
+            assert restored(dump(np.ones(shape))).shape == shape, place
+        for known in (arrays._around, arrays._apart):
+            known.clear()
+        places = place
+    assert places > 3

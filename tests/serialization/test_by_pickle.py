@@ -13,7 +13,7 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from farref.serialization import by_pickle, shared
+from farref.serialization import shared
 from farref.serialization.by_pickle import (
     IN_BAND,
     MOST_PARTS,
@@ -24,6 +24,8 @@ from farref.serialization.by_pickle import (
 )
 from farref.serialization.pickling import Reference
 from farref.serialization.shared import IN_SLOT
+
+from .passing import limited
 
 
 def known(number: int) -> int:
@@ -240,17 +242,23 @@ def test_what_may_take_longer_is_not_pickled_soon(value: Any) -> None:
 def test_what_cannot_be_pickled_now_is_left_to_the_general_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Another thread may be importing NumPy, or there may be no descriptor to import `arrays`."""
-
-    def failing() -> None:
-        raise ImportError("no descriptor is left")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(by_pickle, "_arrays", failing)
-        assert dumps_soon(np.ones(1)) is None
+    """Another thread may be importing NumPy."""
     monkeypatch.setitem(sys.modules, "numpy", types.ModuleType("numpy"))
     assert dumps_soon([1]) is None
     assert dumps_plain([1]) is not None
+
+
+def test_no_descriptor_is_left_to_load_the_module_for_arrays() -> None:
+    code = """
+        assert "farref.serialization.arrays" not in sys.modules
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = [os.dup(0) for _ in range(len(os.listdir("/proc/self/fd")) - 1, 64)]
+        assert dumps_soon(np.ones(1)) is None
+        for each in held:
+            os.close(each)
+        assert dumps_soon(np.ones(1)) is not None
+    """
+    limited(__name__, code)
 
 
 def test_how_much_there_is_to_copy() -> None:

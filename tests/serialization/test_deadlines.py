@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import SerializationError
-from farref.actors.values import packing
 from farref.protocol.ids import WorkerId
 from farref.serialization import shared
 from farref.serialization.errors import Failure
@@ -64,10 +64,6 @@ def unpickle() -> object:
     return opened(arrived(packed(Ringing())))
 
 
-def unpickle_plain() -> object:
-    return packing.opened(arrived(packed(Ringing())))
-
-
 def rebuild() -> object:
     rung.clear()
     failure = Failure.of(ValueError(Ringing()), "B", "there()")
@@ -94,7 +90,6 @@ def define_with_a_global() -> object:
     [
         thaw,
         unpickle,
-        unpickle_plain,
         rebuild,
         define_with_a_variable,
         define_with_a_global,
@@ -107,16 +102,18 @@ def test_it_comes_as_it_is(work: Callable[[], object]) -> None:
         work()
 
 
-def test_it_ends_the_copy_to_shared_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    write = os.pwrite
+def test_it_ends_the_copy_to_shared_memory() -> None:
+    def ring(_frame: object, event: str, function: object) -> None:
+        if event == "c_call" and function is os.pwrite:
+            signal.raise_signal(signal.SIGALRM)
 
-    def ring(*arguments: Any) -> int:
-        signal.raise_signal(signal.SIGALRM)
-        return write(*arguments)
-
-    monkeypatch.setattr(os, "pwrite", ring)
-    with pytest.raises(TimeoutError, match=OURS):
-        Segment.of(memoryview(bytes(shared.THRESHOLD)), writable=False)
+    view = memoryview(bytes(shared.THRESHOLD))
+    sys.setprofile(ring)
+    try:
+        with pytest.raises(TimeoutError, match=OURS):
+            Segment.of(view, writable=False)
+    finally:
+        sys.setprofile(None)
 
 
 def test_an_error_of_the_value_is_told_as_one() -> None:

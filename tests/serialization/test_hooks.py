@@ -14,19 +14,22 @@ import msgspec
 import pytest
 
 from farref import OutOfBandPickleError, OwnerDiedError, SerializationError
+from farref.serialization.payload import Payload
 
 from .endpoint import TinyAddress, TinyEndpoint
 
-A, B = "A", "B"
+
+@pytest.fixture
+def a() -> TinyEndpoint:
+    return TinyEndpoint("A")
 
 
 @pytest.fixture
-def ends() -> tuple[TinyEndpoint, TinyEndpoint]:
-    return TinyEndpoint(A), TinyEndpoint(B)
+def b() -> TinyEndpoint:
+    return TinyEndpoint("B")
 
 
-def test_a_reference_forks_once_per_message(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    a, b = ends
+def test_a_reference_forks_once_per_message(a: TinyEndpoint, b: TinyEndpoint) -> None:
     ref = a.own()
     payload, descriptors = a.pack([ref, {"again": (ref,)}], b)
     assert len(descriptors) == a.forks(ref) == 1
@@ -35,17 +38,13 @@ def test_a_reference_forks_once_per_message(ends: tuple[TinyEndpoint, TinyEndpoi
     assert b.context.users[ref.rref].handles == 1
 
 
-def test_each_message_has_forks_of_its_own(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    a, b = ends
+def test_each_message_has_forks_of_its_own(a: TinyEndpoint, b: TinyEndpoint) -> None:
     ref = a.own()
     forks = {a.pack(ref, b)[1][0].fork for _ in range(3)}
     assert len(forks) == a.forks(ref) == 3
 
 
-def test_the_bytes_hold_no_reference_and_no_address(
-    ends: tuple[TinyEndpoint, TinyEndpoint],
-) -> None:
-    a, b = ends
+def test_the_bytes_hold_no_reference_and_no_address(a: TinyEndpoint, b: TinyEndpoint) -> None:
     ref, address = a.own(), TinyAddress()
     payload, descriptors = a.pack({"ref": ref, "address": address}, b)
     assert b"Handle" not in payload.data
@@ -54,16 +53,14 @@ def test_the_bytes_hold_no_reference_and_no_address(
     assert b.unpack(a, payload, descriptors)["address"] is address
 
 
-def test_pickling_that_fails_undoes_its_forks(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    a, b = ends
+def test_pickling_that_fails_undoes_its_forks(a: TinyEndpoint, b: TinyEndpoint) -> None:
     refs = [a.own() for _ in range(5)]
     with pytest.raises(SerializationError, match=r"cannot pickle.*lock.*keep it where it is"):
         a.pack([*refs, threading.Lock()], b)
     assert [a.forks(ref) for ref in refs] == [0] * 5
 
 
-def test_if_one_reference_is_lost_none_is_forked(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    a, b = ends
+def test_if_one_reference_is_lost_none_is_forked(a: TinyEndpoint, b: TinyEndpoint) -> None:
     owner = TinyEndpoint("gone", 2)
     (lost,) = a.unpack(owner, *owner.pack([owner.own()], a))
     a.context.died(owner.context.me)
@@ -78,8 +75,7 @@ class RaisesInterrupt:
         raise KeyboardInterrupt
 
 
-def test_an_interrupt_undoes_its_forks_too(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    a, b = ends
+def test_an_interrupt_undoes_its_forks_too(a: TinyEndpoint, b: TinyEndpoint) -> None:
     ref = a.own()
     with pytest.raises(KeyboardInterrupt):
         a.pack([ref, RaisesInterrupt()], b)
@@ -94,9 +90,8 @@ class Broken:
         raise RuntimeError("broken")
 
 
-def test_unpickling_that_fails_settles_the_forks(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
+def test_unpickling_that_fails_settles_the_forks(a: TinyEndpoint, b: TinyEndpoint) -> None:
     """The descriptors travel beside the bytes, so the receiver knows every fork."""
-    a, b = ends
     refs = [a.own() for _ in range(3)]
     payload, descriptors = a.pack(["first", Broken(refs)], b)
     with pytest.raises(SerializationError, match=r"cannot unpickle.*RuntimeError: broken"):
@@ -105,10 +100,7 @@ def test_unpickling_that_fails_settles_the_forks(ends: tuple[TinyEndpoint, TinyE
     assert all(b.context.users[ref.rref].handles == 1 for ref in refs)
 
 
-def test_garbage_is_an_error_of_ours(ends: tuple[TinyEndpoint, TinyEndpoint]) -> None:
-    from farref.serialization.payload import Payload
-
-    a, b = ends
+def test_garbage_is_an_error_of_ours(a: TinyEndpoint, b: TinyEndpoint) -> None:
     for data in (b"", b"garbage", b"\x80\x05."):
         with pytest.raises(SerializationError, match="cannot unpickle"):
             b.unpack(a, Payload(data), ())
@@ -117,17 +109,15 @@ def test_garbage_is_an_error_of_ours(ends: tuple[TinyEndpoint, TinyEndpoint]) ->
 @pytest.mark.parametrize(
     "refuse", [pickle.dumps, cloudpickle.dumps, copy.copy, copy.deepcopy], ids=lambda f: f.__name__
 )
-def test_outside_a_message_it_cannot_be_pickled(refuse: Any) -> None:
-    a = TinyEndpoint(A)
+def test_outside_a_message_it_cannot_be_pickled(a: TinyEndpoint, refuse: Any) -> None:
     with pytest.raises(OutOfBandPickleError, match="call, a reply or an actor message"):
         refuse(a.own())
 
 
 def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
-    ends: tuple[TinyEndpoint, TinyEndpoint],
+    a: TinyEndpoint, b: TinyEndpoint
 ) -> None:
     """At any depth at which the pickler gives up; Python 3.11 does so in Python code, too."""
-    a, b = ends
     ref = a.own()
     value: Any = ref
     packed = 0
@@ -144,10 +134,7 @@ def test_a_value_that_is_nested_too_deep_is_an_error_and_forks_nothing(
 
 
 @pytest.mark.parametrize("wrong", ["Endless", "Loops"])
-def test_a_value_without_an_end_is_an_error(
-    ends: tuple[TinyEndpoint, TinyEndpoint], wrong: str
-) -> None:
-    a, b = ends
+def test_a_value_without_an_end_is_an_error(a: TinyEndpoint, b: TinyEndpoint, wrong: str) -> None:
     ref = a.own()
     with pytest.raises(SerializationError, match="nested deeper"):
         a.pack([ref, globals()[wrong]()], b)
@@ -168,10 +155,7 @@ class Loops:
         return self.__reduce__()
 
 
-def test_a_pickle_inside_a_pickle_is_outside_the_message(
-    ends: tuple[TinyEndpoint, TinyEndpoint],
-) -> None:
-    a, b = ends
+def test_a_pickle_inside_a_pickle_is_outside_the_message(a: TinyEndpoint, b: TinyEndpoint) -> None:
     ref = a.own()
     with pytest.raises(OutOfBandPickleError):
         a.pack([ref, Nested(ref)], b)
@@ -190,9 +174,8 @@ class Nested:
 
 @pytest.mark.parametrize("kind", [list, tuple])
 def test_a_list_of_many_references_is_one_id(
-    ends: tuple[TinyEndpoint, TinyEndpoint], kind: type[Any]
+    a: TinyEndpoint, b: TinyEndpoint, kind: type[Any]
 ) -> None:
-    a, b = ends
     refs = kind(a.own() for _ in range(1_000))
     payload, descriptors = a.pack({"one": refs, "again": refs, "first": refs[0]}, b)
     assert [each.rref for each in descriptors] == [each.rref for each in refs]
@@ -205,9 +188,8 @@ def test_a_list_of_many_references_is_one_id(
 
 
 def test_a_list_that_names_an_object_twice_keeps_its_order(
-    ends: tuple[TinyEndpoint, TinyEndpoint],
+    a: TinyEndpoint, b: TinyEndpoint
 ) -> None:
-    a, b = ends
     refs = [a.own() for _ in range(20)]
     mixed = [refs[3:15], [*refs[10:], refs[0], refs[10]], [*refs[:10], "text"], refs[::-1]]
     payload, descriptors = a.pack(mixed, b)
@@ -223,10 +205,8 @@ def test_a_list_that_names_an_object_twice_keeps_its_order(
 
 @pytest.mark.parametrize("where", [(5, 8), (-1, 9), (0, 0), (0, -3), ("0", 8)])
 def test_a_list_beyond_the_references_is_refused(
-    ends: tuple[TinyEndpoint, TinyEndpoint], where: tuple[Any, int]
+    a: TinyEndpoint, b: TinyEndpoint, where: tuple[Any, int]
 ) -> None:
-    a, b = ends
-
     class Forger(pickle.Pickler):
         def persistent_id(self, obj: Any) -> Any:
             return ("l", *where, 0) if obj == "here" else None

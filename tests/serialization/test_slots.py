@@ -9,8 +9,8 @@ import pickle
 import signal
 import sys
 import threading
-import time
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,11 +20,12 @@ from farref import ProtocolError, SenderDiedError
 from farref.serialization import shared, slots
 from farref.serialization.by_pickle import dumps_soon, fits_slot
 from farref.serialization.payload import Payload, said
-from farref.serialization.shared import IN_SLOT, Segment
-from farref.serialization.slots import SLOTS, InSlot, put
+from farref.serialization.shared import IN_SLOT
+from farref.serialization.slots import MOST_KNOWN, SLOTS, InSlot, put
 
 from ..actors.core.interrupting import Interrupting
 from ..marks import SHARED_MEMORY
+from .passing import limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -187,41 +188,38 @@ def test_only_so_many_are_in_use() -> None:
     assert not slots._own.room
 
 
-def test_none_can_be_made(monkeypatch: pytest.MonkeyPatch) -> None:
-    with monkeypatch.context() as patched:
-        patched.setattr(shared, "_made", lambda _: False)
-        for _ in range(2 * SLOTS):
-            assert put(bytes(LEAST)) is None
-
-    def none_left(*_: Any, **__: Any) -> Any:
-        raise MemoryError
-
-    with monkeypatch.context() as patched:
-        patched.setattr(slots, "bytes", none_left, raising=False)
-        for _ in range(2 * SLOTS):
-            with pytest.raises(MemoryError):
-                put(b"x" * LEAST)
-    assert one().slot is not None
+def test_none_can_be_made() -> None:
+    """There are no descriptors. Later there are, and no place for a slot has been lost."""
+    code = """
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+        held = [os.dup(0) for _ in range(len(os.listdir("/proc/self/fd")) - 1, 64)]
+        assert [put(bytes(LEAST)) for _ in range(2 * SLOTS)] == [None] * 2 * SLOTS
+        for each in held:
+            os.close(each)
+        assert None not in [put(bytes(LEAST)) for _ in range(SLOTS)]
+    """
+    limited(__name__, code)
 
 
-def test_many_threads_make_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    begin, used, of = threading.Barrier(3 * SLOTS), [], Segment.of
-
-    def slowly(*args: Any, **kwargs: Any) -> Any:
-        time.sleep(0.01)
-        return of(*args, **kwargs)
-
+def test_many_threads_make_no_more() -> None:
     def use() -> None:
         begin.wait()
         used.append(put(bytes(LEAST)))
 
-    monkeypatch.setattr(Segment, "of", slowly)
-    threads = [threading.Thread(target=use) for _ in range(3 * SLOTS)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert sum(each is not None for each in used) == SLOTS
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(20):
+            begin, used = threading.Barrier(3 * SLOTS), list[InSlot | None]()
+            threads = [threading.Thread(target=use) for _ in range(3 * SLOTS)]
+            for each in threads:
+                each.start()
+            for each in threads:
+                each.join()
+            assert sum(each is not None for each in used) == SLOTS
+            slots.forget()
+    finally:
+        sys.setswitchinterval(before)
 
 
 def test_a_value_that_was_given_up() -> None:
@@ -232,21 +230,6 @@ def test_a_value_that_was_given_up() -> None:
     with pytest.raises(SenderDiedError, match=f"{LEAST} bytes of a message are lost"):
         opened(late)
     assert other.slot is not None
-
-
-def test_a_value_that_is_given_up_just_now(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The slot changes while its receiver copies."""
-    late = told(placed(b"x" * LEAST))
-
-    class Copied:
-        def __new__(cls, part: memoryview) -> Any:
-            put(b"y" * LEAST)
-            return bytes(part)
-
-    monkeypatch.setattr(slots, "bytes", Copied, raising=False)
-    late.take()
-    with pytest.raises(SenderDiedError):
-        opened(late)
 
 
 @pytest.mark.parametrize("met", [False, True])
@@ -336,54 +319,52 @@ def test_slots_of_ended_processes_are_let_go_of() -> None:
     assert [*slots._known] == [*slots._places] == [buffer_of(there).name]
 
 
-def test_only_so_many_stay_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots, "MOST_KNOWN", 2)
-    kept = [placed(bytes([number]) * LEAST) for number in range(4)]
+def test_only_so_many_stay_mapped() -> None:
+    kept: list[Payload] = []
+    while len(kept) < MOST_KNOWN + SLOTS:
+        kept += [placed(bytes([len(kept) + number]) * LEAST) for number in range(SLOTS)]
+        slots.forget()  # as another process would, this one gets others
     for _ in range(2):
         for number, payload in enumerate(kept):
             there = told(payload)
             there.take()
             assert opened(there) == bytes([number]) * LEAST
-            assert slots._known.keys() == slots._places.keys()
-            assert len(slots._known) <= 2
+        maps = Path("/proc/self/maps").read_text().splitlines()
+        assert sum("r--p" in each and "memfd:farref" in each for each in maps) == MOST_KNOWN
 
 
-def none_left(*_: Any, **__: Any) -> Any:
-    raise MemoryError("no memory is left")
-
-
-def test_nothing_can_be_mapped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The value is read. It may change meanwhile, if the sender has given it up."""
+def test_what_cannot_be_mapped_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may change meanwhile, if the sender has given the receiver up."""
     held = [placed(b"x" * LEAST)]
-    monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
     there, late = told(held[0]), told(held[0])
+    monkeypatch.setitem(sys.modules, "farref.serialization.mapping", None)  # it cannot be loaded
     there.take()
     assert opened(there) == b"x" * LEAST
-    content = Segment.content
 
-    def changes(self: Segment) -> Any:
-        found = content(self)
-        held.clear()  # the slot is free
-        kept.append(one())
-        return found
+    def give_up(_frame: object, event: str, function: object) -> None:
+        if event == "c_return" and function is os.preadv:
+            sys.setprofile(None)
+            held.clear()  # the slot is free
+            held.append(placed(b"y" * LEAST))
 
-    kept: list[InSlot] = []
-    monkeypatch.setattr(Segment, "content", changes)
-    late.take()
+    sys.setprofile(give_up)
+    try:
+        late.take()
+    finally:
+        sys.setprofile(None)
     with pytest.raises(SenderDiedError):
         opened(late)
     assert not slots._known
 
 
-@pytest.mark.parametrize("where", ["bytes", "mapping"])
-def test_no_memory_is_left_to_read_it(monkeypatch: pytest.MonkeyPatch, where: str) -> None:
+def test_no_memory_is_left_to_read_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The message has arrived, so only the use of the value may fail."""
+
+    def none_left(*_: object) -> Any:
+        raise MemoryError("no memory is left")
+
     there = told(placed(b"x" * LEAST))
-    if where == "bytes":
-        monkeypatch.setattr(slots, "bytes", none_left, raising=False)
-    else:
-        monkeypatch.setattr("farref.serialization.mapping.mapped", none_left)
-        monkeypatch.setattr(Segment, "content", none_left)
+    monkeypatch.setattr(slots, "bytes", none_left, raising=False)
     there.take()
     with pytest.raises(MemoryError, match="no memory is left"):
         opened(there)

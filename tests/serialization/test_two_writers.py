@@ -2,66 +2,89 @@
 
 from __future__ import annotations
 
-import _thread
 import mmap
 import os
+import resource
+import sys
 import threading
-import time
-from collections import deque
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 
 from farref.serialization import mapping, shared
 from farref.serialization.frozen import Frozen
+from farref.serialization.mapping import PIECE, write_by_two
+from farref.serialization.shared import Segment
 
 from ..marks import SHARED_MEMORY
+from ..waiting import PATIENCE, eventually
 from .endpoint import TinyAddress
 from .passing import arrived, opened, packed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections import deque
+    from collections.abc import Callable, Iterator
 
-pytestmark = [
-    SHARED_MEMORY,
-    pytest.mark.usefixtures("nothing_stays_open", "small_pieces"),
-]
-PIECE = 1 << 16
-PATIENCE = 60.0
-"""Seconds: one thread waits that long for the other."""
-SIZES = {"pieces": 16 * PIECE, "a rest": 16 * PIECE + 5, "one piece": PIECE - 1}
-two_cores = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+pytestmark = [SHARED_MEMORY, pytest.mark.usefixtures("nothing_stays_open")]
+PLACES = [0, PIECE, 2 * PIECE, 3 * PIECE]
+SIZE = PLACES[-1] + 5
+
+
+def numbers(size: int) -> Any:
+    """Bytes other than zero; no two pieces have the same ones."""
+    return np.frombuffer(bytearray(bytes(range(1, 252)) * (size // 251 + 1)), np.uint8)[:size]
+
+
+@pytest.fixture(scope="module")
+def value() -> Iterator[memoryview]:
+    with memoryview(numbers(SIZE)) as made:
+        yield made
 
 
 @pytest.fixture
-def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "THRESHOLD", 1)
-    monkeypatch.setattr(shared, "BY_TWO", 1)
-    monkeypatch.setattr(mapping, "PIECE", PIECE)
+def file() -> Iterator[int]:
+    """A new file in memory, of `SIZE` bytes."""
+    descriptor = os.memfd_create("written by two")
+    os.ftruncate(descriptor, SIZE)
+    yield descriptor
+    os.close(descriptor)
 
 
-class Writer:
-    """The calling thread's writes of whole pieces, once they are done."""
+def is_written(file: int, at: int) -> bool:
+    return os.pread(file, 1, at) > b"\0"
 
-    def __init__(self, before: Callable[[], object] = bool) -> None:
-        self.pieces = 0
-        self._before = before
-        self._write = os.pwrite
 
-    def __call__(self, descriptor: int, data: Any, at: int) -> int:
-        if len(data) == PIECE:
-            self._before()
-        written = self._write(descriptor, data, at)
-        self.pieces += len(data) == PIECE
-        return written
+def written_by_caller(
+    file: int, value: memoryview, before: Callable[[], object] = bool
+) -> list[int]:
+    """Write *value*; returns the places that the calling thread wrote, each after *before*."""
+    places: list[int] = []
+
+    def write(descriptor: int, view: memoryview, at: int) -> None:
+        before()
+        assert os.pwrite(descriptor, view, at) == len(view)
+        places.append(at)
+
+    write_by_two(file, value, write)
+    return places
+
+
+def test_both_write(file: int, value: memoryview) -> None:
+    def the_other_has_written() -> None:
+        eventually(lambda: is_written(file, SIZE - 1))
+
+    places = written_by_caller(file, value, the_other_has_written)
+    assert PLACES[-1] not in places
+    assert os.pread(file, SIZE, 0) == value
 
 
 class Helper:
     """The other thread's copies of pieces. When it has taken one, it waits before it copies."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, until: Callable[[], object]) -> None:
-        self.pieces: deque[int] = deque()
+        self.pieces: deque[int]
         """Those that neither thread has taken."""
         self._has_one = threading.Event()
         self._until = until
@@ -74,114 +97,90 @@ class Helper:
         self._help(memory, view, pieces, ended)
 
     def _make_pages(self, address: int, size: int, advice: int) -> int:
-        if advice == mapping._POPULATE_WRITE:
-            self._has_one.set()
-            end = time.monotonic() + PATIENCE
-            while not self._until():
-                time.sleep(0.001)
-                if time.monotonic() > end:
-                    self._until = lambda: True  # it waits in vain once
+        self._has_one.set()
+        eventually(self._until)
         return int(self._madvise(address, size, advice))
 
     def await_it(self) -> None:
-        """Wait until it has taken a piece; not again if it has taken none in time."""
-        self._has_one.wait(PATIENCE)
-        self._has_one.set()
+        """Wait until it has taken a piece."""
+        assert self._has_one.wait(PATIENCE)
 
 
-def numbers(size: int) -> Any:
-    return np.random.default_rng(7).integers(0, 256, size, np.uint8)
-
-
-@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
-def test_the_value_comes_as_it_was(size: int) -> None:
-    value = numbers(size)
-    assert (opened(arrived(packed(value))) == value).all()
-    assert (opened(arrived(packed(value[::-1].copy()))) == value[::-1]).all()  # in its memory
-    assert (Frozen.of(value, TinyAddress).thaw() == value).all()
-
-
-@two_cores
-def test_both_write(monkeypatch: pytest.MonkeyPatch) -> None:
-    helper = Helper(monkeypatch, lambda: writer.pieces)
-    writer, value = Writer(helper.await_it), numbers(32 * PIECE)
-    monkeypatch.setattr(os, "pwrite", writer)
-    same = bool((opened(arrived(packed(value))) == value).all())  # no traceback keeps its memory
-    assert 0 < writer.pieces < 32
-    assert same
-
-
-def test_a_small_one_is_written_by_one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared, "BY_TWO", 16 * PIECE + 1)
-    monkeypatch.setattr(mapping, "write_by_two", None)
-    value = numbers(16 * PIECE)
-    assert (opened(arrived(packed(value))) == value).all()
-
-
-def test_one_core_has_one_writer(monkeypatch: pytest.MonkeyPatch) -> None:
-    cores, value = os.sched_getaffinity(0), numbers(16 * PIECE)
-    monkeypatch.setattr(mapping, "write_by_two", None)
-    os.sched_setaffinity(0, {min(cores)})
-    try:
-        payload = packed(value)
-    finally:
-        os.sched_setaffinity(0, cores)
-    assert (opened(arrived(payload)) == value).all()
-
-
-def _no_thread(*_: object) -> int:
-    raise RuntimeError("can't start new thread")
-
-
-def _no_mapping(*_: object) -> Any:
-    raise OSError(12, "Cannot allocate memory")
-
-
-PIECES = 16
-WITHOUT: dict[str, tuple[object, str, object]] = {
-    "the kernel is old": (mapping, "_POPULATE_WRITE", 9999),
-    "no page": (mapping._libc, "madvise", lambda *_: -1),
-    "no thread": (_thread, "start_new_thread", _no_thread),
-    "no mapping": (mapping, "mapped_to_write", _no_mapping),
-}
-
-
-@two_cores
-@pytest.mark.parametrize("without", WITHOUT)
-def test_without_help_one_thread_writes_everything(
-    without: str, monkeypatch: pytest.MonkeyPatch
+def test_a_page_that_cannot_be_made_is_left_to_the_caller(
+    file: int, value: memoryview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    writer, value = Writer(), numbers(PIECES * PIECE)
-    monkeypatch.setattr(*WITHOUT[without])
-    if without == "no page":
-        # The helper takes a piece first, and gives it back when all others are written.
-        writer = Writer(Helper(monkeypatch, lambda: writer.pieces == PIECES - 1).await_it)
-    monkeypatch.setattr(os, "pwrite", writer)
-    payload = packed(value)
-    assert writer.pieces == PIECES
-    monkeypatch.undo()
-    assert (opened(arrived(payload)) == value).all()
+    """The other thread gives its piece back when all others are written."""
+    os.ftruncate(file, PLACES[-1])  # the kernel makes no page beyond the end of a file
+    helper = Helper(monkeypatch, lambda: is_written(file, PLACES[-1] - 1))
+    assert written_by_caller(file, value, helper.await_it) == PLACES
+    assert os.pread(file, SIZE, 0) == value
 
 
-@two_cores
-def test_an_interrupted_writer_ends_its_helper(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_writer_ends_the_other(
+    file: int, value: memoryview, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def interrupt() -> None:
         helper.await_it()
         raise KeyboardInterrupt
 
-    made: list[Any] = []
-
-    def seen(descriptor: int, size: int) -> Any:
-        made.append(mapped(descriptor, size))
-        return made[-1]
-
     helper = Helper(monkeypatch, lambda: not helper.pieces)
-    mapped = mapping.mapped_to_write
-    monkeypatch.setattr(mapping, "mapped_to_write", seen)
-    monkeypatch.setattr(os, "pwrite", Writer(interrupt))
     with pytest.raises(KeyboardInterrupt):
-        packed(numbers(32 * PIECE))
-    copied = bytes(made[0][:: mmap.PAGESIZE])
-    pages = PIECE // mmap.PAGESIZE
-    assert any(copied[-pages:])  # the piece that it had taken
-    assert not any(copied[:-pages])
+        written_by_caller(file, value, interrupt)
+    # It has copied the piece that it had taken, and no other.
+    assert [is_written(file, at) for at in PLACES] == [False, False, False, True]
+
+
+@pytest.mark.parametrize(("room", "stack"), [(PIECE, 0), (2 * SIZE, 1 << 30)], ids=str)
+def test_without_memory_for_a_mapping_or_a_thread_one_thread_writes(
+    file: int, value: memoryview, room: int, stack: int
+) -> None:
+    before = threading.stack_size(stack)
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    now = psutil.Process().memory_info().vms
+    resource.setrlimit(resource.RLIMIT_AS, (now + room, limits[1]))
+    try:
+        places = written_by_caller(file, value)
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        threading.stack_size(before)
+    assert places == PLACES
+    assert os.pread(file, SIZE, 0) == value
+
+
+def started_by(work: Callable[[], object]) -> int:
+    """The number of threads that *work* starts."""
+    starts = 0
+
+    def count(_frame: object, event: str, function: object) -> None:
+        nonlocal starts
+        starts += event == "c_call" and getattr(function, "__name__", "") == "start_new_thread"
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return starts
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="there is one core")
+@pytest.mark.parametrize(("less", "cores", "threads"), [(0, 2, 1), (1, 2, 0), (0, 1, 0)])
+def test_two_write_what_is_large_if_there_are_two_cores(
+    less: int, cores: int, threads: int
+) -> None:
+    made: list[Segment | None] = []
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(before)[:cores])
+    try:
+        with mmap.mmap(-1, shared.BY_TWO - less) as zeros, memoryview(zeros) as view:
+            assert started_by(lambda: made.append(Segment.of(view, writable=False))) == threads
+    finally:
+        os.sched_setaffinity(0, before)
+
+
+def test_the_value_comes_as_it_was() -> None:
+    value = numbers(shared.BY_TWO + 5)
+    assert np.array_equal(opened(arrived(packed(value))), value)
+    value = value[::-1].copy()
+    assert np.array_equal(opened(arrived(packed(value))), value)  # in the memory of the first
+    assert np.array_equal(Frozen.of(value, TinyAddress).thaw(), value)
