@@ -1,6 +1,7 @@
 """The calls that the user's code makes: pack, make the protocol's move, return a future.
 
-All code here runs in a user's thread, never in the mailbox thread. If the protocol refuses a call
+Requests are made in the user's threads, which may have to wait for room. The mailbox thread
+completes the futures, and ends the requests whose time is over. If the protocol refuses a call
 (its callee just died), the call undoes the forks of its message.
 """
 
@@ -89,9 +90,10 @@ taken earlier results.
 MAX_UNSENT_BYTES = 1 << 30
 """The same for messages of handlers."""
 MAX_UNFETCHED_BYTES = 4 << 30
-"""With this many bytes of results in an endpoint's futures, a thread that makes a call waits."""
+"""With this many bytes of results that nobody has asked for in an endpoint's futures, a thread that
+makes a call waits."""
 FEW = 1000
-"""Requests that end by their timeouts at once; then incoming messages come first."""
+"""The most requests that `end_late` ends in one go. Incoming messages come before the others."""
 NESTED_PATIENCE = 1.0
 """Seconds after which a function's own call goes ahead without room: the code that has filled the
 room may wait for that function."""
@@ -117,14 +119,14 @@ class Calls(Internal):
         self._asks: dict[int, tuple[WorkerId, deque[Future[Any]]]] = {}
         """The questions that lack an answer: a future for each one that is to come."""
         self.deadlines: list[tuple[float, int, CallId | int]] = []
-        """A heap: the end of each request above, and its call or the number of its question. Those
-        with an answer go when they come up, or when they are most of the heap."""
+        """A heap of the times at which requests end, each with its call or the number of its
+        question. An answered request is removed when its time comes, or when most are answered."""
         self.numbers = itertools.count()
         self.most = FEW
-        """The entries of the heap with which the answered ones go."""
+        """The size of the heap at which the answered requests are removed."""
         self.first = math.inf
-        """When `end_late` looks at it next. That one may be answered, so a call seldom has to wake
-        the mailbox thread, which keeps the time."""
+        """When `end_late` looks at the heap next. That request may have been answered: so the
+        mailbox thread, which keeps the time, seldom has to be woken for a new one."""
         self._ask_numbers = itertools.count(1)
         self._there: dict[RRefId, Future[Any]] = {}
         """Questions whether a value is there, without an answer; at most one for each reference."""
@@ -189,7 +191,7 @@ class Calls(Internal):
         waits: bool = False,
         asked: Told = None,
     ) -> Future[Any]:
-        """Run *what* on *to*. *waits*: the calling thread will ask for the result at once."""
+        """Run *what* on *to*. With *waits*, the calling thread asks for the result at once."""
         core = self._core
         if core.hooks is not None and asked is None:
             ask = partial(self.call, to, what, timeout, chain, waits=waits)
@@ -470,9 +472,10 @@ class Calls(Internal):
     def _answer(
         self, what: What, timeout: float | None, asked: Told, *, rref: RRefId | None, waits: bool
     ) -> Any:
-        """The record of a request that is to be made: a `Future` only if one is needed.
+        """The record of a new request.
 
-        Or else a `Waiter`, which has what the thread that waits needs of a future.
+        It is a `Waiter` if the calling thread waits at once and may receive the answer itself, as
+        that costs less. Otherwise it is a `Future`.
         """
         core, leader = self._core, self.leader
         if not waits or leader is None:
@@ -671,8 +674,8 @@ class Calls(Internal):
     ) -> None:
         """Share the references in the message, and make the *move* that sends it, or undo both.
 
-        *replies*: see `_share`. *asked* and *site* are its origin. Receives the *answer*, if that
-        is a `Waiter`.
+        *replies*: see `_share`. *asked* and *site* are its origin. If *answer* is a `Waiter`, this
+        thread then receives until the answer is there.
         """
         core, waits, cargo = self._core, type(answer) is Waiter, pack.plain
         pressing = self._pressing.pop(threading.get_ident(), None) if self._pressing else None
@@ -739,7 +742,7 @@ class Calls(Internal):
             )
 
     def _await_owner(self, to: WorkerId, seconds: float) -> None:
-        """Wait while the owner *to* has not taken many messages, as a program may poll it.
+        """Wait while too many messages to the owner *to* are unacknowledged: a program may poll it.
 
         Bytes do not count, because a fetch carries none.
         """
@@ -826,7 +829,7 @@ def _log_late(me: WorkerId, sender: WorkerId) -> None:
 
 
 def _future_of(by: Any) -> Future[Any] | None:
-    """The future of who waits for an answer that is there; None if nobody does."""
+    """The future that takes an answer which has come; None if nobody waits for it any more."""
     return by.become() if isinstance(by, Waiter) else by
 
 

@@ -58,7 +58,7 @@ CALL_IN = 0.002
 
 
 class Leads(Protocol):
-    """The lead of a loop that a waiting thread may run (`base.leadership`)."""
+    """The leadership of a run loop (`base.leadership`): a waiting thread may run the loop."""
 
     leader: int
     """The identity of the thread that runs it."""
@@ -130,7 +130,8 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     a cancel may cancel again."""
     _taking: RLock
 
-    # What most futures never change. The first three are those of `concurrent.futures`.
+    # Most futures never change these, so a new one need not set them. The first three are those of
+    # `concurrent.futures`.
     _state = "PENDING"
     _result: Any = None
     _exception: BaseException | None = None
@@ -152,10 +153,11 @@ class Future(concurrent.futures.Future[Any], Generic[T]):
     place: Place | None = None
     """The line of the program that made the call."""
     overlooked = False
-    """Nobody will miss its error: it is the library's own, or its caller has got another one."""
+    """Its error need not be logged: the library itself made the request, or the caller has got
+    another error."""
     leader: Leads | None = None
-    """The lead of a run loop.  A thread that leads waits for the outcome, and looks when this
-    future wakes it."""
+    """The leadership of the run loop whose leader waits for this future, and looks when that is
+    over."""
     _waited: Condition | None = None
     _taken = False
     _cargo: Cargo | None = None

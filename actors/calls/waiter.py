@@ -68,7 +68,7 @@ class Waiter(msgspec.Struct, eq=False):
     """The request, as soon as it is made."""
     end: float = 0.0
     over: bool = False
-    """Nothing more is to be waited for here."""
+    """The answer is here, or `future` has taken over the wait."""
     payload: Payload | None = None
     """The answer, pickled. The thread that leads takes it: this one, or one that leads for it while
     a signal handler waits. So nobody has to be woken."""
@@ -111,7 +111,10 @@ class Waiter(msgspec.Struct, eq=False):
                 future.cancel()
 
     def become(self) -> Future[Any]:
-        """The future for the rest of the wait: the answer is not plain, or may come elsewhere."""
+        """The future that takes over the wait.
+
+        It is needed if the answer is an error or has references, or if another thread may get it.
+        """
         if self.future is None:
             future: Future[Any] = self.calls.new_future(self.awaited, self.timeout, rref=self.rref)
             future.deadline, future.asker = self.end, self.asker

@@ -56,14 +56,13 @@ class Awaited(Protocol):
 
 
 class Attended(Protocol):
-    """The answer for which a request waits while its thread receives (`answers`)."""
+    """The answer for which a request waits while its thread receives (`waiter`)."""
 
     call: CallId | None
-    """None: it has not left yet."""
+    """None as long as the request has not left."""
     run: CurrentRun | None
     """The request that waits for it."""
     over: bool
-    """The wait is over."""
 
     @property
     def what(self) -> str:

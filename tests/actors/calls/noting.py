@@ -5,13 +5,12 @@ from __future__ import annotations
 import gc
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.inspect.counting import counters
 from farref.testing import assert_nothing_held, until
 
 from ..conftest import FAILED, GRACE
@@ -20,8 +19,12 @@ from ..helpers import hold
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from farref.protocol.sharing import Sharing
+    Sharing = Literal["lend", "fork", "borrow"]
 
+DISCIPLINES: tuple[Sharing, ...] = ("lend", "fork", "borrow")
+"""All there are: `test_bad_input` compares."""
+LONG = 30.0
+"""Seconds within which a wait has certainly ended. A system's timeout is twice as long."""
 _noted: list[Any] = []
 """What the functions below have done in this process."""
 
@@ -29,7 +32,8 @@ _noted: list[Any] = []
 def started(sharing: Sharing) -> Iterator[System]:
     """A system with the worker B, which runs one function at a time."""
     gc.freeze()  # every process inherits pytest's heap
-    with System("farrefBase", sharing=sharing, timeout=60, orphan_grace=GRACE) as system:
+    settings: Any = {"sharing": sharing, "timeout": 2 * LONG, "orphan_grace": GRACE}
+    with System("farrefBase", silence=None, **settings) as system:  # tests stop processes
         system.worker("B", threads=1)
         yield system
 
@@ -44,24 +48,26 @@ def checked(system: System, request: pytest.FixtureRequest) -> Iterator[System]:
 
 def ready(system: System, worker: str = "B") -> None:
     """Have *worker* run each function: its first call takes longer. Then note anew."""
-    mine = RRef(0)
     for _ in range(2):
-        farref.rpc_sync(worker, note, (0,))
-        farref.rpc_sync(worker, note_with, (0, mine))
-        farref.rpc_sync(worker, wait_for, ("", ""))
-        farref.rpc_sync(worker, wait_with, ("", "", mine))
-        farref.rpc_sync(worker, bytes, (0,))
-        farref.remote(worker, note, (0,)).to_here()
-        farref.remote(worker, SlowToCopy, ("",)).to_here()
-        with pytest.raises(Failing):
-            farref.rpc_sync(worker, fail, (0,))
-        with pytest.raises(Failing):
-            farref.rpc_sync(worker, fail_with, (0, mine))
-    del mine
+        call_each(worker)
     assert_nothing_held(system)
     farref.rpc_sync(worker, begin_anew)
     begin_anew()
     settle(system)
+
+
+def call_each(worker: str) -> None:
+    mine = RRef(0)
+    calls: list[tuple[Any, tuple[Any, ...]]] = [
+        *((note, (0,)), (note_with, (0, mine)), (bytes, (0,))),
+        *((wait_for, ("", "")), (wait_with, ("", "", mine))),
+    ]
+    for function, args in calls:
+        farref.rpc_sync(worker, function, args)
+    farref.remote(worker, SlowToCopy, ("",)).to_here()
+    for function, args in ((fail, (0,)), (fail_with, (0, mine))):
+        with pytest.raises(Failing):
+            farref.rpc_sync(worker, function, args)
 
 
 def begin_anew() -> None:
@@ -72,10 +78,10 @@ def settle(system: System) -> None:
     """Wait until each message of the program has arrived, and each of its requests is over."""
 
     def settled() -> bool:
-        now = counters()
+        now = farref.counters()
         return now.in_flight == now.backlog == 0
 
-    assert until(system, settled), counters()
+    assert until(system, settled), farref.counters()
 
 
 def noted() -> list[Any]:
@@ -129,9 +135,12 @@ def fail_with(code: int, ref: RRef[Any]) -> None:
 class Copied:
     """Its owner notes each copy that is made of it."""
 
+    def __init__(self, content: Any = None) -> None:
+        self.content = content
+
     def __reduce__(self) -> Any:
         _noted.append("copied")
-        return Copied, ()
+        return Copied, (self.content,)
 
 
 class SlowToCopy:

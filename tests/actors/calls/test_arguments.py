@@ -1,12 +1,14 @@
-"""Values that travel in a call: lambdas, closures, definitions of ``__main__``, NumPy's arrays."""
+"""Values that travel in a call: definitions of ``__main__``, arrays, references."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pytest
 
 import farref
+from farref import RRef
 
 from ...bases import BASES
 from ..scripts import run
@@ -15,42 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from farref import System
-
-
-from typing import TYPE_CHECKING
-
-import numpy as np
-
-from farref import RRef
-
-if TYPE_CHECKING:
-    from farref import System
-
-
-def test_lambdas_and_closures(system: System) -> None:
-    factor = 3
-    inner = [1, 2]
-
-    def closure(value: int) -> list[int]:
-        return [factor * value * each for each in inner]
-
-    assert farref.rpc_sync("B", lambda value: factor * value, (2,)) == 6
-    assert farref.rpc_sync("B", closure, (2,)) == [6, 12]
-    assert farref.remote("B", lambda: closure).to_here()(1) == [3, 6]
-
-
-def test_classes_of_a_function(system: System) -> None:
-    class Local:
-        def __init__(self, value: int) -> None:
-            self.value = value
-
-        def twice(self) -> int:
-            return 2 * self.value
-
-    ref = farref.remote("B", Local, (4,))
-    assert ref.rpc_sync().twice() == 8
-    copy: Any = ref.to_here()
-    assert copy.twice() == 8
 
 
 MAIN = """
@@ -116,37 +82,50 @@ def test_an_array_is_copied_there_and_back(system: System, shape: tuple[int, ...
     result += 1
 
 
-def test_a_fetched_array_is_a_fresh_writable_copy(system: System) -> None:
-    ref = farref.remote("B", np.arange, (100_000,))
-    first, second = ref.to_here(), ref.to_here()
-    first[:] = 0
-    assert second[-1] == 99_999
-    assert ref.to_here()[-1] == 99_999
-    mine = RRef(np.zeros(10))
-    copy = mine.to_here()
-    copy[:] = 1
-    assert not mine.local_value().any()
-
-
-def test_what_is_not_contiguous_travels_in_band(system: System) -> None:
-    array = np.arange(100).reshape(10, 10)
-    for view in (array[::2], array[:, 1], array.T, np.asfortranarray(array)):
-        assert np.array_equal(farref.rpc_sync("B", np.copy, (view,)), view)
-
-
-def test_the_sender_may_write_at_once(system: System) -> None:
-    array = np.zeros(100_000)
-    future = farref.rpc_async("B", np.sum, (array,))
-    array[:] = 1
-    assert future.result() == 0
-
-
 def test_arrays_and_references_in_one_message(system: System) -> None:
     array, ref = np.ones(1000), RRef(np.zeros(3))
-    got, back = farref.rpc_sync("B", _swap, (array, ref))
+    got, back = farref.rpc_sync("B", same, (array, ref))
     assert back == ref
     assert got.sum() == 1000
 
 
-def _swap(array: Any, ref: Any) -> tuple[Any, Any]:
-    return array, ref
+def same(*args: Any) -> tuple[Any, ...]:
+    return args
+
+
+def kinds(*args: Any) -> list[str]:
+    return [type(each).__name__ for each in args]
+
+
+def values(refs: list[RRef[Any]]) -> list[Any]:
+    return [each.to_here() for each in refs]
+
+
+def are_one(one: RRef[Any], other: RRef[Any]) -> bool:
+    return one is other
+
+
+def itself(ref: RRef[Any]) -> RRef[Any]:
+    return ref
+
+
+def test_references_among_other_arguments(chain_system: System) -> None:
+    theirs, mine = farref.remote("B", int, (7,)), RRef([1])
+    alias = farref.remote("C", itself, (theirs,))
+    expected = ["int", "RRef", "list", "tuple", "NoneType"]
+    for _ in range(3):
+        assert farref.rpc_sync("C", kinds, (1, theirs, [mine], (mine,), None)) == expected
+        assert farref.rpc_sync("C", kinds, (1, theirs, [mine], None)) == [*expected[:3], "NoneType"]
+        assert farref.rpc_sync("C", are_one, (theirs, theirs))
+        assert farref.rpc_sync("D", values, ([mine, theirs],)) == [[1], 7]
+        assert farref.rpc_sync("D", values, ([alias],)) == [7]
+        assert farref.rpc_sync("D", values, ([alias, theirs],)) == [7, 7]
+
+
+def test_a_message_introduces_an_owner_that_its_receiver_has_not_heard_of(
+    own_system: System,
+) -> None:
+    own_system.worker("B")
+    for made in (RRef(8), farref.remote(own_system.worker("C"), int, (8,))):
+        for _ in range(3):
+            assert farref.rpc_sync("B", values, ([made],)) == [8]

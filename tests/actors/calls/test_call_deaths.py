@@ -11,13 +11,13 @@ import pytest
 
 import farref
 from farref import OwnerDiedError, RRef, WorkerDiedError
-from farref.actors.inspect.counting import counters
-from farref.protocol.sharing import DISCIPLINES
 from farref.testing import until
 
 from ...stopping import stop
 from . import noting
 from .noting import (
+    DISCIPLINES,
+    LONG,
     SlowToCopy,
     begin_anew,
     begun,
@@ -36,9 +36,6 @@ if TYPE_CHECKING:
     from farref import System
 
 pytestmark = pytest.mark.processes
-
-LONG = 30.0
-"""Seconds within which a wait has certainly ended. The system's timeout is twice as long."""
 
 
 @pytest.fixture(scope="module", params=DISCIPLINES)
@@ -92,7 +89,7 @@ def test_a_death_ends_the_waits_for_values(system: System, gate: Path) -> None:
         ends = [waiting.submit(each.to_here) for each in (there, made)]
         for who in ("copy", "made"):
             assert until(system, begun(gate, who).exists)
-        assert until(system, lambda: counters().in_flight == 2)
+        assert until(system, lambda: farref.counters().in_flight == 2)
         os.kill(pid, signal.SIGKILL)
         for each in ends:
             assert isinstance(each.exception(LONG), OwnerDiedError)
@@ -117,7 +114,7 @@ def test_a_death_ends_what_has_not_arrived(system: System) -> None:
         ]
         made = farref.remote("E", note, (5,))
         fetch = waiting.submit(there.to_here)
-        assert until(system, lambda: counters().backlog == 5)
+        assert until(system, lambda: farref.counters().backlog == 5)
         os.kill(pid, signal.SIGKILL)
         for each in calls:
             assert isinstance(each.exception(LONG), WorkerDiedError)

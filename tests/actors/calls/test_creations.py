@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import gc
-import threading
-import time
-from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 import farref
 from farref import System
-from farref.actors.core.current import frame
 
 from ...waiting import eventually
-from .test_functions import main
+from ..helpers import hold
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 pytestmark = pytest.mark.processes
 TRIES = 50
@@ -48,23 +46,6 @@ def ends() -> int:
     return Thing.ends
 
 
-def nap(seconds: float) -> float:
-    time.sleep(seconds)
-    return seconds
-
-
-@pytest.mark.parametrize("by", ["name", "value"])
-def test_each_message_has_a_part_of_its_own(system: System, sent: Counter[str], by: str) -> None:
-    function = int if by == "name" else main("def f(x): return x").f
-    assert farref.remote("B", function, (1,)).to_here() == 1  # a new one has the general part
-    sent.clear()
-    for number in range(TRIES):
-        assert farref.remote("B", function, (number,)).to_here() == number
-    assert sent["Create"] >= 0.9 * TRIES, sent
-    assert sent["Fetch"] >= 0.9 * TRIES, sent
-    assert sent["Delete"] >= 0.8 * TRIES, sent
-
-
 def test_each_way_to_make_one(system: System) -> None:
     held = farref.remote("B", int, (1,))
     assert held.to_here() == 1
@@ -85,28 +66,17 @@ def test_values_end_with_their_handles(system: System) -> None:
     eventually(lambda: farref.rpc_sync("B", ends) == before + TRIES)
 
 
-def test_a_fetch_waits_for_its_creation(system: System) -> None:
-    assert farref.remote("B", nap, (0.1,)).to_here() == 0.1
-    ref = farref.remote("B", nap, (0.3,))
-    fetched: list[float] = []
-    threads = [threading.Thread(target=lambda: fetched.append(ref.to_here())) for _ in range(3)]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    assert fetched == [0.3] * 3
-
-
-def test_an_error_takes_the_place_of_the_value(system: System) -> None:
-    ref = farref.remote("B", int, ("no number",))
-    for _ in range(2):
-        with pytest.raises(ValueError, match="no number"):
-            ref.to_here()
+def test_fetches_wait_for_a_creation(system: System, gate: Path) -> None:
+    ref = farref.remote("B", hold, (gate, 7))
+    with ThreadPoolExecutor(3) as threads:
+        fetches = [threads.submit(ref.to_here) for _ in range(3)]
+        assert not any(each.done() for each in fetches)
+        gate.touch()
+        assert [each.result() for each in fetches] == [7] * 3
 
 
 def test_very_many_at_once(system: System) -> None:
     refs = [farref.remote("B", int, (number,)) for number in range(3000)]
     assert farref.get(refs) == list(range(3000))
     del refs
-    core = frame().core
-    eventually(lambda: not core.context.users)
+    eventually(lambda: not farref.counters().references)

@@ -233,9 +233,10 @@ DROPPED = ("a call", "a creation", "nested", "nested call")
 KEPT = ("kept creation", "kept call")
 """The errors of what the program keeps; they are told at its end."""
 PROGRAM = f"""
-import logging, sys, time
+import logging, sys
 from pathlib import Path
 import farref
+from farref.testing import until
 
 def fail(text):
     raise KeyError(text)
@@ -251,12 +252,11 @@ with farref.System(sys.argv[1]) as system:
     kept = farref.remote("B", fail, ("kept creation",))
     future = farref.rpc_async("B", fail, ("kept call",))
     farref.rpc_sync("B", nested, ("nested",))
-    end = time.monotonic() + {PATIENCE}
     def told(text):
         return f"KeyError: {{text!r}}" in Path(sys.argv[2]).read_text()
-    while not (future.done() and all(map(told, {DROPPED}))):
-        assert time.monotonic() < end, "not all errors are there"
-        time.sleep(0.05)
+    def all_told():
+        return future.done() and all(map(told, {DROPPED}))
+    assert until(system, all_told, {PATIENCE}), "not all errors are there"
 """
 
 

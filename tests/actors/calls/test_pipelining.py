@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import time
 from concurrent.futures import CancelledError
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +12,7 @@ from farref import OwnerDiedError, RRef, System
 from farref.trace.records import load
 
 from ..handles.test_aliases import aliases, identity, kill, mortal, sent
-from ..helpers import PATIENCE, hold, make_box, until
+from ..helpers import hold, make_box, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -238,26 +236,24 @@ def test_a_task_gets_the_values_of_its_references(chain_system: System, gate: Pa
 def test_a_task_that_waits_for_its_arguments_takes_no_thread() -> None:
     with System("simpleSystemBase", timeout=20) as system:
         system.worker("B", threads=1)
-        missing = farref.remote("B", take_slot)
+        missing = farref.remote("B", slot)
         waiting = [farref.rpc_async("B", add, (missing,), resolve=True) for _ in range(10)]
         assert farref.rpc_sync("B", add, (1, 2)) == 3
-        farref.rpc_sync("B", put_slot, (4,))
+        farref.rpc_sync("B", fill_slot, (4,))
         assert [each.result() for each in waiting] == [4] * 10
 
 
-SLOT: list[int] = []
+SLOTS: list[farref.Future[int]] = []
 
 
-def put_slot(value: int) -> None:
-    SLOT.append(value)
+def slot() -> farref.Future[int]:
+    """Takes no thread until `fill_slot`, either."""
+    SLOTS.append(farref.Future())
+    return SLOTS[-1]
 
 
-async def take_slot() -> int:
-    end = time.monotonic() + PATIENCE
-    while not SLOT:
-        assert time.monotonic() < end
-        await asyncio.sleep(0.002)
-    return SLOT.pop()
+def fill_slot(value: int) -> None:
+    SLOTS.pop().set_result(value)
 
 
 def test_what_an_argument_raises_is_what_the_task_raises(chain_system: System) -> None:

@@ -12,20 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import farref
-from farref import (
-    FetchTimeoutError,
-    OwnerDiedError,
-    RRef,
-    SelfWaitError,
-    System,
-    WorkerDiedError,
-)
-from farref.actors.calls.queues import Queues
-from farref.actors.inspect.counting import counters
-from farref.protocol import deadlocks
-from farref.protocol.context import Context
-from farref.protocol.ids import CallId, RRefId, WorkerId
-from farref.protocol.messages import Fetch
+from farref import OwnerDiedError, RRef, SelfWaitError, System, WorkerDiedError
 from farref.trace import read
 from farref.trace.export.tracetest import trace_test
 from farref.trace.merge import merge
@@ -34,7 +21,7 @@ from farref.trace.replay import Player
 from farref.tracetest.files import differences
 
 from ...waiting import eventually
-from ..helpers import assert_nothing_held, until
+from ..helpers import assert_nothing_held, hold, until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -47,20 +34,6 @@ WAITS = (
 """The ways in which one object waits for the next; see `Node`."""
 AWAITS = ("await", "await function", "await value")
 """The ways in which one object awaits the next: it takes other calls meanwhile."""
-
-
-A, B = WorkerId("A", 1), WorkerId("B", 1)
-
-
-def test_a_queue_is_suspected_while_the_creation_of_its_object_has_not_come() -> None:
-    """Its caller may hold it back, behind a request that waits for one in this queue."""
-    context = Context(B, "lend")
-    queues = Queues(context, lambda _: False)
-    fetch = Fetch(call=CallId(A, 1), rref=RRefId(A, 2), copy=True, direct=False)
-    context.receive(A, fetch)
-    queues.arrived(fetch, lambda: 0.0)
-    suspected = [bool(queues.look(0.2 * look)) for look in range(1, 5)]
-    assert suspected == [True, True, False, True]
 
 
 def meet(place: Path, count: int) -> None:
@@ -151,9 +124,12 @@ def same(value: Any) -> Any:
     return value
 
 
-def ring_of(nodes: list[RRef[Node]]) -> None:
+def ring_at(where: str) -> list[RRef[Node]]:
+    """A ring of objects at the workers with these names; a point is the program itself."""
+    nodes = [RRef(Node()) if at == "." else farref.remote(at, make_node) for at in where]
     for node, following in zip(nodes, [*nodes[1:], nodes[0]], strict=True):
         node.rpc_sync().join(following)
+    return nodes
 
 
 def set_out(nodes: list[RRef[Node]], place: Path, *ways: str) -> list[farref.Future[Any]]:
@@ -183,95 +159,51 @@ def take_apart(nodes: list[RRef[Node]]) -> None:
         node.rpc_sync().leave()
 
 
-@pytest.mark.parametrize("how", WAITS)
-def test_of_two_objects_that_wait_for_each_other_one_is_refused(
-    system: System, how: str, tmp_path: Path
+RINGS = [
+    *(("BC", (how,)) for how in WAITS + AWAITS),
+    *(("B.C", (how,)) for how in ("method", "fetch")),
+    ("BBBB", ("method",)),
+    ("B.C", ("method", "await", "fetch")),
+]
+
+
+@pytest.mark.parametrize(("where", "ways"), RINGS)
+def test_of_a_ring_one_is_refused_unless_one_awaits(
+    system: System, where: str, ways: tuple[str, ...], tmp_path: Path
 ) -> None:
-    nodes = [farref.remote("B", make_node), farref.remote("C", make_node)]
-    ring_of(nodes)
-    values, refused = outcomes(set_out(nodes, tmp_path, how))
-    assert values == ["end"]
-    assert len(refused) == 1
+    nodes, refusals = ring_at(where), int(not set(ways) & {*AWAITS})
+    values, refused = outcomes(set_out(nodes, tmp_path, *ways))
+    assert values == ["end"] * (len(where) - refusals)
+    assert len(refused) == refusals
     take_apart(nodes)
-    assert [node.rpc_sync().end() for node in nodes] == ["end", "end"]
+    assert [node.rpc_sync().end() for node in nodes] == ["end"] * len(where)
 
 
-def test_the_error_names_the_ring(system: System, tmp_path: Path) -> None:
-    nodes = [farref.remote("B", make_node), farref.remote("C", make_node)]
-    ring_of(nodes)
-    _, (text,) = outcomes(set_out(nodes, tmp_path, "method"))
-    first, second = nodes
-    assert f"go() of {first.id} on B waits for the reply of end() of {second.id}" in text
-    assert f"go() of {second.id} on C waits for the reply of end() of {first.id}" in text
-    take_apart(nodes)
+NAMED = {
+    "method": (
+        "BC",
+        "go() of {0} on B waits for the reply of end() of {1}",
+        "go() of {1} on C waits for the reply of end() of {0}",
+    ),
+    "function": ("B", "go() of {0} on B waits for the reply of C to ask()"),
+    "function that fetches": ("B", "ask_copy() on C waits for the value of {0}"),
+    "function that calls": ("B", "call_asker() on C waits for the reply of B to ask_copy()"),
+}
 
 
-@pytest.mark.parametrize("how", AWAITS)
-def test_objects_that_await_each_other_are_in_no_ring(
-    system: System, how: str, tmp_path: Path
-) -> None:
-    nodes = [farref.remote("B", make_node), farref.remote("C", make_node)]
-    ring_of(nodes)
-    assert outcomes(set_out(nodes, tmp_path / how, how)) == (["end", "end"], [])
-    take_apart(nodes)
-
-
-def test_one_that_awaits_is_enough_to_break_a_ring(system: System, tmp_path: Path) -> None:
-    nodes = [farref.remote("B", make_node), RRef(Node()), farref.remote("C", make_node)]
-    ring_of(nodes)
-    ways = ("method", "await", "fetch")
-    assert outcomes(set_out(nodes, tmp_path, *ways)) == (["end"] * 3, [])
-    take_apart(nodes)
-
-
-@pytest.mark.parametrize("how", ["method", "fetch"])
-def test_a_ring_of_three_with_the_programs_own_object(
-    system: System, how: str, tmp_path: Path
-) -> None:
-    nodes = [farref.remote("B", make_node), RRef(Node()), farref.remote("C", make_node)]
-    ring_of(nodes)
-    values, refused = outcomes(set_out(nodes, tmp_path, how))
-    assert values == ["end", "end"]
-    assert len(refused) == 1
-    take_apart(nodes)
-
-
-def test_a_ring_on_one_worker(system: System, tmp_path: Path) -> None:
-    nodes = [farref.remote("B", make_node) for _ in range(4)]
-    ring_of(nodes)
-    values, refused = outcomes(set_out(nodes, tmp_path, "method"))
-    assert values == ["end"] * 3
-    assert len(refused) == 1
-    take_apart(nodes)
-
-
-def test_an_object_that_waits_for_itself_by_way_of_a_call_without_a_chain(
-    system: System, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("how", NAMED)
+def test_the_error_names_the_ring(system: System, how: str, tmp_path: Path) -> None:
+    """Also the waits of functions without a chain, in any thread that runs them."""
+    where, *waits = NAMED[how]
     node = farref.remote("B", make_node)
-    ring_of([node])
-    _, (text,) = outcomes(set_out([node], tmp_path, "function"))
-    assert f"go() of {node.id} on B waits for the reply of C to ask()" in text
-    take_apart([node])
-
-
-@pytest.mark.parametrize(
-    ("how", "function", "wait"),
-    [
-        ("function that fetches", ask_copy, "ask_copy() on C waits for the value of"),
-        ("function that calls", call_asker, "call_asker() on C waits for the reply of B to"),
-    ],
-)
-def test_a_wait_of_a_function_is_seen(
-    system: System, how: str, function: Any, wait: str, tmp_path: Path
-) -> None:
-    node = farref.remote("B", make_node)
-    for _ in range(20):  # now C has a connection to B
-        assert farref.rpc_sync("C", function, (node,)) == "end"
-    ring_of([node])
-    _, (text,) = outcomes(set_out([node], tmp_path, how))
-    assert wait in text
-    take_apart([node])
+    for _ in range(20):  # now C has a connection to B, and knows that the functions are brief
+        for function in (ask, ask_copy, call_asker):
+            assert farref.rpc_sync("C", function, (node,)) == "end"
+    nodes = ring_at(where)
+    _, (text,) = outcomes(set_out(nodes, tmp_path, how))
+    for wait in waits:
+        assert wait.format(*(each.id for each in nodes)) in text
+    take_apart(nodes)
 
 
 def test_a_ring_through_an_alias(system: System, tmp_path: Path) -> None:
@@ -308,26 +240,16 @@ def wait_for(node: RRef[Node], place: Path) -> Node:
     return Node()
 
 
-def test_a_call_that_nobody_waits_for_is_in_no_ring(system: System, tmp_path: Path) -> None:
-    nodes = [farref.remote("B", Sender), farref.remote("C", Sender)]
-    futures = [
-        node.rpc_async().send(other, tmp_path)
-        for node, other in zip(nodes, reversed(nodes), strict=True)
-    ]
-    assert [future.result() for future in futures] == ["sent", "sent"]
-    assert [node.rpc_sync().ended() for node in nodes] == ["end", "end"]
-
-
 class Sender:
     """Calls another object without waiting, while its method runs for long."""
 
     def __init__(self) -> None:
         self.future: farref.Future[Any] | None = None
 
-    def send(self, other: RRef[Sender], place: Path) -> str:
+    def send(self, other: RRef[Sender], place: Path, gate: Path) -> str:
         meet(place, 2)
         self.future = other.rpc_async().end()
-        time.sleep(1)  # longer than it takes to find a ring
+        hold(gate)
         return "sent"
 
     def end(self) -> str:
@@ -339,28 +261,52 @@ class Sender:
         return future.result()
 
 
-def test_nothing_is_sent_where_what_is_waited_for_waits_for_nothing(system: System) -> None:
-    node = farref.remote("B", Busy)
-    before = [farref.rpc_sync(worker, probes) for worker in "BC"]
-    farref.rpc_sync("C", call_often, (node,))
-    assert [farref.rpc_sync(worker, probes) for worker in "BC"] == before
+LONGER = 0.5
+"""Seconds: longer than it takes to suspect a ring, and to find it."""
+
+
+def test_a_call_that_nobody_waits_for_is_in_no_ring(
+    system: System, tmp_path: Path, gate: Path
+) -> None:
+    place, nodes = tmp_path / "meeting", [farref.remote(name, Sender) for name in "BC"]
+    place.mkdir()
+    futures = [
+        node.rpc_async().send(other, place, gate)
+        for node, other in zip(nodes, reversed(nodes), strict=True)
+    ]
+    assert not until(system, lambda: any(each.done() for each in futures), 2 * LONGER)
+    gate.touch()
+    assert [future.result() for future in futures] == ["sent", "sent"]
+    assert [node.rpc_sync().ended() for node in nodes] == ["end", "end"]
 
 
 class Busy:
     """An object with long methods that call no other object."""
 
-    def work(self) -> None:
-        time.sleep(0.3)  # longer than it takes to become suspected
+    def work(self, gate: Path) -> None:
+        hold(gate)
 
 
-def call_often(node: RRef[Busy]) -> None:
-    for future in [node.rpc_async().work() for _ in range(5)]:
+def call_often(node: RRef[Busy], gate: Path) -> None:
+    for future in [node.rpc_async().work(gate) for _ in range(5)]:
         future.result()
 
 
-def probes() -> int:
-    """The number of probes that this endpoint has sent."""
-    return counters().control.get("Probe", 0)
+def test_nothing_is_sent_where_what_is_waited_for_waits_for_nothing(
+    system: System, gate: Path
+) -> None:
+    node, before = farref.remote("B", Busy), [*map(probes, "BC")]
+    calls = farref.rpc_async("C", call_often, (node, gate))
+    assert not until(system, lambda: [*map(probes, "BC")] != before or calls.done(), LONGER)
+    gate.touch()
+    calls.result()
+    assert [*map(probes, "BC")] == before
+
+
+def probes(name: str) -> int:
+    """The probes that *name* has sent."""
+    counters: farref.Counters = farref.rpc_sync(name, farref.counters)
+    return counters.control.get("Probe", 0)
 
 
 @pytest.mark.processes
@@ -368,8 +314,7 @@ def test_a_ring_that_a_death_breaks(process_system: System, tmp_path: Path) -> N
     for name in ("B", "C"):
         process_system.worker(name)
     pid = farref.rpc_sync("C", os.getpid)
-    nodes = [farref.remote("B", make_node), farref.remote("C", make_node)]
-    ring_of(nodes)
+    nodes = ring_at("BC")
     futures = set_out(nodes, tmp_path, "method")
     assert until(process_system, lambda: len(list(tmp_path.iterdir())) == 2)
     os.kill(pid, signal.SIGKILL)
@@ -386,42 +331,30 @@ def test_a_ring_that_a_death_breaks(process_system: System, tmp_path: Path) -> N
     assert_nothing_held(process_system)
 
 
-@pytest.mark.processes
-def test_a_ring_of_more_waits_than_are_followed_ends_by_timeouts(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(deadlocks, "MAX_HOPS", 1)
-    with System(timeout=5) as system:
-        nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
-        ring_of(nodes)
-        timed_out = 0
-        for future in set_out(nodes, tmp_path, "method"):
-            try:
-                future.result(10)
-            except FetchTimeoutError:
-                timed_out += 1
-        assert timed_out  # the first wait that ends breaks the ring, and may set the other free
+def check_record(folder: Path) -> list[Any]:
+    """The records in *folder*; they can be replayed, and exported as a trace test that passes."""
+    player = Player()
+    for record in merge(load(folder)):
+        player.take(record)
+    assert player.broken == {}
+    story, test = read(folder), folder.with_name("exported.txt")
+    test.write_text(trace_test(story), encoding="utf-8")
+    assert differences(test) == ""
+    return list(story.records)
 
 
 @pytest.mark.processes
 def test_a_recorded_ring_can_be_replayed_and_exported(tmp_path: Path) -> None:
     folder = tmp_path / "trace"
     with System(timeout=20, trace=str(folder)) as system:
-        nodes = [farref.remote(system.worker(name), make_node) for name in "BC"]
-        ring_of(nodes)
+        for name in "BC":
+            system.worker(name)
+        nodes = ring_at("BC")
         values, refused = outcomes(set_out(nodes, tmp_path / "meeting", "method"))
         assert (values, len(refused)) == (["end"], 1)
         take_apart(nodes)
         del nodes
-    player = Player()
-    for record in merge(load(folder)):
-        player.take(record)
-    assert player.broken == {}
-    story = read(folder)
-    assert any(record.message == "Probe" for record in story.records)
-    test = tmp_path / "ring.txt"
-    test.write_text(trace_test(story), encoding="utf-8")
-    assert differences(test) == ""
+    assert any(record.message == "Probe" for record in check_record(folder))
 
 
 @pytest.mark.processes
@@ -432,16 +365,8 @@ def test_recorded_turns_can_be_replayed_and_exported(tmp_path: Path) -> None:
         alone = farref.remote("B", Account, serial=False)
         assert first.rpc_sync().visit_later([second, alone], 0.01) == 3
         del first, second, alone
-    player = Player()
-    for record in merge(load(folder)):
-        player.take(record)
-    assert player.broken == {}
-    story = read(folder)
-    done = {str(record.fields.get("do")) for record in story.records}
+    done = {str(record.fields.get("do")) for record in check_record(folder)}
     assert {"pause", "resume", "done"} <= done
-    test = tmp_path / "turns.txt"
-    test.write_text(trace_test(story), encoding="utf-8")
-    assert differences(test) == ""
 
 
 # ---- at random

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 from functools import partial
@@ -28,7 +27,6 @@ def several(*values: Any) -> tuple[Any, ...]:
 
 
 async def several_later(*values: Any) -> list[Any]:
-    await asyncio.sleep(0)
     return list(values)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -14,11 +13,11 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import RefActor, RRef, System
-from farref.protocol.sharing import DISCIPLINES
 
 from ...bases import BASES, IN_PROCESS, SAMPLED
 from ..conftest import GRACE
-from ..helpers import Box, hold, make_box, references_everywhere, until
+from ..helpers import PATIENCE, Box, hold, make_box, references_everywhere, until
+from .noting import DISCIPLINES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +39,19 @@ if TYPE_CHECKING:
         for base in (BASES if sharing == "lend" else [IN_PROCESS])
     ],
 )
-def shared(request: pytest.FixtureRequest) -> Iterator[System]:
-    sharing, base = request.param
+def place(request: pytest.FixtureRequest) -> Any:
+    """The discipline and the base of a module's system."""
+    return request.param
+
+
+@pytest.fixture
+def sharing(place: tuple[str, str]) -> str:
+    return place[0]
+
+
+@pytest.fixture(scope="module")
+def shared(place: tuple[Any, str]) -> Iterator[System]:
+    sharing, base = place
     gc.collect()
     gc.freeze()  # pytest's heap: each check for leftovers collects garbage
     with System(base, sharing=sharing, timeout=20, orphan_grace=GRACE) as system:
@@ -49,13 +59,13 @@ def shared(request: pytest.FixtureRequest) -> Iterator[System]:
             system.worker(name)
         yield system
         last = {str(each.id) for each in _last}  # pytest keeps the last test's objects
+        assert until(system, lambda: held(system) <= last), references_everywhere(system)
 
-        def nothing_else() -> bool:
-            gc.collect()
-            tables = references_everywhere(system)
-            return {row.rref for rows in tables.values() for row in rows} <= last
 
-        assert until(system, nothing_else), references_everywhere(system)
+def held(system: System) -> set[str]:
+    """The references in all tables."""
+    gc.collect()
+    return {row.rref for rows in references_everywhere(system).values() for row in rows}
 
 
 _last: weakref.WeakSet[RRef[Any]] = weakref.WeakSet()
@@ -72,19 +82,15 @@ def ref(request: pytest.FixtureRequest, shared: System) -> RRef[list[int]]:
 
 
 @pytest.fixture
-def system(shared: System, ref: RRef[Any]) -> Iterator[System]:
+def system(shared: System, sharing: str, ref: RRef[Any]) -> Iterator[System]:
     """A system in which, after the test, only *ref* is held, and only by this program."""
     yield shared
     assert ref.to_here() == [1], "it was freed while it was held"
 
     def nothing_else() -> bool:
-        gc.collect()
-        tables = references_everywhere(shared)
-        held = {row.rref for rows in tables.values() for row in rows}
         # A user that lent it watches over the borrowers until its own end; they wait for it.
-        watched = shared.endpoint.core.settings.sharing == "borrow"
-        here = tables.keys() <= {"program", ref.owner_name()}
-        return held <= {str(ref.id)} and (here or watched)
+        here = references_everywhere(shared).keys() <= {"program", ref.owner_name()}
+        return held(shared) <= {str(ref.id)} and (here or sharing == "borrow")
 
     assert until(shared, nothing_else), references_everywhere(shared)
 
@@ -141,18 +147,14 @@ def test_a_method_of_another_object_gets_it(system: System, ref: RRef[Any]) -> N
     assert box.rpc_sync().get().to_here() == [1]
 
 
-def test_a_callee_keeps_it(system: System, ref: RRef[Any]) -> None:
-    farref.rpc_sync("B", keep, (ref,))
-    assert farref.rpc_sync("B", read_kept) == [[1]]
-    assert farref.rpc_sync("B", let_go) == 1
-
-
-def test_a_callee_keeps_it_longer_than_the_lender(system: System, ref: RRef[Any]) -> None:
-    mine = farref.remote("C", list, ((7,),))
+@pytest.mark.parametrize("longer", [False, True])
+def test_a_callee_keeps_it(system: System, ref: RRef[Any], longer: bool) -> None:
+    """Maybe longer than the lender."""
+    mine = farref.remote("C", list, ((7,),)) if longer else ref
     farref.rpc_sync("B", keep, (mine,))
     del mine
     gc.collect()
-    assert farref.rpc_sync("B", read_kept) == [[7]]
+    assert farref.rpc_sync("B", read_kept) == [[7 if longer else 1]]
     assert farref.rpc_sync("B", let_go) == 1
 
 
@@ -181,17 +183,15 @@ def _give_one() -> Any:
     return kept.pop()
 
 
-def _send_it_on(name: str, ref: RRef[Any]) -> None:
-    kept.append(farref.rpc_async(name, _later, (ref,)))
+def _send_it_on(name: str, ref: RRef[Any], gate: Path) -> None:
+    kept.append(farref.rpc_async(name, _read_when_open, (ref, gate)))
 
 
-def _later(ref: RRef[Any]) -> Any:
-    time.sleep(0.05)
-    return ref.to_here()
-
-
-def test_a_callee_replies_while_it_has_lent_it_on(system: System, ref: RRef[Any]) -> None:
-    farref.rpc_sync("B", _send_it_on, ("C", ref))
+def test_a_callee_replies_while_it_has_lent_it_on(
+    system: System, ref: RRef[Any], gate: Path
+) -> None:
+    farref.rpc_sync("B", _send_it_on, ("C", ref, gate))
+    gate.touch()
     assert farref.rpc_sync("B", _results) == [[1]]
 
 
@@ -258,15 +258,14 @@ def _hand_to(name: str) -> None:
 
 
 def test_it_reaches_a_worker_by_two_paths(system: System, ref: RRef[Any]) -> None:
-    direct = farref.rpc_async("C", _keep_a_while, (ref,))
-    around = farref.rpc_async("B", _lend_to, ("C", _keep_a_while, ref))
+    direct = farref.rpc_async("C", _keep_and_read, (ref,))
+    around = farref.rpc_async("B", _lend_to, ("C", _keep_and_read, ref))
     assert direct.result() == around.result() == [1]
     assert farref.rpc_sync("C", read_kept) == [[1], [1]]
     assert farref.rpc_sync("C", let_go) == 2
 
 
-def _keep_a_while(ref: RRef[Any]) -> Any:
-    time.sleep(0.02)
+def _keep_and_read(ref: RRef[Any]) -> Any:
     kept.append(ref)
     return ref.to_here()
 
@@ -373,9 +372,8 @@ def row_of(rows: list[ReferenceInfo], ref: RRef[Any]) -> ReferenceInfo:
     return next(row for row in rows if row.rref == str(ref.id))
 
 
-def test_the_counts_can_be_read(system: System, ref: RRef[Any]) -> None:
+def test_the_counts_can_be_read(system: System, sharing: str, ref: RRef[Any]) -> None:
     """While B runs a call with the lent reference, and after it."""
-    sharing = system.endpoint.core.settings.sharing
     future = farref.rpc_async("B", _report, (ref,))
     there = future.result()
     assert there.rref == str(ref.id)
@@ -428,23 +426,23 @@ CALLS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("call", CALLS)
+@pytest.mark.usefixtures("system")
 def test_every_kind_of_call_shares_by_the_discipline(
-    system: System, ref: RRef[Any], call: str
+    sharing: str, ref: RRef[Any], call: str
 ) -> None:
     """A creation has no reply, so an owner forks in it under every discipline."""
-    lends = system.endpoint.core.settings.sharing != "fork"
     there: ReferenceInfo = CALLS[call](ref)
-    assert bool(there.loans) == (lends and not (call.startswith("remote") and ref.is_owner()))
+    forks = call.startswith("remote") and ref.is_owner()
+    assert bool(there.loans) == (sharing != "fork" and not forks)
 
 
-def test_an_actor_calls_and_is_called(system: System, ref: RRef[Any]) -> None:
+def test_an_actor_calls_and_is_called(system: System, sharing: str, ref: RRef[Any]) -> None:
     """Its handlers lend while they await, and functions that run on it borrow."""
-    lends = system.endpoint.core.settings.sharing != "fork"
     actor = system.create(Reporter)
     there: ReferenceInfo = system.ask(actor, ref)
     assert there.rref == str(ref.id)
-    assert bool(there.loans) == lends
-    assert bool(farref.rpc_sync(actor, _report, (ref,)).loans) == lends
+    assert bool(there.loans) == (sharing != "fork")
+    assert bool(farref.rpc_sync(actor, _report, (ref,)).loans) == (sharing != "fork")
     assert farref.rpc_sync(actor, lend_on, ("BC", same, ref)) == ref
     system.tell(actor, ActorExitRequest())
     assert until(system, lambda: len(system.workers()) == 4), "the actor goes on"
@@ -465,9 +463,10 @@ def test_a_program_that_attaches_shares_as_the_system_does(sharing: Any) -> None
             del mine
 
 
-def test_the_lender_shows_its_pins(system: System, ref: RRef[Any], gate: Path) -> None:
+@pytest.mark.usefixtures("system")
+def test_the_lender_shows_its_pins(sharing: str, ref: RRef[Any], gate: Path) -> None:
     future = farref.rpc_async("B", _read_when_open, (ref, gate))
-    if system.endpoint.core.settings.sharing != "fork":
+    if sharing != "fork":
         here = row_of(farref.references(), ref)
         assert list(here.pins.values()) == ["B"]
         assert here.tasks >= 1
@@ -481,13 +480,13 @@ def test_the_lender_shows_its_pins(system: System, ref: RRef[Any], gate: Path) -
 @pytest.mark.long
 @pytest.mark.parametrize(("lender", "batches"), [("its owner", 40), ("a user", 25)])
 def test_forty_thousand_references_lent_and_returned(
-    shared: System, lender: str, batches: int, request: pytest.FixtureRequest
+    shared: System, place: tuple[str, str], lender: str, batches: int
 ) -> None:
     """Every table is empty after it, and memory flat, at the lender, the callee and the owner.
 
     All of them on our own base with `lend`; otherwise fifteen thousand, to save time.
     """
-    if not request.node.name.split("[")[1].startswith("lend-farref"):
+    if place != ("lend", "farrefBase"):
         batches = 15
     sizes: list[list[int]] = []
     refs: list[RRef[int]] = []
@@ -510,28 +509,13 @@ def _size() -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def test_a_drop_only_appends(shared: System) -> None:
-    """Another thread holds the endpoint's lock all the while, and dropping does not wait for it."""
-    endpoint = shared.endpoint
+def test_a_drop_takes_no_lock(shared: System) -> None:
+    """The collector may drop a handle anywhere, also where the endpoint's lock is held."""
     refs = [RRef(number) for number in range(1000)]
-    mine = {ref.id for ref in refs}
-    locked, enough = threading.Event(), threading.Event()
-
-    def occupy() -> None:
-        with endpoint.core.lock:
-            locked.set()
-            enough.wait(20)
-
-    thread = threading.Thread(target=occupy)
-    thread.start()
-    assert locked.wait(20)
-    try:
-        begin = time.monotonic()
-        refs.clear()
-        seconds = time.monotonic() - begin
-        assert mine <= endpoint.core.context.owners.keys()
-    finally:
-        enough.set()
-        thread.join()
-    assert seconds < 10, "it waited for the lock"
-    assert until(shared, lambda: not mine & endpoint.core.context.owners.keys())
+    mine = {str(ref.id) for ref in refs}
+    dropping = threading.Thread(target=refs.clear)
+    with shared.endpoint.core.lock:
+        dropping.start()
+        dropping.join(PATIENCE)
+        assert not dropping.is_alive(), "it waits for the lock"
+    assert until(shared, lambda: not mine & held(shared))

@@ -15,23 +15,21 @@ import time
 from collections import Counter
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pytest
 
 import farref
 from farref import RRef, System
-from farref.actors.calls.futures import Future
-from farref.actors.core import brief
 from farref.actors.wire import codec
-from farref.serialization.by_pickle import dumps_plain, dumps_soon
 from farref.testing import assert_nothing_held, until
 
 from ...counting import one_thread_works
 from ...marks import COUNTED
 from ...stopping import stopped
 from ..helpers import come_to_rest
+from .test_functions import main
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -45,7 +43,7 @@ MANY = 200
 """The most rounds of a count. Most counts need few."""
 ANEW = MANY // (TIMES // FEW)
 """How often a count of fewer rounds may begin anew, to have as many."""
-BLOCK = Future._block.__code__
+BLOCK = farref.Future._block.__code__
 FLYING = 50
 """The calls that are in flight together."""
 
@@ -90,12 +88,33 @@ def system() -> Iterator[System]:
     with pytest.MonkeyPatch.context() as patched:
         one_thread_works(patched)
         with System("farrefBase", timeout=20) as system:
-            system.worker("B")
+            for name in "BC":
+                system.worker(name)
             yield system
 
 
 def call() -> None:
     farref.rpc_sync("B", nothing)
+
+
+BY_VALUE = main(
+    """
+    scale = 1
+    cache = {}
+
+    def helper(x):
+        return scale * x
+
+    def by_value(x):
+        cache[x] = 1
+        return helper(x)
+    """
+)
+"""A function that is sent by value, once. It runs a helper, and its globals are compared."""
+
+
+def call_by_value() -> None:
+    farref.rpc_sync("B", BY_VALUE.by_value, (1,))
 
 
 def create() -> None:
@@ -111,27 +130,14 @@ def fly() -> None:
 
 THEIRS: list[RRef[Any]] = []
 MINE: list[RRef[Any]] = []
-ARRAYS: dict[int, Iterator[RRef[Any]]] = {}
-"""Arrays of so many bytes at B; none has been fetched."""
 
 
 def array(size: int) -> Any:
     return np.ones(size, np.uint8)
 
 
-def fetch_array() -> None:
-    """The first fetch of an array."""
-    next(ARRAYS[1_000]).to_here()
-
-
-def fetch_middling_array() -> None:
-    """The same of one that crosses in a slot."""
-    next(ARRAYS[100_000]).to_here()
-
-
-def fetch_large_array() -> None:
-    """The same of one in a segment of its own."""
-    next(ARRAYS[300_000]).to_here()
+def fetch_next(refs: Iterator[RRef[Any]]) -> None:
+    next(refs).to_here()
 
 
 def fetch() -> None:
@@ -154,17 +160,19 @@ def operands(system: System) -> Iterator[None]:
 
 
 @pytest.fixture(params=[1_000, 100_000, 300_000])
-def size(request: pytest.FixtureRequest, system: System) -> Iterator[int]:
-    size: int = request.param
+def size(request: pytest.FixtureRequest) -> int:
+    """Bytes of an array: one crosses in the message, one in a slot, one in a segment of its own."""
+    return int(request.param)
+
+
+@pytest.fixture
+def fetch_first(system: System, size: int) -> Iterator[Callable[[], None]]:
+    """The first fetch of an array of *size* at B; each time of another one."""
     refs = [farref.remote("B", array, (size,)) for _ in range(2 * TIMES)]
     farref.wait(refs, len(refs))
-    ARRAYS[size] = iter(refs)
-    yield size
-    del ARRAYS[size], refs
+    yield partial(fetch_next, iter(refs))
+    refs.clear()  # pytest keeps the iterator
     assert_nothing_held(system)
-
-
-OF_ARRAYS = {1_000: fetch_array, 100_000: fetch_middling_array, 300_000: fetch_large_array}
 
 
 def counts_of(
@@ -217,12 +225,33 @@ def counted(
     return low(whole(counts_of(operation, FEW // 2, 2 * rounds), least), most, 1)
 
 
+class Most(NamedTuple):
+    """What an operation costs at most, at the caller and at the callee."""
+
+    functions: tuple[int, int]
+    size: tuple[int, int]
+    """The bytes that each writes on the wire: frames without the length and kind before each. A
+    number takes one to nine of them."""
+    messages: tuple[dict[str, int], dict[str, int]] = {"Call": 1}, {"Reply": 1}
+    """What each sends: no more, and no less."""
+
+
+COSTS = {
+    call: Most((50, 53), (113, 46)),
+    call_by_value: Most((68, 70), (76, 46)),
+    fetch: Most((55, 46), (45, 1_062), ({"Fetch": 1}, {"Reply": 1})),
+    create: Most(
+        (151, 122), (178, 88), ({"Create": 1, "Fetch": 1, "Delete": 1}, {"Ack": 1, "Reply": 1})
+    ),
+    lend: Most((71, 80), (206, 46)),
+}
+
+
 @COUNTED
 @pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize(
-    ("operation", "most"), [(call, 50), (fetch, 55), (create, 151), (lend, 71)]
-)
-def test_functions_of_the_caller(operation: Callable[[], None], most: int) -> None:
+@pytest.mark.parametrize("operation", COSTS)
+def test_functions_of_the_caller(operation: Callable[[], None]) -> None:
+    most = COSTS[operation].functions[0]
     assert counted(operation, 0.8 * most, most, MANY) <= most
 
 
@@ -272,10 +301,9 @@ def counted_there(
 
 @COUNTED
 @pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize(
-    ("operation", "most"), [(call, 53), (fetch, 46), (create, 122), (lend, 80)]
-)
-def test_functions_of_the_callee(operation: Callable[[], None], most: int) -> None:
+@pytest.mark.parametrize("operation", COSTS)
+def test_functions_of_the_callee(operation: Callable[[], None]) -> None:
+    most = COSTS[operation].functions[1]
     assert counted_there(operation, 0.7 * most, most, MANY) <= most
 
 
@@ -284,24 +312,22 @@ def test_functions_of_the_callee_of_many() -> None:
     assert counted_there(fly, 20 * FLYING, 48 * FLYING) / FLYING <= 48
 
 
-@COUNTED
-def test_functions_of_a_first_fetch(size: int) -> None:
-    """An array travels as other small values do. Shared memory takes 23 functions more.
+FIRST = {1_000: (66, 53), 100_000: (77, 62), 300_000: (94, 132)}
+"""The most functions of a first fetch of an array with so many bytes, at the user and the owner.
 
-    A frame that is read in two parts takes 7 more; a large one may always be.
-    """
-    most = {1_000: 66, 100_000: 77, 300_000: 94}[size]
-    assert counted(OF_ARRAYS[size], 0.8 * most, most) <= most
+It travels as other small values do. Shared memory takes 23 functions more. A frame that is read in
+two parts takes 7 more; a large one may always be.
+"""
 
 
 @COUNTED
-def test_functions_of_the_owner_of_an_array(size: int) -> None:
-    most = {1_000: 53, 100_000: 62, 300_000: 132}[size]
-    assert counted_there(OF_ARRAYS[size], 30, most) <= most
-
-
-def fetch_next(refs: Iterator[farref.RRef[Any]]) -> None:
-    next(refs).to_here()
+@pytest.mark.parametrize("there", [False, True], ids=["user", "owner"])
+def test_functions_of_a_first_fetch(
+    size: int, fetch_first: Callable[[], None], there: bool
+) -> None:
+    most = FIRST[size][there]
+    count, least = (counted_there, 30) if there else (counted, 0.8 * most)
+    assert count(fetch_first, least, most) <= most
 
 
 @pytest.mark.parametrize(
@@ -326,66 +352,113 @@ def test_functions_of_a_first_fetch_of_a_frozen_array(
     assert_nothing_held(system)
 
 
-MESSAGES = {
-    call: ({"Call": 1}, {"Reply": 1}),
-    fetch: ({"Fetch": 1}, {"Reply": 1}),
-    create: ({"Create": 1, "Fetch": 1, "Delete": 1}, {"Ack": 1, "Reply": 1}),
-    lend: ({"Call": 1}, {"Reply": 1}),
-}
-"""The messages that each operation makes the program, and B, send."""
+class Thing:
+    pass
 
 
-@pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize("operation", MESSAGES)
-def test_messages(system: System, operation: Callable[[], None]) -> None:
-    check_messages(system, operation, MESSAGES[operation])
+def make(number: int) -> list[RRef[Thing]]:
+    return [RRef(Thing()) for _ in range(number)]
 
 
-BYTES = {call: (113, 46), fetch: (45, 1_062), create: (178, 88), lend: (206, 46)}
-"""The most bytes that the program writes for each operation, and the most that it reads, on the
-wire: frames without the length and kind before each. A number takes one to nine of them."""
+def lend_all(refs: list[RRef[Thing]]) -> None:
+    farref.rpc_sync("B", nothing, (refs,))
 
 
-@pytest.mark.usefixtures("operands")
-@pytest.mark.parametrize("operation", BYTES)
-def test_bytes(
-    system: System, monkeypatch: pytest.MonkeyPatch, operation: Callable[[], None]
+@pytest.mark.parametrize(("count", "most"), [(counted, 0.4), (counted_there, 1.4)])
+def test_functions_for_each_of_many_references(
+    system: System, count: Callable[..., float], most: float
 ) -> None:
-    """Beside the payloads, an incarnation of 9 bytes for each end is most of a frame."""
-    read: list[int] = []
-    written: list[int] = []
-    delivery, encode = system.endpoint.delivery, codec.encode
+    """None at the caller, and one at the callee: the end of the handle.
 
-    def take(data: Any, *of: Any) -> None:
-        read.append(len(data))
-        type(delivery).take_raw(delivery, data, *of)
+    A busy machine adds a few hundred for the whole call.
+    """
+    few, many = (partial(lend_all, farref.rpc_sync("C", make, (each,))) for each in (100, 1_000))
+    first = count(few, 50, 0)
+    assert (count(many, 50, first + most * 900) - first) / 900 <= most
+    few.args[0].clear()
+    many.args[0].clear()
+    assert_nothing_held(system)
+
+
+@pytest.mark.usefixtures("operands")
+@pytest.mark.parametrize("operation", COSTS)
+def test_messages(system: System, operation: Callable[[], None]) -> None:
+    check_messages(system, operation, COSTS[operation].messages)
+
+
+_written: list[int] = []
+_encode = codec.encode
+
+
+def begin_written() -> None:
+    """From now on this process notes the size of each packet with messages that it writes."""
 
     def noted(*of: Any) -> Any:
-        made = encode(*of)
-        written.append(len(made[0]))
+        made = _encode(*of)
+        if of[2].messages:  # or it only acknowledges, as it was time to
+            _written.append(len(made[0]))
         return made
 
+    _written.clear()
+    codec.encode = noted  # type: ignore[assignment]  # it takes the same
+
+
+def end_written() -> int:
+    """The bytes of all that was written since."""
+    codec.encode = _encode
+    return sum(_written)
+
+
+@pytest.mark.usefixtures("operands")
+@pytest.mark.parametrize("operation", COSTS)
+def test_bytes(operation: Callable[[], None]) -> None:
+    """Beside the payloads, an incarnation of 9 bytes for each end is most of a frame."""
     operation()
-    monkeypatch.setattr(delivery, "take_raw", take)
-    monkeypatch.setattr(codec, "encode", noted)
-    for _ in range(TIMES):
-        operation()
-    found = sum(written) / TIMES, sum(read) / TIMES
-    most = BYTES[operation]
+    farref.rpc_sync("B", begin_written)
+    begin_written()
+    try:
+        for _ in range(TIMES):
+            operation()
+    finally:
+        written, read = end_written(), farref.rpc_sync("B", end_written)
+    found, most = (written / TIMES, read / TIMES), COSTS[operation].size
     assert all(0.7 * bound < it <= bound for it, bound in zip(found, most, strict=True)), found
 
 
+def spent(operation: Callable[[], None]) -> tuple[int, int]:
+    """The calls that *operation* makes this program send, and the bytes of their payloads."""
+    before = farref.counters()
+    operation()
+    now = farref.counters()
+    return now.user["Call"] - before.user.get("Call", 0), now.payload_bytes - before.payload_bytes
+
+
+@pytest.mark.usefixtures("system")
+def test_a_function_is_sent_again_only_if_it_has_changed() -> None:
+    it = main("cache, scale = {}, 1\ndef by_value(x):\n    return len(cache) and scale * x\n")
+    by_value = partial(farref.rpc_sync, "B", it.by_value, (1,))
+    first, theirs = spent(by_value), spent(partial(farref.rpc_sync, "B", int, (1,)))
+    assert first[1] > 500, "the function counts"
+    again = spent(by_value)
+    assert again[0] == theirs[0] == 1, "one message"
+    assert again[1] < theirs[1], "its place is shorter than a name"
+    assert spent(by_value) == spent(by_value) == again
+    it.cache["large"] = "x" * 100_000
+    assert spent(by_value) == again, "a change inside a dict is not seen"
+    it.scale = 2
+    assert spent(by_value)[1] > 100_000
+    assert spent(by_value) == again
+
+
 @COUNTED
-def test_messages_and_bytes_of_a_first_fetch(system: System, size: int) -> None:
+def test_messages_and_bytes_of_a_first_fetch(
+    system: System, size: int, fetch_first: Callable[[], None]
+) -> None:
     """One request and one reply, which has the array's pickle and no other bytes of the user's."""
     before = system.counters()["B"].payload_bytes
-    check_messages(system, OF_ARRAYS[size], MESSAGES[fetch])
-    soon, plainly = dumps_soon(array(size)), dumps_plain(array(size))
-    assert plainly is not None
-    beside = plainly[1] if soon is None else [soon[1]] if soon[1] is not None else []
-    expected = len((soon or plainly)[0]) + sum(view.nbytes for view in beside)
-    assert size < expected < size + 100
-    assert system.counters()["B"].payload_bytes - before == TIMES * expected
+    check_messages(system, fetch_first, COSTS[fetch].messages)
+    each = (system.counters()["B"].payload_bytes - before) / TIMES
+    assert size < each < size + 200
 
 
 def check_messages(
@@ -448,9 +521,8 @@ def call_often(slowly: float) -> tuple[str, float]:
 
 
 def test_no_second_thread_is_woken_by_a_function_that_calls(system: System) -> None:
-    system.worker("C")
-    for _ in range(2):
-        farref.rpc_sync("B", call_often, (1.1 * brief.BRIEF,))
+    for _ in range(2):  # so long that B's receiving thread does not run the next one
+        farref.rpc_sync("B", call_often, (1.1,))
     thread, woken = farref.rpc_sync("B", call_often, (0.0,))
     assert thread == "farref B"  # of the pool, as the function is not brief
     assert woken < 0.05

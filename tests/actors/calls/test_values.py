@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
+import resource
 import signal
 import subprocess
 import sys
 import textwrap
 import threading
 import time
-import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import psutil
 import pytest
 
 import farref
@@ -28,14 +31,11 @@ from farref import (
     SystemDownError,
     WorkerDiedError,
 )
-from farref.actors.api import rpc as api
 from farref.actors.base import Limits, system_base
 from farref.actors.base.outgoing import OutConnection
-from farref.actors.calls.futures import Future
-from farref.actors.core.current import frame
 from farref.actors.serving import server
 from farref.actors.values import packing
-from farref.serialization import mapping, recycling, shared, slots
+from farref.serialization import mapping, shared, slots
 from farref.serialization.frozen import ALONE
 from farref.serialization.slots import SLOTS
 from farref.testing import Faults, counts, drop, duplicate
@@ -47,6 +47,8 @@ from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..core.interrupting import Interrupting
 from ..helpers import PATIENCE, hold, until
+from ..scripts import run
+from .noting import Copied, noted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -106,9 +108,9 @@ def let_go() -> None:
 
 
 def look(pid: int | None = None) -> tuple[int, int]:
-    """The numbers of segments that a process has open and mapped.
+    """The numbers of segments that a process has open and mapped, with slots and kept ones.
 
-    Without *pid* this process lets go of its slots and its kept segments first.
+    Without *pid* this process lets go of those first.
     """
     if pid is None:
         slots.forget()
@@ -143,28 +145,21 @@ def assert_freed(system: System, *names: str) -> None:
 # ---- on every base
 
 
-def test_what_was_fetched_is_ones_own(system: System) -> None:
-    ref = farref.remote("B", sevens)
-    mine, other = ref.to_here(), ref.to_here()
-    mine[:] = 1
-    assert total(other) == total(ref.to_here()) == total_of(ref) == 7 * SIZE
-    assert farref.rpc_sync("C", total_of, (ref,)) == 7 * SIZE
-
-
 MIDDLING = 100_000
 """The bytes of an array that crosses in a slot."""
 
 
-def test_values_in_slots(system: System) -> None:
-    ref = farref.remote("B", sevens, (MIDDLING,))
+@pytest.mark.parametrize("size", [MIDDLING, SIZE])
+def test_what_was_fetched_is_ones_own(system: System, size: int) -> None:
+    ref = farref.remote("B", sevens, (size,))
     mine, other = ref.to_here(), ref.to_here()
     mine[:] = 1
-    assert total(other) == total(ref.rpc_sync().copy()) == total_of(ref) == 7 * MIDDLING
-    assert total(farref.rpc_sync("B", sevens, (MIDDLING,))) == 7 * MIDDLING
-    assert farref.rpc_sync("B", bytes, (MIDDLING,)) == bytes(MIDDLING)
-    assert farref.rpc_sync("C", total_of, (ref,)) == 7 * MIDDLING
-    alias = farref.remote("C", lambda: farref.remote("B", sevens, (MIDDLING,)))
-    assert total_of(alias) == total_of(alias) == 7 * MIDDLING
+    assert total(other) == total(ref.rpc_sync().copy()) == total_of(ref) == 7 * size
+    assert total(farref.rpc_sync("B", sevens, (size,))) == 7 * size
+    assert farref.rpc_sync("B", bytes, (size,)) == bytes(size)
+    assert farref.rpc_sync("C", total_of, (ref,)) == 7 * size
+    alias = farref.remote("C", lambda: farref.remote("B", sevens, (size,)))
+    assert total_of(alias) == total_of(alias) == 7 * size
 
 
 def test_more_values_than_slots(system: System) -> None:
@@ -207,18 +202,19 @@ def test_a_frozen_value_cannot_be_changed(system: System) -> None:
         there.rpc_sync().fill(0)
 
 
-@pytest.mark.parametrize("how", ["async", "method", "operation", "by value"])
+FROZEN: dict[str, Callable[[], RRef[Any]]] = {
+    "async": lambda: farref.remote("B", sevens_later, frozen=True),
+    "method": lambda: farref.remote("B", sevens).remote(frozen=True).copy(),
+    "operation": lambda: farref.remote("B", list, ([sevens()],)).remote(frozen=True)[0],
+    "by value": lambda: farref.remote(
+        "B", fill, (farref.remote("C", sevens), 7), resolve=True, frozen=True
+    ),
+}
+
+
+@pytest.mark.parametrize("how", FROZEN)
 def test_any_result_may_be_frozen(system: System, how: str) -> None:
-    if how == "async":
-        ref = farref.remote("B", sevens_later, frozen=True)
-    elif how == "method":
-        ref = farref.remote("B", sevens).remote(frozen=True).copy()
-    elif how == "operation":
-        ref = farref.remote("B", list, ([sevens()],)).remote(frozen=True)[0]
-    else:
-        wanted = farref.remote("C", sevens)
-        ref = farref.remote("B", fill, (wanted, 7), resolve=True, frozen=True)
-    value = ref.to_here()
+    value = FROZEN[how]().to_here()
     assert total(value) == 7 * SIZE
     with pytest.raises(ValueError, match=READ_ONLY):
         value[0] = 1
@@ -301,9 +297,11 @@ def test_get_and_wait(system: System) -> None:
         assert [total(value) for value in farref.get([*refs, refs[0]])] == [7 * SIZE] * 4
 
 
-def has(ref: RRef[Any]) -> bool:
-    """Whether a fetch by this handle needs no message."""
-    return ref._frozen is not None
+def fetched(ref: RRef[Any]) -> tuple[Any, bool]:
+    """A copy of the value, and whether it was there without a message."""
+    before = farref.counters().user.get("Fetch", 0)
+    value = ref.to_here()
+    return value, farref.counters().user.get("Fetch", 0) == before
 
 
 @SHARED_MEMORY
@@ -311,97 +309,67 @@ def test_a_wait_brings_where_a_frozen_value_is(system: System) -> None:
     small = farref.remote("B", lambda: [1, b"x" * 100], frozen=True)
     frozen, plain = farref.remote("C", sevens, frozen=True), farref.remote("B", sevens)
     assert farref.wait([frozen, plain, small], 3) == ([frozen, plain, small], [])
-    assert [has(each) for each in (frozen, plain, small)] == [True, False, True]
-    array = frozen.to_here()
-    assert total(array) == 7 * SIZE
+    array, brought = fetched(frozen)
+    assert (total(array), brought) == (7 * SIZE, True)
     with pytest.raises(ValueError, match=READ_ONLY):
         array[0] = 1
-    first, second = small.to_here(), small.to_here()
-    assert first == second == [1, b"x" * 100]
-    assert first is not second
+    assert not fetched(plain)[1]
+    first, second = fetched(small), fetched(small)
+    assert first == second == ([1, b"x" * 100], True)
+    assert first[0] is not second[0]
     assert farref.wait([frozen, frozen], 2, timeout=0) == ([frozen, frozen], [])
 
 
+@pytest.mark.parametrize("waits", [False, True], ids=["fetch", "wait"])
 @pytest.mark.parametrize(
     "size", [1, 5_000, ALONE - 1, ALONE, pytest.param(200_000, marks=SHARED_MEMORY)]
 )
-def test_a_wait_brings_an_array_of_any_size(system: System, size: int) -> None:
-    ref = farref.remote("B", np.ones, (size, np.uint8), frozen=True)
-    assert farref.wait([ref]) == ([ref], [])
-    assert has(ref)
-    assert total_of(ref) == size
-
-
-@pytest.mark.parametrize("size", [1, 1_000, ALONE - 1, ALONE, 200_000])
-def test_a_first_fetch_of_a_frozen_array(system: System, size: int) -> None:
-    """It needs no `wait`, and the handle keeps the value."""
+def test_the_handle_keeps_a_frozen_array(system: System, size: int, waits: bool) -> None:
+    """After its first fetch, or a wait."""
     refs = [farref.remote("B", np.full, (size, n, np.uint8), frozen=True) for n in range(20)]
+    if waits:
+        assert farref.wait(refs, len(refs)) == (refs, [])
+    else:
+        assert [total_of(ref) for ref in refs] == [size * number for number in range(20)]
     for number, ref in enumerate(refs):
-        value = ref.to_here()
-        assert (total(value), has(ref)) == (size * number, True)
+        value, kept = fetched(ref)
+        assert (total(value), kept) == (size * number, True)
         with pytest.raises(ValueError, match=READ_ONLY):
             value[0] = 1
-    assert [total(ref.to_here()) for ref in refs] == [size * number for number in range(20)]
+
+
+@pytest.fixture
+def small_messages() -> Iterator[System]:
+    """A system with messages of 4,500 bytes at most, with the worker B."""
+    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=PATIENCE) as system:
+        system.worker("B")
+        yield system
 
 
 @SHARED_MEMORY
 @pytest.mark.processes
 @pytest.mark.parametrize("size", [5_000, 20_000, 40_000])
-def test_a_frozen_array_that_no_message_can_take(size: int) -> None:
+def test_a_frozen_array_that_no_message_can_take(small_messages: System, size: int) -> None:
     """Its memory is named, or the user is told."""
-    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=20) as system:
-        system.worker("B")
-        assert total_of(farref.remote("B", np.ones, (ALONE, np.uint8), frozen=True)) == ALONE
-        refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(3)]
-        assert farref.wait(refs, 3) == (refs, [])
-        for ref in refs:
-            ref._frozen = None  # ask again
-            if size < ALONE:
-                with pytest.raises(SerializationError, match="the limit is 4500"):
-                    ref.to_here()
-            else:
-                assert total_of(ref) == size
-
-
-def believe(worker: str, near: bool) -> None:
-    """Whether *worker* is on this host."""
-    core = frame().core
-    # It may have to ask the registrar, and the answer takes the lock.
-    found = core.front.registrar_client.find(worker)
-    with core.lock:
-        core.peers.learn_near(found.id, near=near)
-
-
-@pytest.mark.processes
-@pytest.mark.parametrize("size", [100, ALONE, 200_000])
-def test_no_memory_is_named_to_another_host(
-    process_system: System, monkeypatch: pytest.MonkeyPatch, size: int
-) -> None:
-    process_system.worker("B")
-    refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(3)]
-    me, opened = process_system.endpoint.core.me.name, list[object]()
-    monkeypatch.setattr(shared.Segment, "open", opened.append)
-    farref.rpc_sync("B", believe, (me, False))
-    try:
-        assert [total_of(ref) for ref in refs] == [size] * 3
-    finally:
-        farref.rpc_sync("B", believe, (me, True))
-    assert not opened
+    assert total_of(farref.remote("B", np.ones, (ALONE, np.uint8), frozen=True)) == ALONE
+    refs = [farref.remote("B", np.ones, (size, np.uint8), frozen=True) for _ in range(4)]
+    assert farref.wait(refs[:2], 2) == (refs[:2], [])
+    for ref in refs:
+        if size < ALONE:
+            with pytest.raises(SerializationError, match="the limit is 4500"):
+                ref.to_here()
+        else:
+            assert total_of(ref) == size
 
 
 @SHARED_MEMORY
 @pytest.mark.processes
-def test_a_frozen_value_with_many_buffers(system: System) -> None:
+@pytest.mark.parametrize("waits", [False, True], ids=["fetch", "wait"])
+def test_a_frozen_value_with_many_buffers(small_messages: System, waits: bool) -> None:
     """They share a segment: the places of all would be more than a message takes."""
-    with System(system_base(limits=Limits(max_message_bytes=4_500)), timeout=20) as small:
-        small.worker("S")
-        for number in (1, 8, 9, 20, 100):
-            ref = farref.remote("S", many_arrays, (number,), frozen=True)
-            assert farref.wait([ref]) == ([ref], [])
-            assert len(ref.to_here()) == number
-    for number in (8, 9, 100):
+    for number in (1, 8, 9, 20, 100):
         ref = farref.remote("B", many_arrays, (number,), frozen=True)
-        farref.rpc_sync("B", int)
+        assert not waits or farref.wait([ref]) == ([ref], [])
         assert len(ref.to_here()) == number
 
 
@@ -416,32 +384,26 @@ def test_what_a_wait_does_not_bring(system: System) -> None:
         "with a reference": farref.remote("B", lambda: [RRef([1])], frozen=True),
         "an alias": farref.remote("C", lambda: farref.remote("B", sevens, frozen=True)),
         "an error": farref.remote("B", divmod, (1, 0), frozen=True),
-        "our own": RRef(sevens(), frozen=True),
     }
     assert farref.wait(refs.values(), len(refs)) == ([*refs.values()], [])
-    assert {name: has(ref) for name, ref in refs.items()} == dict.fromkeys(refs, False)
-    assert refs["heavy"].to_here()[-1] == 19_999
-    assert refs["with a reference"].to_here()[0].to_here() == [1]
-    assert total_of(refs["an alias"]) == total_of(refs["our own"]) == 7 * SIZE
+    heavy, holder, array = (fetched(refs[name]) for name in list(refs)[:3])
+    assert [each[1] for each in (heavy, holder, array)] == [False] * 3
+    assert (heavy[0][-1], holder[0][0].to_here(), total(array[0])) == (19_999, [1], 7 * SIZE)
     with pytest.raises(ZeroDivisionError):
         refs["an error"].to_here()
     refs.clear()
+    del holder
     gc.collect()
 
 
-@SHARED_MEMORY
-def test_a_wait_keeps_a_bounded_number(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It lets go of the others at once, as each has a file descriptor."""
-    monkeypatch.setattr(api, "MOST_KEPT", 2)
-    refs = [farref.remote("B", sevens, frozen=True) for _ in range(4)]
-    assert farref.wait(refs, 4) == (refs, [])
-    assert [has(each) for each in refs] == [True, True, False, False]
-    assert until(system, lambda: farref.rpc_sync("B", int) == 0 and not shared.unread)
-    assert [total_of(each) for each in refs] == [7 * SIZE] * 4
+def test_a_wait_keeps_a_thousand(system: System) -> None:
+    refs = [farref.remote("B", np.ones, (1,), frozen=True) for _ in range(1_002)]
+    assert farref.wait(refs, len(refs)) == (refs, [])
+    assert [fetched(each)[1] for each in (refs[0], *refs[998:])] == [True, True, True, False, False]
 
 
 def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) -> None:
-    """If no mapping is possible, a fetch will copy, but a wait does not."""
+    """If no mapping is possible, a fetch copies, but a wait does not."""
 
     def none_left(*_: Any, **__: Any) -> memoryview:
         raise MemoryError
@@ -449,83 +411,26 @@ def test_a_wait_copies_nothing(system: System, monkeypatch: pytest.MonkeyPatch) 
     ref = farref.remote("B", sevens, frozen=True)
     with monkeypatch.context() as patched:
         patched.setattr(mapping, "mapped", none_left)
-        patched.setattr(shared.Segment, "content", none_left)
         assert farref.wait([ref]) == ([ref], [])
-    assert not has(ref)
-    assert total_of(ref) == 7 * SIZE
+    value, brought = fetched(ref)
+    assert (total(value), brought) == (7 * SIZE, False)
 
 
-def test_a_wait_takes_nothing_away(system: System, gate: Path) -> None:
-    """While the wait goes on, a fetch may have brought a value that the wait does not bring."""
-    heavy = farref.remote("B", lambda: list(range(20_000)), frozen=True)
-    future = heavy._front.calls.fetch(heavy.id, None, (), copy=False)
-    future.asker = weakref.ref(heavy)
-    heavy.to_here()
-    assert has(heavy)
-    future.on_answer(keep=True)
-    assert until(system, future.done)
-    assert has(heavy)
-
-
-def sevens_and_more() -> tuple[Any, set[int]]:
-    """Not a plain value: cloudpickle packs it."""
-    return sevens(), {1}
-
-
-@SHARED_MEMORY
-def test_all_of_a_packet_is_opened_before_any_of_it_is_handed_over(own_system: System) -> None:
-    """A message sent then acknowledges the whole packet, and its sender may reuse the memory."""
-    endpoint, opened = own_system.endpoint, list[bool]()
-    own_system.worker("B")
-    farref.rpc_sync("B", sevens)
-
-    def noting(hand_over: Callable[..., Any]) -> Callable[..., Any]:
-        def receive(sender: Any, message: Any, *more: Any) -> Any:
-            payload = getattr(getattr(message, "cargo", None), "payload", None)
-            opened.extend(each._descriptor >= 0 for each in getattr(payload, "buffers", ()))
-            return hand_over(sender, message, *more)
-
-        return receive
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(endpoint.core.context, "take", noting(endpoint.core.context.take))
-        assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE
-        assert opened == [True]
-        assert total(farref.rpc_sync("B", sevens_and_more)[0]) == 7 * SIZE
-    assert opened == [True, True]
+def frozen_later(gate: Path) -> RRef[Any]:
+    hold(gate)
+    return farref.remote("C", sevens, frozen=True)
 
 
 def test_a_wait_that_is_passed_on_brings_nothing(system: System, gate: Path) -> None:
     """The endpoint that passes it on is near, but the asker may be far."""
-
-    def later() -> RRef[Any]:
-        hold(gate)
-        return farref.remote("C", sevens, frozen=True)
-
-    ref = farref.remote("B", later)
+    ref = farref.remote("B", frozen_later, (gate,))
     early = ref.remote().sum()  # so B relays the next requests until C has received this one
-    future = ref._front.calls.fetch(ref.id, None, (), copy=False)
-    future.asker = weakref.ref(ref)
-    future.on_answer(keep=True)
+    assert farref.wait([ref], timeout=0) == ([], [ref])  # it has asked
     gate.touch()
-    assert until(system, future.done)
-    assert not has(ref)
+    assert farref.wait([ref]) == ([ref], [])
+    value, brought = fetched(ref)
+    assert (total(value), brought) == (7 * SIZE, False)
     assert early.to_here() == 7 * SIZE
-
-
-def far() -> None:
-    """From now on no endpoint is near to this one."""
-    registrar_client: Any = frame().core.front.registrar_client
-    registrar_client.near = lambda worker: False
-
-
-def test_a_wait_brings_nothing_large_to_another_host(own_system: System) -> None:
-    own_system.worker("B")
-    farref.rpc_sync("B", far)
-    ref = farref.remote("B", sevens, frozen=True)
-    farref.wait([ref])
-    assert not has(ref)
-    assert total_of(ref) == 7 * SIZE
 
 
 def test_dropped_values_leave_nothing(system: System) -> None:
@@ -601,29 +506,10 @@ def test_the_owner_is_killed_while_its_reply_is_on_the_way(
     stop(c)
     gate.touch()
     assert until(processes, lambda: look(b)[0] == 1)  # it is written, and C has not taken it
-    time.sleep(0.2)
     kill(b)
     os.kill(c, signal.SIGCONT)
     assert call.result() in {SenderDiedError.__name__, OwnerDiedError.__name__}
     assert_freed(processes, "C", "D")
-
-
-_copies: list[int] = []
-"""At B: the size of each value that it has put into shared memory."""
-
-
-def count_copies() -> None:
-    made = shared.Segment.of.__func__  # type: ignore[attr-defined]  # it is a class method
-
-    def of(kind: type, view: memoryview, **more: Any) -> Any:
-        _copies.append(view.nbytes)
-        return made(kind, view, **more)
-
-    shared.Segment.of = classmethod(of)  # type: ignore[method-assign,assignment,arg-type]  # B ends with the test
-
-
-def copies() -> list[int]:
-    return _copies
 
 
 @SHARED_MEMORY
@@ -632,13 +518,12 @@ def test_a_value_is_copied_once_for_each_fetch() -> None:
     """Also for the first, which finds others in the queue of the object when it is answered."""
     with System("farrefBase", timeout=PATIENCE) as system:
         system.worker("B")
-        ref = farref.remote("B", sevens)
-        assert total_of(ref) == 7 * SIZE
-        farref.rpc_sync("B", count_copies)
+        ref = farref.remote("B", Copied, (sevens(),))
+        assert total(ref.to_here().content) == 7 * SIZE
         with stopped(pid_of("B")):
             futures = [ref.future() for _ in range(8)]
-        assert [total(future.result()) for future in futures] == [7 * SIZE] * 8
-        assert farref.rpc_sync("B", copies) == [SIZE] * 8
+        assert [total(future.result().content) for future in futures] == [7 * SIZE] * 8
+        assert farref.rpc_sync("B", noted) == ["copied"] * 9
         del ref, futures
         assert_freed(system, "B")
 
@@ -684,7 +569,7 @@ def test_readers_are_killed(processes: System) -> None:
 def test_everybody_is_killed(base: str) -> None:
     """The program too. No process of the system remains that could have a segment open."""
     code = f"""
-        import os, sys, time
+        import os, signal
         import farref
         from farref import System
         from tests.actors.calls.test_values import *
@@ -698,7 +583,7 @@ def test_everybody_is_killed(base: str) -> None:
                 farref.rpc_sync("C", keep_value, (each,))
             pids = [os.getpid(), *(farref.rpc_sync(name, os.getpid) for name in "BC")]
             print(*pids, flush=True)
-            time.sleep(60)
+            signal.pause()
     """
     command = [sys.executable, "-c", textwrap.dedent(code)]
     root = Path(__file__).parents[3]
@@ -721,32 +606,30 @@ def test_packets_are_lost_and_come_twice() -> None:
         frozen, plain = farref.remote("B", sevens, frozen=True), farref.remote("B", sevens)
         futures = [frozen.future(), plain.future(), farref.rpc_async("B", total, (sevens(),))]
         assert [int(np.sum(future.result())) for future in futures] == [7 * SIZE] * 3
-        frozen._frozen = None  # ask again
-        assert total_of(frozen) == total_of(plain) == 7 * SIZE
+        assert total_of(farref.remote("B", sevens, frozen=True)) == total_of(plain) == 7 * SIZE
         assert all(each.dropped and each.duplicated for each in counts(system).values())
         del futures
         del frozen, plain
         assert_freed(system, "B")
 
 
+def plain_later(gate: Path) -> RRef[Any]:
+    hold(gate)
+    return farref.remote("C", sevens)
+
+
 @pytest.mark.processes
-def test_a_relayed_request(processes: System) -> None:
+def test_a_relayed_request(processes: System, tmp_path: Path) -> None:
     """B has an alias of C's object, and relays values in shared memory."""
-
-    def later(gate: float) -> RRef[Any]:
-        time.sleep(gate)
-        return farref.remote("C", sevens)
-
-    ref = farref.remote("B", later, (0.3,))
-    assert ref.rpc_sync().dot(sevens()) == 7 * 7 * SIZE % 256
-    copy = farref.remote("B", later, (0.3,)).remote(frozen=True).searchsorted(sevens())
+    gate = tmp_path / "gate"
+    refs = [farref.remote("B", plain_later, (gate,)) for _ in range(2)]
+    product = refs[0].rpc_async().dot(sevens())
+    copy = refs[1].remote(frozen=True).searchsorted(sevens())
+    gate.touch()
+    assert product.result() == 7 * 7 * SIZE % 256
     assert total_of(copy) == 0
-    del ref, copy
+    del refs, copy, product
     assert_freed(processes, "B", "C")
-
-
-def kept_segments() -> int:
-    return len(shared.recycler._kept)
 
 
 def linger() -> None:
@@ -773,14 +656,14 @@ def test_the_next_value_is_written_to_the_last_ones_memory(
 ) -> None:
     """Also if the thread that has sent the last one has not finished: new pages take long."""
     assert total(farref.rpc_sync("B", sevens)) == 7 * SIZE  # the first takes longer
-    assert until(processes, lambda: farref.rpc_sync("B", kept_segments) == 1)
-    ref = farref.remote("B", sevens)
+    b, ref = pid_of("B"), farref.remote("B", sevens)
+    assert until(processes, lambda: look(b)[0] == 1)  # it is kept
     farref.rpc_sync("B", linger)
     for _ in range(5):
         value = farref.rpc_sync("B", sevens) if by_call else ref.to_here()
         assert total(value) == 7 * SIZE
         del value
-    assert look(pid_of("B"))[0] == 1
+    assert look(b)[0] == 1
 
 
 def pressing(size: int) -> list[Any]:
@@ -839,7 +722,7 @@ def test_no_interrupt_of_a_result_loses_the_value(
     processes: System, size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # some come within `__del__`
-    futures: list[Future[Any]] = []
+    futures: list[farref.Future[Any]] = []
 
     def ask() -> None:
         futures.append(farref.rpc_async("B", sevens, args=(size,)))
@@ -888,27 +771,36 @@ def test_a_forked_child_gets_no_other_bytes(processes: System, tmp_path: Path, a
 @SHARED_MEMORY
 @pytest.mark.processes
 def test_a_thousand_fetches_leave_no_descriptor(processes: System) -> None:
-    frozen = farref.remote("B", sevens, (shared.IN_SLOT.stop,), frozen=True)
-    plain = farref.remote("B", sevens, (shared.IN_SLOT.stop,))
-    assert total_of(frozen) == total_of(plain)
-    here = len(os.listdir("/proc/self/fd"))
-    there = farref.rpc_sync("B", lambda: len(os.listdir("/proc/self/fd")))
+    size, b = shared.IN_SLOT.stop, pid_of("B")
+    farref.rpc_sync("B", keep_frozen, (size,))
+    plain = farref.remote("B", sevens, (size,))
+    assert total_of(farref.rpc_sync("B", first_kept)) == total_of(plain)
+    here, there = descriptors(os.getpid()), descriptors(b)
     values = []
-    for _ in range(500):
-        frozen._frozen = None
-        values += [frozen.to_here(), plain.to_here()]
+    for _ in range(500):  # the frozen one with a new handle, which has not kept it
+        values += [farref.rpc_sync("B", first_kept).to_here(), plain.to_here()]
     assert look() == (0, 1000)
-    assert len(os.listdir("/proc/self/fd")) <= here + 2  # some close, some are connections
+    assert descriptors(os.getpid()) <= here + 2  # some close, some are connections
     values.clear()
-    # Acknowledged segments are kept up to a limit. The last one may not be acknowledged yet.
-    assert look(pid_of("B"))[1] <= recycling.MOST + 2
+    # 16 acknowledged segments are kept. The last one may not be acknowledged yet.
+    assert look(b)[1] <= 16 + 2
     farref.rpc_sync("B", look)
-    assert until(
-        processes,
-        lambda: farref.rpc_sync("B", lambda: len(os.listdir("/proc/self/fd"))) <= there + 1,
-    )
-    del frozen, plain
+    assert until(processes, lambda: descriptors(b) <= there + 1)
+    del plain
+    farref.rpc_sync("B", let_go)
     assert_freed(processes, "B")
+
+
+def keep_frozen(size: int) -> None:
+    kept.append(RRef(sevens(size), frozen=True))
+
+
+def first_kept() -> Any:
+    return kept[0]
+
+
+def descriptors(pid: int) -> int:
+    return len(os.listdir(f"/proc/{pid}/fd"))
 
 
 @pytest.mark.processes
@@ -969,3 +861,171 @@ def test_a_tiny_dev_shm_is_enough() -> None:
     if "unshare" in done.stderr or "mount:" in done.stderr:
         pytest.skip(done.stderr)
     assert done.stdout == f"{7 << 23} (0, 1)\n", done.stderr
+
+
+# ---- slots
+
+
+@pytest.fixture
+def slotted() -> Iterator[System]:
+    """A system with the worker B, of which this program has no slot mapped."""
+    slots.forget()
+    with System("farrefBase", timeout=PATIENCE, silence=None, orphan_grace=0.2) as system:
+        system.worker("B")
+        yield system
+
+
+def middling() -> Any:
+    return sevens(MIDDLING)
+
+
+def has_slot() -> bool:
+    """Whether B's next values cross in a slot: now this program has one mapped."""
+    farref.rpc_sync("B", middling)
+    return look(os.getpid())[1] > 0
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_one_slot_or_two_are_enough_for_one_reader(slotted: System) -> None:
+    ref = farref.remote("B", middling)
+    assert until(slotted, has_slot)
+    values = [ref.to_here() for _ in range(3 * SLOTS)]
+    assert {total(each) for each in values} == {7 * MIDDLING}
+    assert 1 <= look(pid_of("B"))[1] <= 2  # the last one may not be acknowledged yet
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_the_slots_of_a_dead_worker_are_let_go_of(slotted: System) -> None:
+    assert until(slotted, has_slot)
+    os.kill(pid_of("B"), signal.SIGKILL)
+    assert until(slotted, lambda: look(os.getpid()) == (0, 0))
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_nothing_waits_for_the_registrar(slotted: System) -> None:
+    """A sender asks it whether a receiver is near."""
+    with stopped(psutil.Process(pid_of("B")).ppid()):
+        for _ in range(3):
+            assert total(farref.rpc_sync("B", middling)) == 7 * MIDDLING
+    assert until(slotted, has_slot)
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+@pytest.mark.parametrize("by_call", [False, True], ids=["fetch", "call"])
+def test_an_array_that_is_too_large_for_a_message_goes_in_a_slot(by_call: bool) -> None:
+    """Also the first: then its sender asks whether the receiver is near, and waits."""
+    with System(system_base(limits=Limits(max_message_bytes=60_000)), timeout=PATIENCE) as system:
+        system.worker("B")
+        for _ in range(3):
+            ref = farref.remote("B", middling)
+            value = farref.rpc_sync("B", middling) if by_call else ref.to_here()
+            assert total(value) == 7 * MIDDLING
+        text = farref.remote("B", long_text)
+        for _ in range(2):  # it is for no slot
+            with pytest.raises(SerializationError, match="limit is 60000"):
+                farref.rpc_sync("B", long_text) if by_call else text.to_here()
+
+
+def long_text() -> str:
+    return "x" * MIDDLING
+
+
+_held: list[int] = []
+
+
+def use_up() -> None:
+    """From now on this process has no descriptor left, until `give_back`."""
+    few = len(os.listdir("/proc/self/fd")) + 3
+    resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
+    with contextlib.suppress(OSError):
+        while True:
+            _held.append(os.dup(0))
+
+
+def give_back() -> None:
+    for each in _held:
+        os.close(each)
+    _held.clear()
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_a_sender_without_descriptors_sends_it_in_the_message(slotted: System) -> None:
+    """It cannot ask whether the receiver is near. Later it asks again."""
+    farref.rpc_sync("B", sevens, (1,))  # now it has loaded what arrays need
+    farref.rpc_sync("B", use_up)
+    for _ in range(3):
+        assert total(farref.rpc_sync("B", middling)) == 7 * MIDDLING
+    farref.rpc_sync("B", give_back)
+    assert until(slotted, has_slot)
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_a_sender_that_cannot_load_what_makes_slots_does_so_too(tmp_path: Path) -> None:
+    program = """
+    import os, resource, sys, farref
+    import numpy as np
+
+    def use_up():
+        assert "farref.serialization.slots" not in sys.modules
+        few = len(os.listdir("/proc/self/fd")) + 3
+        resource.setrlimit(resource.RLIMIT_NOFILE, (few, few))
+        while True:
+            os.dup(0)
+
+    with farref.System() as system:
+        system.worker("B")
+        farref.rpc_sync("B", np.ones, (1 << 20,))  # so it knows that the program is near
+        try:
+            farref.rpc_sync("B", use_up)
+        except OSError:
+            print(farref.rpc_sync("B", np.ones, (10_000,)).sum())
+    """
+    assert run(tmp_path, program) == "10000.0\n"
+
+
+def refused_without_descriptors(name: str) -> bool:
+    """Whether *name* is told that a value in a slot cannot be taken; then all goes on."""
+    farref.rpc_sync(name, sevens, (1,))  # now it has connected, and loaded what arrays need
+    use_up()
+    try:
+        eventually(lambda: not _arrives(name), "no value came in a slot")
+        for _ in range(3):
+            assert not _arrives(name)
+            assert farref.rpc_sync(name, len, ("abc",)) == 3
+    finally:
+        give_back()
+    return _arrives(name)
+
+
+def _arrives(name: str) -> bool:
+    try:
+        return total(farref.rpc_sync(name, middling)) == 7 * MIDDLING
+    except SerializationError:
+        return False
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_only_the_values_in_slots_fail_at_a_receiver_without_descriptors(slotted: System) -> None:
+    slotted.worker("C")
+    assert farref.rpc_sync("B", refused_without_descriptors, ("C",))
+
+
+@SHARED_MEMORY
+@pytest.mark.processes
+def test_a_copy_is_of_one_moment(slotted: System) -> None:
+    """A fetch has the turn until the value is copied."""
+    ref = farref.remote("B", middling)
+    assert until(slotted, has_slot)
+    with ThreadPoolExecutor(1) as thread:
+        filling = thread.submit(lambda: [ref.rpc_sync().fill(n % 256) for n in range(500)])
+        while not filling.done():
+            value = ref.to_here()
+            assert (value == value[0]).all()
+        filling.result()

@@ -45,15 +45,14 @@ def system() -> Iterator[System]:
         yield made
 
 
-def fetches(system: System) -> int:
+def fetches() -> int:
     """The questions that the program has sent so far."""
-    name = farref.get_worker_info().name
-    return system.counters(timeout=PATIENCE)[name].user.get("Fetch", 0)
+    return farref.counters().user.get("Fetch", 0)
 
 
 def test_a_loop_that_keeps_calls_in_flight_asks_once_for_each(system: System) -> None:
     """Ray's way to limit the calls in flight."""
-    before = fetches(system)
+    before = fetches()
     pending = [farref.remote("BC"[number % 2], same, (number,)) for number in range(FLYING)]
     made = FLYING
     done: list[Any] = []
@@ -64,7 +63,7 @@ def test_a_loop_that_keeps_calls_in_flight_asks_once_for_each(system: System) ->
         if made < CALLS:
             pending.append(farref.remote("BC"[made % 2], same, (made,)))
             made += 1
-    assert fetches(system) - before <= CALLS
+    assert fetches() - before <= CALLS
     assert sorted(farref.get(done)) == list(range(CALLS))
     del ready, done
     assert_nothing_held(system)
@@ -72,16 +71,16 @@ def test_a_loop_that_keeps_calls_in_flight_asks_once_for_each(system: System) ->
 
 def test_polls_share_one_question(system: System) -> None:
     refs = [farref.remote("B", gated, (name,)) for name in ("x", "y")]
-    before = fetches(system)
+    before = fetches()
     for _ in range(20):
         assert farref.wait(refs, timeout=0) == ([], refs)
-    assert fetches(system) - before == 2
+    assert fetches() - before == 2
     farref.rpc_sync("B", opened, ("y",))
     assert farref.wait(refs) == ([refs[1]], [refs[0]])
     assert farref.wait(refs) == ([refs[1]], [refs[0]])
     farref.rpc_sync("B", opened, ("x",))
     assert farref.wait(refs, 2) == (refs, [])
-    assert fetches(system) - before == 2
+    assert fetches() - before == 2
     assert farref.get(refs) == ["x", "y"]
 
 

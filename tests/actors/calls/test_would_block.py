@@ -14,7 +14,7 @@ from thespian.actors import ActorAddress
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, SelfWaitError, WouldBlockError
 
-from ..helpers import hold, idle, somebody_waits, until
+from ..helpers import hold, idle, until
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -163,29 +163,24 @@ def test_a_call_that_would_wait_for_itself_is_refused(system: System, form: str)
     assert ref.rpc_sync().again("end", ref) == "it ran"
 
 
+@pytest.mark.parametrize("busy", [False, True])
 @pytest.mark.parametrize("form", ["method", "fetch"])
 def test_a_call_that_outlives_the_wait_for_it_may_call_the_object(
-    system: System, form: str, gate: Path
+    system: System, form: str, busy: bool, gate: Path
 ) -> None:
-    ref = farref.remote("B", Selfish)
-    ref.rpc_sync().give_up(ref, form, gate)
-    gate.touch()
-    assert until(system, lambda: farref.rpc_sync("C", _is_late))
-    assert farref.rpc_sync("C", _take_late) == ["it ran" if form == "method" else "Selfish"]
-
-
-@pytest.mark.parametrize("form", ["method", "fetch"])
-def test_such_a_call_waits_while_another_method_runs(system: System, form: str, gate: Path) -> None:
+    """It waits while another method runs."""
     begun, end = gate.with_name("begun"), gate.with_name("end")
     ref = farref.remote("B", Selfish)
     ref.rpc_sync().give_up(ref, form, gate)
-    other = ref.rpc_async().stay(begun, end)
-    assert until(system, begun.exists)
+    if busy:
+        other = ref.rpc_async().stay(begun, end)
+        assert until(system, begun.exists)
+        gate.touch()
+        assert until(system, lambda: farref.rpc_sync("C", farref.counters).in_flight)
+        assert not until(system, lambda: farref.rpc_sync("C", _is_late), 0.3)
+        end.touch()
+        assert other.result() is None
     gate.touch()
-    assert until(system, lambda: farref.rpc_sync("C", somebody_waits), 5)
-    assert not until(system, lambda: farref.rpc_sync("C", _is_late), 0.3)
-    end.touch()
-    assert other.result() is None
     assert until(system, lambda: farref.rpc_sync("C", _is_late))
     assert farref.rpc_sync("C", _take_late) == ["it ran" if form == "method" else "Selfish"]
 
