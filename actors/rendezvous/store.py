@@ -38,9 +38,9 @@ MARGIN = 5.0
 class AwaitableStore:
     """The store of one round. Its methods that reach the service are awaited, in any handler.
 
-    Each of them, also a `get` that waits, raises `RendezvousStateError` once this node is no member
-    of the round or the round is over; `RendezvousConnectionError` if the service cannot be reached;
-    and `FetchTimeoutError` if it does not answer in time.
+    Each of them, also a `get` that waits, raises `RendezvousStateError` once this node is not a
+    member of the round or the round is over; `RendezvousConnectionError` if the service cannot be
+    reached; and `FetchTimeoutError` if it does not answer in time.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class AwaitableStore:
     async def add(self, key: str, amount: int) -> int:
         """Add *amount* to the number at *key* (0 if the key is new), and return the sum.
 
-        Raises `ValueError` if its value is no number.
+        Raises `ValueError` if its value is not a number.
         """
         if isinstance(amount, bool) or not isinstance(amount, int):
             raise TypeError(f"amount must be a whole number, not {amount!r}")
