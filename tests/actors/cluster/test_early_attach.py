@@ -41,6 +41,7 @@ ATTACHING = f"""
 
 def speaks(program: Popen[str], seconds: float = 0.0) -> bool:
     """Whether *program* has written something, or ended, within *seconds*."""
+    assert program.stdout is not None
     return bool(select.select([program.stdout], [], [], seconds)[0])
 
 
