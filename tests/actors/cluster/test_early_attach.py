@@ -57,9 +57,9 @@ def is_answered(program: Popen[str]) -> bool:
 
 
 def wait_for(entry: Path) -> None:
-    """Wait without a pause for the entry of a system: its program goes on meanwhile."""
+    """Wait until *entry* tells the way into its system, without a pause: the program goes on."""
     end = time.monotonic() + PATIENCE
-    while not entry.exists():
+    while not entry.exists() or b'"door"' not in entry.read_bytes():
         assert time.monotonic() < end
 
 
