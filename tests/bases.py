@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 SAMPLED = pytest.mark.sampled(10)
 
 
+def about(base: str | None = None) -> bases.Base:
+    """The abilities of *base*; by default, of the base that `System()` is on."""
+    return bases.BASES[base or bases.DEFAULT]
+
+
 def those(fit: Callable[[bases.Base], object]) -> list[ParameterSet]:
     """Parameters for the bases that *fit*, with their markers.
 

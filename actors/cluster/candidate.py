@@ -61,8 +61,8 @@ AGAIN = 0.2
 """Seconds until a store that has not answered is asked again."""
 WORKS = "the etcd works again"
 SURE = 3
-"""Answers in a row before that is said. An etcd without space still answers every other question:
-those that only read."""
+"""The number of answers in a row after which the etcd counts as working again. One without space
+still answers every other question: those that only read."""
 MOST_EARLY = 10_000
 """The most messages for a registrar that wait until this candidate knows whether it is elected."""
 
@@ -109,7 +109,7 @@ class Candidate(SystemActor):
         self._ledger: Ledger | None = None
         self._elected: Elected | None = None
         self._key = b""
-        """The system's."""
+        """The system's key."""
         self._looked = False
         """Whether this candidate has checked that no system of this name has another key."""
         self._early: list[tuple[Any, ActorAddress]] = []
@@ -339,9 +339,9 @@ def _work(
     hand: Callable[[Told | Silent], None],
     sure: int,
 ) -> None:
-    """Do *jobs*, one after the other, until there comes a None. In a thread of its own.
+    """Do *jobs* in order, until one of them is None. Runs in a thread of its own.
 
-    After a failure the store works again when it has answered *sure* jobs in a row.
+    After a failure the store counts as working again once it has answered *sure* jobs in a row.
     """
     silent, good = "", 0
     while (job := jobs.get()) is not None:

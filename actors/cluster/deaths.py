@@ -48,7 +48,7 @@ NEWS = 0.2
 """Seconds in which the news that the system ends in order is read, once its processes have ended. A
 process that was stopped meanwhile finds both at once."""
 SETTLING = 0.1
-"""Seconds between two looks whether the owners have acknowledged this endpoint's announcements."""
+"""Seconds between two checks whether the owners have acknowledged this endpoint's announcements."""
 
 log = logger(__name__)
 
@@ -57,7 +57,10 @@ BEATS = 3
 
 
 class Deaths:
-    """The deaths that one endpoint knows of. In the mailbox thread, unless it says otherwise."""
+    """The deaths that one endpoint knows of.
+
+    Methods are called in the mailbox thread, unless they say otherwise.
+    """
 
     def __init__(
         self,
@@ -135,7 +138,7 @@ class Deaths:
         core.wake()
 
     def bury(self, now: float) -> None:
-        """Release the references of dead endpoints. Their grace is over at *now*."""
+        """Release the references of the dead endpoints whose grace is over at *now*."""
         core = self._core
         self._settle()
         for worker in self._due(now):
@@ -210,7 +213,7 @@ class Deaths:
         self.lose(message.reason, orderly=message.orderly)
 
     def lose(self, why: str, *, orderly: bool = False) -> None:
-        """End, because the system has ended or cannot be reached. Any thread."""
+        """End, because the system has ended or cannot be reached. In any thread."""
         core = self._core
         if core.closed:
             return
@@ -236,7 +239,7 @@ class Deaths:
             self._core.port.given_up()
 
     def close(self) -> None:
-        """Stop watching processes. Any thread."""
+        """Stop watching processes. In any thread."""
         for vigil in self._vigils:
             vigil.end()
 

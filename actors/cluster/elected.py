@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 
 ENDED = "ended"
-"""Among the numbers, if the system was ended."""
+"""The entry in the table of numbers that says that the system was ended."""
 
 
 class Elected(MembershipService):
@@ -62,7 +62,7 @@ class Elected(MembershipService):
     ) -> None:
         """*proxy* is the one on its own host.
 
-        Raises `UnreadableError` for *facts* of somebody else.
+        Raises `UnreadableError` if farref cannot have written *facts*.
         """
         self._ledger = ledger
         self._proxy = proxy
@@ -162,7 +162,7 @@ class Elected(MembershipService):
     # ---- messages of the registrar proxies
 
     def host(self, message: wire.HostJoin, proxy: ActorAddress) -> None:
-        """Take in a host, or hear that one follows this registrar. Its life counts once."""
+        """Let a host join, or note that it follows this registrar; refuse one that was given up."""
         known = self._hosts.get(message.info.address)
         if message.me in self._tombstones:
             self.refuse(message.me, proxy)
@@ -177,7 +177,7 @@ class Elected(MembershipService):
             self._tell_end()
 
     def beat(self, message: wire.Heartbeat, proxy: ActorAddress) -> wire.Deliver | None:
-        """A host lives. Returns the answer, which may leave at once: it tells no facts.
+        """Note that a host is alive. Returns the answer, which need not wait for the store.
 
         So a system does not end while its store does not answer. But if neither the store nor any
         other host is heard of any more, this one is cut off, and does not answer.
@@ -193,7 +193,7 @@ class Elected(MembershipService):
         return wire.Deliver(self._ledger.term, (), None, wire.Heard())
 
     def refuse(self, host: WorkerId, proxy: ActorAddress, why: str = "") -> None:
-        """Tell a host that it is in the system no more."""
+        """Tell a host that it is no longer in the system."""
         self._ledger.send(
             (proxy, wire.Deliver(self._ledger.term, (), None, wire.Died((host,), why)))
         )

@@ -59,7 +59,7 @@ class UnreadableError(Exception):
 
     @classmethod
     def at(cls, where: str, error: Exception) -> UnreadableError:
-        """The store's content at *where* is not farref's: *error*."""
+        """The error for content *where* that farref cannot have written; *error* is the reason."""
         return cls(
             f"the etcd holds nonsense {where} ({error}): another program has written there; end "
             f"this system, and delete its folder below {SYSTEMS!r}"
@@ -67,7 +67,7 @@ class UnreadableError(Exception):
 
 
 def mark(system: str, key: bytes) -> str:
-    """A text that the hosts of *system* have in common, and no system with another key."""
+    """A text that is the same on all hosts of *system*, and another one for each other key."""
     return hmac.new(key, f"farref registry {system}".encode(), hashlib.sha256).hexdigest()[:MARK]
 
 

@@ -99,11 +99,11 @@ class FailureDetector:
             self._liveness.watch(worker)
 
     def heard(self, worker: WorkerId) -> bool:
-        """*worker* has beaten. False if it was given up."""
+        """Note a beat of *worker*. Returns False if it was given up before."""
         return self._liveness is None or self._liveness.heard(worker)
 
     def forget(self, worker: WorkerId) -> None:
-        """*worker* is dead, or has left."""
+        """Stop watching *worker*, which is dead or has left."""
         self._processes.pop(worker, None)
         self._programs.discard(worker)
         if self._liveness:

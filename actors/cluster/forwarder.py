@@ -79,7 +79,7 @@ class Forwarder:
     # ---- to the registrar
 
     def ask(self, message: object, sender: ActorAddress) -> list[Addressed]:
-        """*sender* has a request for the registrar."""
+        """Pass a request of *sender* on to the registrar."""
         parts: list[object] = [message]
         if isinstance(message, wire.Settled):  # each is answered for itself
             parts = [wire.Settled(message.me, (worker,)) for worker in message.workers]
@@ -96,7 +96,7 @@ class Forwarder:
     # ---- from the registrar
 
     def take(self, message: wire.Deliver, registrar: ActorAddress) -> list[Addressed]:
-        """The registrar at *registrar* has a message for this host."""
+        """Take a message for this host from the registrar at *registrar*."""
         if not self.line.believes(message.term) or self.lost:
             return []
         self._unheard = 0

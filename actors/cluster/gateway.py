@@ -1,7 +1,7 @@
-"""The way to an etcd, version 3: the HTTP gateways of its servers. Wants the extra `etcd`.
+"""Access to an etcd, version 3, by the HTTP gateways of its servers. Needs the extra `etcd`.
 
-``etcd://a:2379,b:2379`` names the servers; ``etcds://a:2379`` is the same by TLS. Secrets are no
-part of this address, because it is in settings, errors and command lines. They are in the
+``etcd://a:2379,b:2379`` names the servers; ``etcds://a:2379`` is the same by TLS. This address
+contains no secrets, because it appears in settings, errors and command lines. They are in the
 environment of each host, under the names that `etcdctl` reads:
 
 ====================================  ========================================================
@@ -113,7 +113,7 @@ class Gateway:
                 if NO_LEASE in text:
                     raise LookupError(text) from error
                 said.append(f"{client.base_url}: {type(error).__name__}: {text:.300}")
-                self._clients.append(self._clients.pop(0))  # another one first, next time
+                self._clients.append(self._clients.pop(0))  # next time another one is asked first
         raise NoAnswer("; ".join(said))
 
     def _ask(self, client: Any, path: str, body: dict[str, Any]) -> Mapping[str, Any]:

@@ -54,7 +54,7 @@ class HostAgent(SystemActor):
         self._refused = ""
         """The reason why this host may not join."""
         self._versions = False
-        """That is one of versions."""
+        """Whether that reason is a difference of versions."""
         self._joined = False
         self._lost = False
         """The system has ended, has given this host up, or cannot be reached; or the host has

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 KNOCKING = 30.0
 """Seconds that a joining host waits for the host that it joins."""
 ANY = 0
-"""In the place of a port: whichever the host has."""
+"""Stands for whichever port a host has."""
 LOOK = 0.1
 """Seconds between two checks whether a host has joined."""
 GATHERING = 60.0

@@ -98,7 +98,7 @@ class Maker:
 
 
 def _forks(parent: Actor) -> bool:
-    """Whether an actor is a process; on the in-process base none is."""
+    """Whether each actor is a process of its own, as on all bases but the in-process one."""
     return hasattr(parent._myRef, "_startChildActor")
 
 

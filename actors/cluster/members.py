@@ -30,12 +30,12 @@ class RegisteredEndpoint(msgspec.Struct):
 
 
 class Members(MutableMapping[WorkerId, RegisteredEndpoint]):
-    """The members in *table*, found by whatever a message says of them, however many there are."""
+    """The members in *table*, with an index for each way in which messages refer to them."""
 
     def __init__(self, table: dict[WorkerId, RegisteredEndpoint]) -> None:
         self._table = table
         self._having: dict[Hashable, dict[WorkerId, None]] = {}
-        """By each of their `_traits`."""
+        """The members with each trait (see `_traits`)."""
         for worker, member in table.items():
             self._list(worker, member)
 
@@ -95,7 +95,7 @@ def _traits(worker: WorkerId, member: RegisteredEndpoint) -> Iterator[Hashable]:
 
 
 def _mark(address: ActorAddress) -> Hashable:
-    """The same for equal addresses, and nearly always another one for others."""
+    """A value that equal addresses have in common, and that others nearly never share."""
     details: Any = address.addressDetails
     if isinstance(details, ActorLocalAddress):
         real = details.addressManager.exportAddr(address)

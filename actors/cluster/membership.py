@@ -97,10 +97,10 @@ class MembershipService:
         return time.monotonic()
 
     def _watch(self) -> None:
-        """Something may have to be watched."""
+        """Called when there may be something new to watch."""
 
     def _let_go(self, place: str, host: Host) -> None:
-        """*host*, which was at *place*, is gone."""
+        """Called when *host*, which was at *place*, is gone."""
 
     def carry_out(self, message: object, sender: ActorAddress) -> bool:
         """Carry out a request of the endpoint at *sender*. False if *message* is another one."""
@@ -125,7 +125,7 @@ class MembershipService:
                 return False
         return True
 
-    # ---- who is there
+    # ---- joining
 
     def _join(self, message: wire.EndpointJoin, sender: ActorAddress) -> None:
         me = message.me if message.me.incarnation else self._number_of(message.me.name, sender)
@@ -322,7 +322,7 @@ class MembershipService:
         else:
             self._not_created(message.me, message.reason)
 
-    # ---- who is gone
+    # ---- deaths
 
     def _exited(self, address: ActorAddress, cause: str, child: WorkerId | None = None) -> None:
         for worker, creating in list(self._creating.items()):

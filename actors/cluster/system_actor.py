@@ -44,7 +44,7 @@ else:
 
 
 class SystemActor(Actor):
-    """An actor that refuses malformed messages, and whose mailbox raises nothing."""
+    """An actor that refuses malformed messages, and logs the errors of its handlers."""
 
     takes: ClassVar[tuple[type, ...]] = ()
     """Its messages; what arrives is checked against their types."""
@@ -71,7 +71,7 @@ class SystemActor(Actor):
             self.log.error("%s failed on %s:\n%s", self.title, name, text)
 
     def take_beats(self) -> None:
-        """On our own base, get beats past Thespian, which takes longer for each than we do."""
+        """On our own base, receive beats without Thespian, which spends more time on each."""
         own = bases.own(getattr(self._myRef, "transport", None))
         if own is not None:
             own.loop.take_raw(lambda data, sender: self.receiveMessage(Raw(bytes(data)), sender))

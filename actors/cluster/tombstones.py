@@ -42,7 +42,7 @@ class Tombstones:
         self.dying = dying
         """Endpoints that died so recently that some others may not have buried them."""
         self._stored = dead
-        """Under ``spans`` the spans of `_dead`."""
+        """The table with the spans of `_dead`, under ``spans``."""
         self._dead = Dead(dead.get("spans", ()))
         """All dead endpoints but the dying."""
         self._due = 0.0
@@ -65,7 +65,7 @@ class Tombstones:
         return not self._waits_for
 
     def add(self, news: Iterable[WorkerId], cause: str) -> None:
-        """*news* have died."""
+        """Note that the endpoints in *news* have died."""
         self.dying.update(dict.fromkeys(news, Tombstone(cause)))
 
     def wait(self, dead: Collection[WorkerId], living: Iterable[WorkerId], due: float) -> None:
@@ -92,8 +92,8 @@ class Tombstones:
     def agree(self) -> tuple[WorkerId, ...]:
         """The deaths on which all agree now; each is returned once.
 
-        None before all deaths are settled: the endpoint that has to announce itself for one death
-        may hear of it only by the next one.
+        There are none before all deaths are settled: the endpoint that has to announce itself for
+        one death may hear of it only by the next one.
         """
         if any(self._waits_for.values()):
             return ()

@@ -1,4 +1,4 @@
-"""Makes rows into lines of JSON, for writers, which need no classes of the rows (see `steps`)."""
+"""Encodes rows as lines of JSON, for writers, which do not need the rows' classes (see `steps`)."""
 
 from __future__ import annotations
 

@@ -118,12 +118,12 @@ class Client:
             self._end()
             self._over.wait(END_PATIENCE)
 
-    # ---- the two faces
+    # ---- for other threads and loops
 
     def block(self, doing: Coroutine[Any, Any, T], what: str, instead: str) -> T:
-        """Wait for *doing*, for *what*, in the user's thread.
+        """Block the calling thread until *doing*, which is called *what* in errors, is done.
 
-        Raises `WouldBlockError` in a handler: there *instead* is to be written.
+        Raises `WouldBlockError` in a handler, where *instead* is the code to write.
         """
         try:
             self.core.check_open()
@@ -203,8 +203,8 @@ class Client:
     ) -> None:
         """Give *future* the outcome of *doing*.
 
-        The task has none. It would keep an error's traceback, whose frames keep the task, so the
-        references in the frames of the one who waits would stay, too (G5).
+        The task itself has no outcome. It would keep an error's traceback, whose frames keep the
+        task, and with them the references in the frames of the code that waits (G5).
         """
         try:
             result = await doing

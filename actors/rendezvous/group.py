@@ -384,5 +384,5 @@ def _create(params: RendezvousParameters) -> ActorRendezvous:
 
 
 rendezvous_handler_registry = RendezvousHandlerRegistry()
-"""The backends there are. ``"farref"`` is the rendezvous service of the caller's system."""
+"""The registered backends. ``"farref"`` is the rendezvous service of the caller's system."""
 rendezvous_handler_registry.register(BACKEND, _create)

@@ -170,7 +170,7 @@ class RendezvousParameters:
         ``keep_alive_interval``, in seconds; and ``keep_alive_max_attempt``, a whole number.
 
         Raises:
-            ValueError: one of them is not positive, or no number.
+            ValueError: one of them is not a positive number.
         """
         given = {name: self.get_as_float(option) for name, option in _TIMES.items()}
         given["attempts"] = self.get_as_int("keep_alive_max_attempt")
@@ -191,7 +191,7 @@ _NAMES_OF_TORCH = {
     "etcd-v2": _BY_HAND.format(backend="etcd.EtcdRendezvousBackend(client, run_id)"),
     "static": "for fixed ranks call farref.rendezvous(run_id, min_nodes=n, order=rank)",
 }
-"""For each name that torch's registry has and this one has not, the replacement."""
+"""The replacement for each name that torch's registry has and this one lacks."""
 
 
 class RendezvousHandlerRegistry:

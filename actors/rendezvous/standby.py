@@ -6,8 +6,8 @@ and answers wait until the new one has all data. If no other process can be star
 goes on alone.
 
 The standby takes over when it sees itself that the leader's *process* is gone. Silence alone proves
-nothing: a leader that was stopped or cut off may come back, and then finds that none has replaced
-it. So there are never two leaders.
+nothing: a leader that was stopped or cut off may come back, and then finds that no other has
+replaced it. So there are never two leaders.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ _Buffer = bytes | tuple[Number, Number, str, Number, bool, int]
 _Peer = tuple[WorkerId, tuple[str, str, str, int] | int]
 """An endpoint with the fields of its `Address`, or the number of an address beside the bytes.
 
-It is no `Number`: msgspec 0.22 crashes where one may stand in place of a tuple.
+It is not a `Number`: msgspec 0.22 crashes where one may stand in place of a tuple.
 """
 
 

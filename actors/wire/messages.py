@@ -293,7 +293,7 @@ class Serving(msgspec.Struct, frozen=True):
     refused: str = ""
     """The reason why this host may not join, if it may not."""
     versions: bool = False
-    """That is one of versions."""
+    """Whether that reason is a difference of versions."""
 
 
 class HostJoin(msgspec.Struct, frozen=True):
@@ -380,7 +380,7 @@ class Died(msgspec.Struct, frozen=True):
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """Endpoint -> registrar: every owner counts me whose answer these deaths made me wait for."""
+    """Endpoint -> registrar: all owners count me that I had to ask because of these deaths."""
 
     me: WorkerId
     workers: tuple[WorkerId, ...]

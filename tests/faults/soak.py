@@ -184,9 +184,8 @@ class Soak:
 
     def land(self) -> None:
         what, future, expect, about = self.flying.popleft()
-        while not future.done() and self.mend is not None:
-            self.mend_if_due()  # it may wait for the very link that is cut
-            time.sleep(0.005)
+        if not future.done() and self.mend is not None:  # it may wait for the very link that is cut
+            until(self.system, lambda: future.done() or self.mend_if_due(), 2 * OUTAGE)
         try:
             expect(future.result())
         except farref.FarrefError as error:
@@ -329,10 +328,12 @@ class Soak:
         self.mend = (time.monotonic() + OUTAGE, one, other)
         self.done["cut"] += 1
 
-    def mend_if_due(self) -> None:
+    def mend_if_due(self) -> bool:
+        """Whether no link is cut any more."""
         if self.mend is not None and time.monotonic() > self.mend[0]:
             heal(self.system, *self.mend[1:])
             self.mend = None
+        return self.mend is None
 
     def read(self, seconds: float) -> None:
         """Let nothing happen for a moment, and measure the costs."""

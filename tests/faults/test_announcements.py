@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import time
+import weakref
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,7 +48,9 @@ def test_the_grace_waits_for_announcements_on_a_cut_link(sharing: Sharing, tmp_p
         system.worker("B")
         system.worker("C")
         set_faults(system, Faults())
-        ref = RRef(Box())
+        box = Box()
+        ref, watch = RRef(box), weakref.ref(box)
+        del box
         call = farref.rpc_async("B", lend_and_wait, ("C", ref, gate))
         assert until(system, lambda: bool(farref.rpc_sync("C", number_kept)))
         pid = farref.rpc_sync("B", os.getpid)
@@ -61,7 +63,7 @@ def test_the_grace_waits_for_announcements_on_a_cut_link(sharing: Sharing, tmp_p
         del call
         gc.collect()
         assert until(system, lambda: len(system.workers()) == 2)
-        time.sleep(4 * GRACE)
+        assert not until(system, lambda: watch() is None, 4 * GRACE)
         heal(system, "program", "C")
         gate.touch()
         assert [type(each) for each in farref.rpc_sync("C", read_kept)] == [Box]

@@ -5,44 +5,38 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import RRef, System, WorkerDiedError, remote, rpc_async, rpc_sync
-from farref.protocol import exports
 from farref.testing import assert_nothing_held
 
 from ..actors.calls.test_functions import CACHE, call, main
-from ..actors.helpers import Box
+from ..actors.helpers import Box, hold
 from ..bases import LINKS
 from .conftest import GRACE, PLANS, faulty
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from pathlib import Path
 
 
-@pytest.fixture(scope="module")
-def small() -> Iterator[None]:
-    """Few functions fit; the workers inherit that."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(exports, "ITEMS", 4)
-        patch.setattr(exports, "CAPACITY", 6000)
-        yield
+FUNCTIONS = 300
+"""More than an export cache has room for."""
 
 
 @pytest.mark.parametrize("plan", ["lost", "overtaken", "all at once"])
 @pytest.mark.parametrize("base", LINKS)
-def test_each_call_runs_its_function_over_bad_links(base: str, plan: str, small: None) -> None:
+def test_each_call_runs_its_function_over_bad_links(base: str, plan: str) -> None:
     with faulty(base, *PLANS[plan], names="BC"):
         it = main(CACHE)
-        functions = [main(f"def f(x):\n    return {n}, x\n").f for n in range(9)]
+        functions = [main(f"def f(x):\n    return {n}, x\n").f for n in range(FUNCTIONS)]
         results: list[Any] = []
 
         def work(start: int) -> None:
             futures = [
-                (n, rpc_async("BC"[n % 2], functions[n * 7 % 9], (n,))) for n in range(start, 90, 3)
+                (n, rpc_async("BC"[n % 2], functions[n * 7 % FUNCTIONS], (n,)))
+                for n in range(start, 3 * FUNCTIONS, 3)
             ]
             results.extend((n, future.result()) for n, future in futures)
 
@@ -51,7 +45,7 @@ def test_each_call_runs_its_function_over_bad_links(base: str, plan: str, small:
             thread.start()
         for thread in threads:
             thread.join()
-        assert sorted(results) == [(n, (n * 7 % 9, n)) for n in range(90)]
+        assert sorted(results) == [(n, (n * 7 % FUNCTIONS, n)) for n in range(3 * FUNCTIONS)]
         assert [call(it.put, n, 1) for n in range(3)] == [1, 2, 3]
 
 
@@ -66,18 +60,19 @@ def make_taker() -> Taker:
     return Taker()
 
 
-def an_alias() -> RRef[Taker]:
-    time.sleep(0.3)  # the caller's requests come here first
+def an_alias(gate: Path) -> RRef[Taker]:
+    hold(gate)
     return remote("C", make_taker)
 
 
 @pytest.mark.parametrize("base", LINKS)
-def test_an_alias_passes_functions_on(base: str) -> None:
+def test_an_alias_passes_functions_on(base: str, tmp_path: Path) -> None:
     with faulty(base, names="BC"):
         it = main(CACHE)
         assert call(it.put, 0, 0) == 1  # so the alias's owner has it, and its object's owner not
-        ref = remote("B", an_alias)
+        ref = remote("B", an_alias, (gate := tmp_path / "gate",))
         futures = [ref.rpc_async().apply(it.put, n, 1) for n in range(3)]
+        rpc_sync("B", gate.touch)  # it comes after the requests
         assert [future.result() for future in futures] == [1, 2, 3]
         assert ref.rpc_sync().apply(it.put, 3, 1) == 4
         assert call(it.put, 9, 9, to="C") == 5, "it is the program's function there, too"
@@ -86,12 +81,6 @@ def test_an_alias_passes_functions_on(base: str) -> None:
 
 def on(it_put: Any, to: str, key: str) -> Any:
     return rpc_sync(to, it_put, (key, 1))
-
-
-def call_until_it_fails(put: Any) -> None:
-    for _ in range(1000):
-        call(put, 2, 2)
-        time.sleep(0.01)
 
 
 @pytest.mark.processes
@@ -107,7 +96,7 @@ def test_when_either_end_dies() -> None:
         assert call(it.put, "z", 1, to="C") == 5, "it is one module, whoever sends its functions"
         os.kill(rpc_sync("B", os.getpid), signal.SIGKILL)
         with pytest.raises(WorkerDiedError):
-            call_until_it_fails(it.put)
+            call(it.put, 2, 2)
         system.worker("B")
         assert call(it.put, 1, 1) == 1, "the new worker gets the function, and begins anew"
         assert [rpc_sync("B", on, (it.put, "C", key)) for key in "xu"] == [5, 6]

@@ -10,7 +10,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 
 import farref
@@ -24,27 +23,19 @@ from farref import (
 )
 from farref.actors.core.threads import Threads
 from farref.actors.hosting import processes
-from farref.actors.hosting.bases import BASES
 from farref.testing import assert_nothing_held, until
 
+from ..actors.cluster.ancestry import admin_of, maker_of, processes_of
 from ..actors.handles.test_freed import keep
 from ..actors.scripts import started
-from ..bases import PROCESSES
+from ..base.kit import alive
+from ..bases import PROCESSES, about
+from ..waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 pytestmark = [pytest.mark.processes, pytest.mark.timeout(180)]
-
-
-def ancestors() -> dict[str, int]:
-    """The admin, and its child the registrar, which is the parent of the workers."""
-    worker = psutil.Process(farref.rpc_sync("B", os.getpid))
-    registrar = worker.parent()
-    assert registrar is not None
-    admin = registrar.parent()
-    assert admin is not None
-    return {"the admin": admin.pid, "the registrar": registrar.pid}
 
 
 def ending(name: str, when: str) -> str:
@@ -68,7 +59,12 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         waiting = farref.rpc_async("C", time.sleep, (60,))
         told = tmp_path / "told"
         farref.rpc_async("B", ending, ("C", str(told)))
-        killed = ancestors()[victim]
+        processes = processes_of("B")
+        killed = (admin_of if victim == "the admin" else maker_of)("B").pid
+
+        def left() -> int:
+            return sum(alive(each.pid) for each in processes)
+
         os.kill(killed, signal.SIGKILL)
         # The admin's end may look like the worker's end first.
         with pytest.raises((SystemDownError, WorkerDiedError)):
@@ -90,15 +86,14 @@ def test_without_the_frameworks_own(base: str, victim: str, tmp_path: Path) -> N
         for use in uses:
             with pytest.raises(SystemDownError, match=str(killed)):
                 use()
-        session = system._stay.session
-        if victim == "the registrar":  # the admin and the framework's logger are left
-            assert until(system, lambda: len(processes.members(session)) <= 2)
-            if not BASES[base].own:  # on ours the workers end with their parent, at once
+        if victim == "the registrar":  # the admin and the reaper are left
+            assert until(system, lambda: left() <= 2)
+            if not about(base).own:  # on ours the workers end with their parent, at once
                 assert until(system, told.exists)
                 assert told.read_text(encoding="utf-8").startswith("SystemDownError")
         else:
-            assert until(system, lambda: not processes.members(session))
-    assert processes.members(session) == []
+            assert until(system, lambda: not left())
+    eventually(lambda: not left())
 
 
 def test_what_died_before_the_system_did() -> None:
@@ -137,7 +132,7 @@ def test_a_vigil(fallback: bool, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 ATTACHED = """
-    import os, sys, time
+    import signal, sys, time
     import farref
 
     with farref.System.attach(sys.argv[1]) as system:
@@ -146,7 +141,7 @@ ATTACHED = """
         farref.rpc_sync("C", id, (ref,))
         future = farref.rpc_async("C", time.sleep, (60,))
         print("ready", flush=True)
-        time.sleep(60)
+        signal.pause()
 """
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import os
 import pickle
 import signal
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 import psutil
@@ -17,9 +15,7 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import FetchTimeoutError, RefActor, RRef, System, WorkerDiedError, WorkerNotFoundError
-from farref.actors.calls import calls
 from farref.actors.core.faulty import Gate
-from farref.protocol import delivery
 from farref.protocol.delivery import Packet
 from farref.protocol.ids import WorkerId
 from farref.protocol.sharing import DISCIPLINES
@@ -38,18 +34,24 @@ from farref.testing import (
     until,
 )
 
+from ..actors.cluster.witness import witness
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import hold, make_box
 from ..bases import BASES, PROCESSES
 from ..stopping import stopped
-from .conftest import GRACE, RETRY, faulty
+from ..waiting import eventually
+from .conftest import RETRY, faulty
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from farref.testing import Rule
+
 OUTAGE = 6 * RETRY
 """Seconds: several retransmissions are lost."""
+BACKLOG = 10_000
+"""The messages to one endpoint after which senders wait; docs/limits.md has this number."""
 
 
 @pytest.fixture(params=BASES)
@@ -122,33 +124,26 @@ def test_a_wait_ends_with_its_timeout_on_a_cut_link(processes: System) -> None:
     assert farref.rpc_sync("B", pow, (2, 2)) == 4
 
 
-def test_memory_is_bounded_while_the_link_is_cut(
-    processes: System, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The window is in flight, the backlog is limited, and further senders wait."""
-    monkeypatch.setattr(calls, "MAX_BACKLOG", 2000)
-    b = processes.endpoint.registrar_client.find("B")
+def test_memory_is_bounded_while_the_link_is_cut(processes: System) -> None:
+    """So many calls wait to be sent, and further senders wait for them."""
     farref.rpc_sync("B", pow, (2, 2))
     futures: list[Any] = []
 
     def send() -> None:
-        # The machine may be slow, and the repeated packets keep it busy.
-        call = functools.partial(farref.rpc_async, "B", len, (bytes(1000),), timeout=100)
-        futures.extend(call() for _ in range(5000))
+        for _ in range(BACKLOG + 2000):
+            # The machine may be slow, and the repeated packets keep it busy.
+            call = farref.rpc_async("B", len, (bytes(1000),), timeout=100)
+            futures.append(call)
 
     with severed(processes, "program", "B"):
         thread = threading.Thread(target=send, daemon=True)
         thread.start()
-        assert until(processes, lambda: processes.endpoint.delivery.load(b.id, "mail")[0] >= 2000)
+        assert until(processes, lambda: len(futures) > BACKLOG - 10, 60), len(futures)
         before = psutil.Process().memory_info().rss
-        until(processes, lambda: False, 20 * RETRY)
-        assert processes.endpoint.delivery.load(b.id, "mail")[0] <= 2001
-        channel = processes.endpoint.delivery.channels[b.id]
-        assert len(channel.flight) == delivery.WINDOW
-        assert until(processes, lambda: channel.retransmissions > 3 * delivery.WINDOW)
+        assert not until(processes, lambda: len(futures) > BACKLOG + 1, 20 * RETRY)
         assert psutil.Process().memory_info().rss - before < 30e6
     thread.join(60)
-    assert sum(future.result() for future in futures) == 5_000_000
+    assert sum(future.result() for future in futures) == 1000 * (BACKLOG + 2000)
 
 
 def test_an_endpoint_that_is_cut_off_dies(processes: System) -> None:
@@ -237,6 +232,7 @@ def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -
         mine = RRef([8])
         assert ref.to_here() == [7]
         pid = farref.rpc_sync("B", os.getpid)
+        freed = witness(system, "D", "B")
         set_faults(system, Faults(*lost))
         future = farref.rpc_async("B", lend_to, ("C", keep, ref))
         creation = farref.remote("B", make_box, ([ref, mine],))
@@ -251,7 +247,7 @@ def test_a_worker_is_killed_at_a_step(sharing: Any, step: str, tmp_path: Path) -
         del creation, future
         gc.collect()
         set_faults(system, Faults())
-        time.sleep(3 * GRACE)
+        assert until(system, freed)
         assert ref.to_here() == [7]
         assert farref.rpc_sync("C", read, (ref,)) == [7]
         kept = farref.rpc_sync("C", let_go)
@@ -284,9 +280,7 @@ def play(*rules: Any, seed: int = 1, packets: int = 200, arrive: int = 0) -> lis
     )
     for number in range(packets):
         gate.post(WorkerId("B", 2), Packet(number, (), 0))
-    end = time.monotonic() + 20
-    while len(came) < arrive and time.monotonic() < end:
-        time.sleep(0.005)
+    eventually(lambda: len(came) >= arrive)
     gate.close()
     assert gate.counts().sent == packets
     return list(came)
@@ -298,20 +292,19 @@ def test_the_same_seed_makes_the_same_faults() -> None:
     assert 300 < sum(len(play(*rules, seed=seed)) for seed in range(5)) / 5 * 2 < 420
 
 
-def test_what_is_overtaken_arrives() -> None:
-    came = play(reorder(0.3, seconds=0.05), arrive=200)
-    assert sorted(came) == list(range(200))
+@pytest.mark.parametrize(
+    ("rule", "copies"),
+    [
+        (reorder(0.3, seconds=0.05), 1),
+        (delay(0.3, seconds=(0.0, 0.05)), 1),
+        (duplicate(seconds=(0.0, 0.05)), 2),
+    ],
+    ids=["overtaken", "late", "twice"],
+)
+def test_each_packet_arrives_out_of_order(rule: Rule, copies: int) -> None:
+    came = play(rule, arrive=200 * copies)
+    assert sorted(came) == sorted([*range(200)] * copies)
     assert came != sorted(came)
-
-
-def test_what_is_late_arrives() -> None:
-    came = play(delay(0.3, seconds=(0.0, 0.05)), arrive=200)
-    assert sorted(came) == list(range(200))
-
-
-def test_what_is_sent_twice_arrives_twice() -> None:
-    came = play(duplicate(seconds=(0.0, 0.05)), packets=9, arrive=18)
-    assert sorted(came) == sorted([*range(9), *range(9)])
 
 
 def test_rules_are_about_some_packets() -> None:

@@ -12,14 +12,13 @@ from thespian.actors import ActorAddress
 
 import farref
 from farref import RefActor, RRef, System
-from farref.actors.hosting.bases import BASES, Base
 from farref.commands.demo import NAMES
 from farref.examples.harness import Demo
 from farref.testing import counts, delay, drop, until
 
 from ..actors.handles.test_freed import keep, let_go, use_kept
 from ..actors.helpers import Box, make_box
-from ..bases import LINKS
+from ..bases import BASES, LINKS, about
 from .conftest import PLANS, faulty
 
 if TYPE_CHECKING:
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
     from farref.testing import Rule
 
-PROCESSES = pytest.mark.processes
 MOST = ("all at once", "first three")
 """The plans that find most."""
 
@@ -88,20 +86,20 @@ def same(value: Any) -> Any:
     return value
 
 
-def plans(base: Base) -> Iterator[tuple[str, str, str]]:
+def plans(base: str) -> Iterator[tuple[str, str, str]]:
     """What to try on *base*: its name, a discipline, and faults."""
-    if base.own:
-        yield from product([base.name], ["lend"], PLANS)
-        yield from product([base.name], ["borrow", "fork"], MOST)
+    if about(base).own:
+        yield from product([base], ["lend"], PLANS)
+        yield from product([base], ["borrow", "fork"], MOST)
     else:
-        yield from product([base.name], ["lend"], ["all at once"] if base.processes else MOST)
+        yield from product([base], ["lend"], ["all at once"] if about(base).processes else MOST)
 
 
 @pytest.fixture(
     params=[
-        pytest.param(each, id="-".join(each), marks=[PROCESSES] if base.processes else [])
-        for base in BASES.values()
-        for each in plans(base)
+        pytest.param(each, id="-".join(each), marks=base.marks)
+        for base in BASES
+        for each in plans(str(base.values[0]))
     ]
 )
 def system(request: pytest.FixtureRequest) -> Iterator[System]:

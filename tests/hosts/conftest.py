@@ -6,16 +6,15 @@ import contextlib
 import os
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import System
-from farref.actors.base import keys
-from farref.actors.hosting import bases
 
-from ..waiting import PATIENCE
+from ..bases import about
+from ..keys import key_file
+from ..waiting import eventually
 from .network import Network, Pair, address, why_not
 
 if TYPE_CHECKING:
@@ -34,12 +33,8 @@ GRACE = 0.3
 def network_of_all(nothing_left_behind: None) -> Iterator[Network]:
     if why_not():
         pytest.skip(why_not())
-    network = Network()
-    try:
-        network.make()
+    with Network() as network:
         yield network
-    finally:
-        network.remove()
 
 
 @pytest.fixture
@@ -47,29 +42,24 @@ def network(network_of_all: Network) -> Iterator[Network]:
     """The hosts A, B and C; afterwards no process is on any of them."""
     yield network_of_all
     network_of_all.heal()
-    end = time.monotonic() + PATIENCE
-    while left := [pid for host in "ABC" for pid in network_of_all.processes(host)]:
-        assert time.monotonic() < end, f"left: {left}"
-        time.sleep(0.05)
+
+    def left() -> list[int]:
+        return [pid for host in "ABC" for pid in network_of_all.processes(host)]
+
+    eventually(lambda: not left(), lambda: f"left: {left()}")
 
 
 @pytest.fixture
 def pair() -> Iterator[Pair]:
     if why_not():
         pytest.skip(why_not())
-    pair = Pair({"first": "10.0.0.1", "second": "10.0.0.2"})
-    try:
-        pair.make()
+    with Pair({"first": "10.0.0.1", "second": "10.0.0.2"}) as pair:
         yield pair
-    finally:
-        pair.remove()
 
 
 @pytest.fixture(scope="session")
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("key") / "farref.key"
-    keys.make(path)
-    return path
+    return key_file(tmp_path_factory.mktemp("key") / "farref.key")
 
 
 @pytest.fixture
@@ -77,9 +67,9 @@ def first(network: Network, key: Path) -> Starting:
     """Starts a system on host A; this program is on A meanwhile."""
 
     @contextlib.contextmanager
-    def start(base: str = bases.DEFAULT, **options: Any) -> Iterator[System]:
+    def start(base: str | None = None, **options: Any) -> Iterator[System]:
         options = {"timeout": 60, "orphan_grace": GRACE, **options}
-        if bases.BASES[base].own:
+        if about(base).own:
             options["key"] = key
         with network.on("A"), System(base, host=address("A"), **options) as system:
             yield system
@@ -93,9 +83,9 @@ def joined(network: Network, key: Path) -> Joining:
 
     @contextlib.contextmanager
     def join(
-        host: str, *options: str, base: str = bases.DEFAULT, **environment: str
+        host: str, *options: str, base: str | None = None, **environment: str
     ) -> Iterator[subprocess.Popen[str]]:
-        keyed = ["--key", str(key)] if bases.BASES[base].own else ["--base", base]
+        keyed = ["--key", str(key)] if about(base).own else ["--base", str(base)]
         command = [sys.executable, "-m", "farref", "join", address("A"), *keyed, *options]
         with subprocess.Popen(
             [*network.command(host), *command],

@@ -20,21 +20,23 @@ import subprocess
 import sys
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CLONE_NEWNET = 0x40000000
 HOSTS = "ABC"
+ROUTER = "10.77.1.254"
+"""The router's address, as host A sees it."""
 
 
 def address(host: str) -> str:
     return f"10.77.{HOSTS.index(host) + 1}.1"
 
 
-def run(*command: str) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+def run(*command: str, text: str = "") -> str:
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
     return done.stdout
 
@@ -60,57 +62,83 @@ def why_not() -> str:
     return "" if shutil.which("nft") else "there is no `nft` (Debian: nftables)"
 
 
-class Network:
-    """The namespaces, for one test session."""
+class Namespaces:
+    """Network namespaces, one for each of *hosts*, and links between them."""
 
-    def __init__(self) -> None:
+    def __init__(self, *hosts: str) -> None:
+        self._hosts = hosts
         self._prefix = f"farref-{os.getpid()}-{uuid.uuid4().hex[:4]}"
-        self._home = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
 
-    def name(self, host: str) -> str:
-        return f"{self._prefix}-{host}"
+    def __enter__(self) -> Self:
+        try:
+            self.make()
+        except BaseException:
+            self.remove()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
 
     def make(self) -> None:
         sweep()
-        router = self.name("router")
-        run("ip", "netns", "add", router)
-        self._in(router, "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        for host in HOSTS:
-            me, gateway = self.name(host), address(host)[:-1] + "254"
-            run("ip", "netns", "add", me)
-            run(*f"ip link add net0 netns {me} type veth peer name to{host} netns {router}".split())
-            run(*f"ip -n {me} addr add {address(host)}/24 dev net0".split())
-            run(*f"ip -n {router} addr add {gateway}/24 dev to{host}".split())
-            for where, link in ((me, "lo"), (me, "net0"), (router, f"to{host}")):
-                run(*f"ip -n {where} link set {link} up".split())
-            run(*f"ip -n {me} route add default via {gateway}".split())
-        self._in(router, "nft", "add table ip faults")
-        hook = "{ type filter hook forward priority 0; }"
-        self._in(router, "nft", f"add chain ip faults forward {hook}")
+        for host in self._hosts:
+            run("ip", "netns", "add", self.name(host))
+            self.run(host, "ip link set lo up")
 
     def remove(self) -> None:
-        for host in (*HOSTS, "router"):
+        for host in self._hosts:
             command = ["ip", "netns", "del", self.name(host)]
             subprocess.run(command, capture_output=True, check=False)
-        os.close(self._home)
 
-    @staticmethod
-    def _in(namespace: str, *command: str) -> None:
-        run("ip", "netns", "exec", namespace, *command)
+    def name(self, host: str) -> str:
+        return f"{self._prefix}-{host}"
 
     def command(self, host: str) -> list[str]:
         """The words that make the rest of a command run on *host*."""
         return ["ip", "netns", "exec", self.name(host)]
 
+    def run(self, host: str, line: str) -> None:
+        """Run a command without quotes on *host*."""
+        run(*self.command(host), *line.split())
+
+    def link(self, *ends: tuple[str, str, str]) -> None:
+        """Connect two hosts. Each end is a host, its new device and its address on that."""
+        (one, device, _), (other, there, _) = ends
+        at = f"netns {self.name(one)} type veth peer name {there} netns {self.name(other)}"
+        run(*f"ip link add {device} {at}".split())
+        for host, device, address in ends:
+            self.run(host, f"ip addr add {address}/24 dev {device}")
+            self.run(host, f"ip link set {device} up")
+
+
+class Network(Namespaces):
+    """The hosts A, B and C, and the router, for one test session."""
+
+    def __init__(self) -> None:
+        super().__init__(*HOSTS, "router")
+
+    def make(self) -> None:
+        super().make()
+        run(*self.command("router"), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for host in HOSTS:
+            gateway = address(host)[:-1] + "254"
+            self.link((host, "net0", address(host)), ("router", f"to{host}", gateway))
+            self.run(host, f"ip route add default via {gateway}")
+        self.run("router", "nft add table ip faults")
+        hook = "{ type filter hook forward priority 0; }"
+        self.run("router", f"nft add chain ip faults forward {hook}")
+
     @contextlib.contextmanager
     def on(self, host: str) -> Iterator[None]:
         """In this context, this thread and all threads and processes it starts are on *host*."""
-        with open(f"/run/netns/{self.name(host)}") as there:
-            _enter(there.fileno())
-        try:
-            yield
-        finally:
-            _enter(self._home)
+        with open("/proc/thread-self/ns/net") as here:
+            with open(f"/run/netns/{self.name(host)}") as there:
+                _enter(there.fileno())
+            try:
+                yield
+            finally:
+                _enter(here.fileno())
 
     # ---- faults of links
 
@@ -118,52 +146,34 @@ class Network:
         """No packet passes between *one* and any of *others* (by default all), until `heal`."""
         for other in others or [host for host in HOSTS if host != one]:
             for source, target in ((one, other), (other, one)):
-                self._rule(source, target, "drop")
+                self._rule(f"ip saddr {address(source)} ip daddr {address(target)} drop")
 
     def lose(self, percent: int) -> None:
         """The network loses *percent* of all packets, until `heal`."""
-        rule = f"numgen random mod 100 < {percent} drop"
-        self._in(self.name("router"), "nft", f"add rule ip faults forward {rule}")
+        self._rule(f"numgen random mod 100 < {percent} drop")
 
-    def _rule(self, source: str, target: str, verdict: str) -> None:
-        rule = f"ip saddr {address(source)} ip daddr {address(target)} {verdict}"
-        self._in(self.name("router"), "nft", f"add rule ip faults forward {rule}")
+    def _rule(self, rule: str) -> None:
+        self.run("router", f"nft add rule ip faults forward {rule}")
 
     def heal(self) -> None:
         """Every packet passes again."""
-        self._in(self.name("router"), "nft", "flush chain ip faults forward")
+        self.run("router", "nft flush chain ip faults forward")
 
     def processes(self, host: str) -> list[int]:
         """All processes on *host*."""
         return [int(pid) for pid in run("ip", "netns", "pids", self.name(host)).split()]
 
 
-class Pair:
+class Pair(Namespaces):
     """Two hosts with given addresses, and a cable between them."""
 
     def __init__(self, addresses: dict[str, str]) -> None:
+        super().__init__(*addresses)
         self._addresses = addresses
-        self._prefix = f"farref-{os.getpid()}-{uuid.uuid4().hex[:4]}"
 
     def make(self) -> None:
-        sweep()
-        one, other = names = [f"{self._prefix}-{name}" for name in self._addresses]
-        for name in names:
-            run("ip", "netns", "add", name)
-        run(*f"ip link add net0 netns {one} type veth peer name net0 netns {other}".split())
-        for name, where in zip(names, self._addresses.values(), strict=True):
-            run(*f"ip -n {name} addr add {where}/24 dev net0".split())
-            for link in ("lo", "net0"):
-                run(*f"ip -n {name} link set {link} up".split())
-
-    def remove(self) -> None:
-        for name in self._addresses:
-            command = ["ip", "netns", "del", f"{self._prefix}-{name}"]
-            subprocess.run(command, capture_output=True, check=False)
-
-    def command(self, name: str) -> list[str]:
-        """The words that make the rest of a command run on the host *name*."""
-        return ["ip", "netns", "exec", f"{self._prefix}-{name}"]
+        super().make()
+        self.link(*((host, "net0", address) for host, address in self._addresses.items()))
 
 
 def _enter(descriptor: int) -> None:

@@ -60,12 +60,8 @@ RIGHT = ["ready", "32", "{'mine': 1}", "[1, 2, 3] [1, 2, 3]", "30000000"]
 def walled(nothing_left_behind: None) -> Iterator[Walled]:
     if why_not():
         pytest.skip(why_not())
-    walled = Walled()
-    try:
-        walled.make()
+    with Walled() as walled:
         yield walled
-    finally:
-        walled.remove()
 
 
 class Scene:

@@ -11,10 +11,9 @@ from thespian.actors import Actor, ActorAddress, requireCapability
 
 import farref
 from farref import CreationError, FetchTimeoutError, NameTakenError, RefActor, RRef, System
-from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
-from ..bases import HOSTS, LINKS
+from ..bases import HOSTS, LINKS, about
 from .network import address
 
 if TYPE_CHECKING:
@@ -171,7 +170,7 @@ def test_hosts_that_are_not_there(first: Starting) -> None:
 def test_one_host_has_capabilities_too(base: str) -> None:
     with System(base, capabilities={"gpu": True}) as system:
         assert [host.address for host in system.hosts()] == [""]
-        if BASES[base].processes:
+        if about(base).processes:
             system.worker("B", on={"gpu": True})
         in_a_hurry(system)
         with pytest.raises(FetchTimeoutError, match="this host"):

@@ -9,7 +9,6 @@ import pytest
 
 import farref
 from farref import Group, RendezvousTimeouts
-from farref.actors.rendezvous.starting import NAME
 
 from .network import address
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.processes
 SOON = RendezvousTimeouts(join=20, last_call=2)
+SERVICE = "farref rendezvous"
 met: list[Group] = []
 """The groups of this process: a node without references leaves."""
 
@@ -41,7 +41,7 @@ def test_the_service_is_with_the_registrar_whoever_starts_it(
         with farref.rendezvous("run", min_nodes=1, max_nodes=2, timeouts=SOON) as meeting:
             here = meeting.next_rendezvous()
             assert group.result(30) == here.world_size == 2
-            services = [info.name for info in system.workers() if info.name.startswith(NAME)]
+            services = [info.name for info in system.workers() if info.name.startswith(SERVICE)]
             assert len(services) == 2
             places = [farref.rpc_sync(name, network_space) for name in services]
             assert places == [network_space()] * 2

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from farref import System
-from farref.actors.base import keys
 
+from ..keys import key_file
 from ..waiting import eventually
 from .homes import two_homes
 from .network import Network, Pair, address, run
@@ -146,8 +146,7 @@ except (RendezvousError, ValueError) as error:
 
 
 def test_who_has_another_key_is_told_so(network: Network, key: Path, tmp_path: Path) -> None:
-    other = tmp_path / "other.key"
-    keys.make(other)
+    other = key_file(tmp_path / "other.key")
 
     def dial(port: int, *config: str) -> str:
         command = [sys.executable, "-c", DIAL, f"{address('A')}:{port}", *config]

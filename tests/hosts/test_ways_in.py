@@ -8,24 +8,23 @@ import socket
 import subprocess
 import sys
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors.base import Limits, keys, tcp
-from farref.actors.cluster import hosts
-from farref.actors.hosting import directory
-from farref.actors.hosting.bases import BASES
+from farref.actors.base import Limits, tcp
 from farref.testing import assert_nothing_held, until
 
 from ..actors.scripts import started
 from ..base.authority import Authority
-from ..bases import HOSTS
+from ..bases import HOSTS, about
+from ..keys import key_file
 from ..ports import free_port
 from .network import address
+from .test_deaths import entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,8 +50,7 @@ def test_a_program_of_the_first_host_attaches_by_name(
     """The other hosts can reach it, too."""
     with first() as system, joined("B"):
         system.worker("B1", on=address("B"))
-        entry = directory.folder() / f"{system.name}.json"
-        assert entry.stat().st_mode & 0o077 == 0  # the key is in it
+        assert entry(system.name).stat().st_mode & 0o077 == 0  # the key is in it
         with started(tmp_path, ATTACHED, system.name, on=network.command("A")) as program:
             out, err = program.communicate(timeout=60)
         assert (out, err) == ("[2]\n", "")
@@ -109,7 +107,7 @@ def test_a_second_program_of_a_host_shares_it(
         with started(tmp_path, SECOND, address("A"), str(key), on=network.command("B")) as program:
             out, err = program.communicate(timeout=60)
         assert (out, err) == (f"{address('B')} 8\n", "")
-        assert (directory.folder() / f"{system.name}.json").exists()
+        assert entry(system.name).exists()
         assert until(system, lambda: len(system.workers()) == 4)
         assert len(system.hosts()) == 2
         assert farref.rpc_sync("B1", pow, (2, 2)) == 4
@@ -172,9 +170,6 @@ def test_a_name_that_does_not_resolve_yet(
     first, there = near[1].replace("127.0.0.2", "first.job"), free_port(host or "127.0.0.2")
     with System.join(first, host=host, port=there) as system:
         assert len(system.hosts()) == 2
-    monkeypatch.setattr(hosts, "KNOCKING", 0.1)
-    with pytest.raises(SystemDownError, match=r"cannot resolve host 'no-such-host.invalid'"):
-        System.join("no-such-host.invalid", host=host)
 
 
 def test_with_another_key(near: tuple[System, str]) -> None:
@@ -200,37 +195,47 @@ def test_somebody_else_is_there() -> None:
         thread.join()
 
 
-def test_somebody_who_is_slow_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A slow peer gains no time with single bytes."""
-    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
-    monkeypatch.setattr(tcp, "ANSWER", 0.3)
+@pytest.fixture
+def dribbling() -> Iterator[str]:
+    """The address of a server that sends a byte now and then."""
     with socket.create_server(("127.0.0.2", 0)) as server:
-        first = f"127.0.0.2:{server.getsockname()[1]}"
 
         def dribble() -> None:
             with contextlib.suppress(OSError):
                 while True:
                     guest, _ = server.accept()
-                    with guest, contextlib.suppress(OSError):
+                    guest.settimeout(0.05)
+                    with guest, contextlib.suppress(ConnectionError):
                         guest.send(b"\x16\x03\x03\x10\x00")  # the head of a record of TLS
-                        while True:
-                            guest.send(b"\x02")
-                            time.sleep(0.05)
+                        while guest.send(b"\x02"):
+                            with contextlib.suppress(TimeoutError):
+                                guest.recv(4096)
 
         thread = threading.Thread(target=dribble)
         thread.start()
-        with pytest.raises(SystemDownError, match="has not proved that it knows the key"):
-            System.join(first, host="127.0.0.3")
+        yield f"127.0.0.2:{server.getsockname()[1]}"
         server.shutdown(socket.SHUT_RDWR)
         thread.join()
 
 
-@pytest.mark.parametrize("base", HOSTS)
-def test_nobody_is_there(base: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosts, "KNOCKING", 0.3)
-    first = f"127.0.0.2:{free_port('127.0.0.2')}"
-    with pytest.raises(SystemDownError, match=r"nobody answers at .*start the system there"):
-        System.join(first, host="127.0.0.3", base=base)
+@pytest.mark.timeout(180)
+def test_where_no_system_is(dribbling: str) -> None:
+    """A host tries for half a minute, as the first one may start later. So all try at once."""
+    nobody, here = f"127.0.0.2:{free_port('127.0.0.2')}", {"host": "127.0.0.3"}
+    cases: list[tuple[str, dict[str, Any], str]] = [
+        (nobody, {**here, "base": base.values[0]}, r"nobody answers at .*start the system there")
+        for base in HOSTS
+    ]
+    cases += [
+        ("no-such-host.invalid", options, "cannot resolve host 'no-such-host.invalid'")
+        for options in ({}, here)
+    ]
+    cases.append((dribbling, here, "has not proved that it knows the key"))
+    with ThreadPoolExecutor(len(cases)) as threads:
+        tries = [threads.submit(System.join, first, **options) for first, options, _ in cases]
+    for each, (_, _, text) in zip(tries, cases, strict=True):
+        with pytest.raises(SystemDownError, match=text):
+            each.result()
 
 
 @pytest.mark.parametrize(
@@ -260,12 +265,10 @@ def test_arguments_that_cannot_work(arguments: dict[str, Any], text: str) -> Non
 
 
 def test_a_key_without_a_host() -> None:
-    with pytest.raises(ValueError, match="need host="):
-        System(key=b"long enough, is it")
-    with pytest.raises(ValueError, match="need host="):
-        System(port=1900)
-    with pytest.raises(ValueError, match="need host="):
-        System(advertise="a:1900")
+    wrong: dict[str, Any] = {"key": b"long enough, is it", "port": 1900, "advertise": "a:1900"}
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match="need host="):
+            System(**{name: value})
 
 
 @pytest.mark.parametrize("base", HOSTS)
@@ -275,7 +278,7 @@ def test_messages_in_the_clear_are_said_aloud(base: str) -> None:
         command = [sys.executable, "-m", "farref", "refs", system.name]
         done = subprocess.run(command, capture_output=True, check=True, text=True, timeout=60)
         clear = "messages between its hosts are sent in the clear" in done.stdout
-        assert clear is not BASES[base].own
+        assert clear is not about(base).own
 
 
 TLS_JOINED = """
@@ -313,8 +316,7 @@ def test_certificates_of_ones_own(tmp_path: Path) -> None:
 def test_a_host_on_all_interfaces(tmp_path: Path) -> None:
     """Others attach and join by the addresses that lead there, and learn the one that it gives."""
     port, there = free_port("127.0.0.2"), free_port("127.0.0.3")
-    secret = tmp_path / "key"
-    keys.make(secret)
+    secret = key_file(tmp_path / "key")
     options: dict[str, Any] = {"host": "0.0.0.0", "port": port}
     options |= {"advertise": f"localhost:{port}", "key": secret}
     with System(**options, timeout=30, orphan_grace=0.2) as system:

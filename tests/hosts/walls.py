@@ -14,11 +14,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import subprocess
-import uuid
 from pathlib import Path
 
-from .network import run, sweep
+from .network import Namespaces, run
 
 FIRST = "10.79.0.1"
 MACHINE = "10.79.0.2"
@@ -58,20 +56,15 @@ table inet wall {
 SIX = {"first": "fd79::1", "machine": "fd79::2"}
 
 
-class Walled:
+class Walled(Namespaces):
     """The namespaces."""
 
     def __init__(self) -> None:
-        self._prefix = f"farref-{os.getpid()}-{uuid.uuid4().hex[:4]}"
-
-    def name(self, host: str) -> str:
-        return f"{self._prefix}-{host}"
+        super().__init__("first", "machine", "box", "far")
 
     def make(self) -> None:
-        sweep()
-        for host in ("first", "machine", "box", "far"):
-            run("ip", "netns", "add", self.name(host))
-            run(*f"ip -n {self.name(host)} link set lo up".split())
+        super().make()
+        for host in self._hosts:
             etc = Path("/etc/netns", self.name(host))
             etc.mkdir(parents=True)
             lines = [f"{address} {name}" for address, name in NAMES.items()]
@@ -79,41 +72,18 @@ class Walled:
             # A machine with several addresses: one of them does not answer.
             lines += [f"127.0.0.9 {NAMES[FIRST]}", "127.0.0.1 localhost"]
             (etc / "hosts").write_text("\n".join(lines) + "\n", encoding="utf-8")
-        self._link("first", FIRST, "machine", MACHINE)
-        self._link("machine", "172.30.0.1", "box", "172.30.0.2")
-        for host, address in SIX.items():
-            where = self.name(host)
-            run(*f"ip -n {where} addr add {address}/64 dev to{_other(host)} nodad".split())
-        run(*f"ip -n {self.name('box')} route add default via 172.30.0.1".split())
-        self._in("machine", "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
-        self._in("machine", "nft", "-f", "-", text=AT_MACHINE)
-        self._in("first", "nft", "-f", "-", text=AT_FIRST)
-
-    def _link(self, one: str, at: str, other: str, there: str) -> None:
-        mine, theirs = self.name(one), self.name(other)
-        run(*f"ip link add to{other} netns {mine} type veth peer to{one} netns {theirs}".split())
-        for where, link, address in ((mine, f"to{other}", at), (theirs, f"to{one}", there)):
-            run(*f"ip -n {where} addr add {address}/24 dev {link}".split())
-            run(*f"ip -n {where} link set {link} up".split())
-
-    def _in(self, host: str, *command: str, text: str = "") -> None:
-        done = subprocess.run(
-            [*self.command(host), *command], input=text, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-
-    def command(self, host: str) -> list[str]:
-        """The words that make the rest of a command run on *host*."""
-        return ["ip", "netns", "exec", self.name(host)]
+        self.link(("first", "tomachine", FIRST), ("machine", "tofirst", MACHINE))
+        self.link(("machine", "tobox", "172.30.0.1"), ("box", "tomachine", "172.30.0.2"))
+        for host, device in (("first", "tomachine"), ("machine", "tofirst")):
+            self.run(host, f"ip addr add {SIX[host]}/64 dev {device} nodad")
+        self.run("box", "ip route add default via 172.30.0.1")
+        run(*self.command("machine"), "sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward")
+        for host, rules in (("machine", AT_MACHINE), ("first", AT_FIRST)):
+            run(*self.command(host), "nft", "-f", "-", text=rules)
 
     def remove(self) -> None:
-        for host in ("first", "machine", "box", "far"):
-            command = ["ip", "netns", "del", self.name(host)]
-            subprocess.run(command, capture_output=True, check=False)
+        super().remove()
+        for host in self._hosts:
             shutil.rmtree(Path("/etc/netns", self.name(host)), ignore_errors=True)
         with contextlib.suppress(OSError):
             os.rmdir("/etc/netns")  # if nobody else uses it
-
-
-def _other(host: str) -> str:
-    return "machine" if host == "first" else "first"

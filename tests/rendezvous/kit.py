@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import itertools
-import shutil
-import ssl
-import subprocess
 import threading
-import urllib.request
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
-
-import pytest
 
 from farref.elastic import (
     RendezvousBackend,
@@ -23,14 +17,12 @@ from farref.elastic import (
 from farref.protocol.ids import WorkerId
 from farref.protocol.store import Op, Table
 
-from ..ports import free_ports
-from ..waiting import eventually
+from ..etcd import Etcd
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from farref import TLS
     from farref.protocol.store import Change
 
 SHORT = Timeouts(join=30, last_call=0.3, close=10, heartbeat=5, keep_alive=0.4, attempts=5)
@@ -151,42 +143,7 @@ class MemoryStore:
 
 
 @contextmanager
-def etcd_server(folder: Path, tls: TLS | None = None) -> Iterator[int]:
-    """A real etcd on loopback while the context lasts; yields the port of its clients.
-
-    With *tls* it shows this certificate, and asks its clients for one of the same authority.
-    """
-    program = shutil.which("etcd")
-    if program is None:
-        pytest.skip("no etcd here: install the Debian package etcd-server")
-    pytest.importorskip("etcd3gw", reason="no etcd3gw here: pip install 'farref[etcd]'")
-    port, peers = free_ports(2)
-    here, there = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{peers}"
-    context, more = None, []
-    if tls is not None:
-        here = here.replace("http", "https")
-        more = ["--client-cert-auth", "--trusted-ca-file", str(tls.ca)]
-        more += ["--cert-file", str(tls.cert), "--key-file", str(tls.key)]
-        context = ssl.create_default_context(cafile=tls.ca)
-        context.load_cert_chain(tls.cert, tls.key)
-    command = [program, "--data-dir", str(folder / "etcd"), "--name", "farref-tests"]
-    command += ["--listen-client-urls", here, "--advertise-client-urls", here]
-    command += ["--listen-peer-urls", there, "--initial-advertise-peer-urls", there]
-    command += ["--initial-cluster", f"farref-tests={there}", "--unsafe-no-fsync"]
-    command += more
-    with (folder / "etcd.log").open("wb") as said:
-        server = subprocess.Popen(command, stdout=said, stderr=said, cwd=folder)
-        try:
-            eventually(lambda: healthy(f"{here}/health", context), "etcd is healthy", patience=60)
-            yield port
-        finally:
-            server.terminate()
-            server.wait(30)
-
-
-def healthy(url: str, context: ssl.SSLContext | None = None) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=5, context=context) as answer:
-            return b'"health":"true"' in answer.read()
-    except OSError:
-        return False
+def etcd_server(folder: Path) -> Iterator[int]:
+    """A real etcd on loopback while the context lasts; yields the port of its clients."""
+    with Etcd(folder) as etcd:
+        yield etcd.port

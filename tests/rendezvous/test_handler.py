@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import gc
+import resource
 import socket
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from farref.elastic import (
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
 
     from farref.elastic import RendezvousBackend
     from farref.protocol.rendezvous import State
+
+    Runs = Callable[..., "MemoryRun"]
+    """Makes a run for so many nodes."""
 
 
 SHORT_WAIT = timedelta(milliseconds=50)
@@ -75,7 +80,7 @@ class MemoryRun:
 
 
 @pytest.fixture
-def run_of() -> Iterator[Callable[..., MemoryRun]]:
+def run_of() -> Iterator[Runs]:
     runs: list[MemoryRun] = []
 
     def made(least: int, most: int, timeouts: Timeouts = SHORT) -> MemoryRun:
@@ -91,7 +96,7 @@ def run_of() -> Iterator[Callable[..., MemoryRun]]:
 # --- Rounds -------------------------------------------------------------------------------
 
 
-def test_the_members_of_a_round_agree(run_of: Callable[..., MemoryRun]) -> None:
+def test_the_members_of_a_round_agree(run_of: Runs) -> None:
     run = run_of(3, 3)
     infos = meet(*(run.node(name) for name in ("b", "a", "c")))
     assert sorted(info.rank for info in infos) == [0, 1, 2]
@@ -100,22 +105,30 @@ def test_the_members_of_a_round_agree(run_of: Callable[..., MemoryRun]) -> None:
     assert [member.node.name for member in infos[0].members] == ["a", "b", "c"]
 
 
-def test_without_a_thread_there_is_a_named_error(
-    run_of: Callable[..., MemoryRun], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def start(_thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
+@contextmanager
+def no_room_for_threads() -> Iterator[None]:
+    """This process has no address space for the stack of a new thread, but for other things."""
+    used = psutil.Process().memory_info().vms
+    limits = resource.getrlimit(resource.RLIMIT_AS)
+    before = threading.stack_size(256 << 20)
+    resource.setrlimit(resource.RLIMIT_AS, (used + (128 << 20), limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, limits)
+        threading.stack_size(before)
 
+
+def test_without_a_thread_there_is_a_named_error(run_of: Runs) -> None:
     node = run_of(1, 1).node("a")
-    with monkeypatch.context() as patch:
-        patch.setattr(threading.Thread, "start", start)
+    with no_room_for_threads():
         for ask in (node.next_rendezvous, node.is_closed, node.set_closed):
             with pytest.raises(RendezvousConnectionError, match=r"new thread .*`pids.max`"):
                 ask()
     assert node.next_rendezvous().rank == 0
 
 
-def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., MemoryRun]) -> None:
+def test_the_bootstrap_address_is_fresh_each_round(run_of: Runs) -> None:
     run = run_of(2, 2)
     nodes = run.node("a"), run.node("b")
     first, second = meet(*nodes), meet(*nodes)
@@ -124,13 +137,13 @@ def test_the_bootstrap_address_is_fresh_each_round(run_of: Callable[..., MemoryR
     assert second[0].bootstrap_store_info == second[1].bootstrap_store_info
 
 
-def test_newcomers_get_the_order_they_ask_for(run_of: Callable[..., MemoryRun]) -> None:
+def test_newcomers_get_the_order_they_ask_for(run_of: Runs) -> None:
     run = run_of(3, 3)
     infos = meet(run.node("a"), run.node("b", order=2), run.node("c", order=1))
     assert [info.rank for info in infos] == [2, 1, 0]
 
 
-def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., MemoryRun]) -> None:
+def test_the_store_of_a_round_is_of_its_members_alone(run_of: Runs) -> None:
     run = run_of(1, 1)
     a, spare = run.node("a"), run.node("b")
     info = a.next_rendezvous()
@@ -146,7 +159,7 @@ def test_the_store_of_a_round_is_of_its_members_alone(run_of: Callable[..., Memo
     assert info.store.get("key") == b"of round 0"
 
 
-def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_lost_member_is_a_reason_to_meet_again(run_of: Runs) -> None:
     run = run_of(1, 3, FAIR)
     lines = [Line(run.backend) for _ in range(3)]
     nodes = [run.node(name, line) for name, line in zip("abc", lines, strict=True)]
@@ -162,7 +175,7 @@ def test_a_lost_member_is_a_reason_to_meet_again(run_of: Callable[..., MemoryRun
     eventually(lambda: ranks[0].num_nodes_waiting() > 0, "it was given up, and is told")
 
 
-def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_node_that_leaves_is_missed_at_once(run_of: Runs) -> None:
     run = run_of(1, 2, replace(FAIR, keep_alive=60))
     a, b = run.node("a"), run.node("b")
     meet(a, b)
@@ -171,7 +184,7 @@ def test_a_node_that_leaves_is_missed_at_once(run_of: Callable[..., MemoryRun]) 
     assert a.next_rendezvous().world_size == 1
 
 
-def test_a_handler_that_nobody_has_leaves(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_handler_that_nobody_has_leaves(run_of: Runs) -> None:
     run = run_of(2, 2)
     a = run.node("a")
     b = DynamicRendezvousHandler.from_backend("run", run.store, run.backend, 2, 2, "b", SHORT)
@@ -199,7 +212,7 @@ sys.exit("bye")
     assert decode(found[0]).empty
 
 
-def test_an_interrupted_node_leaves(run_of: Callable[..., MemoryRun]) -> None:
+def test_an_interrupted_node_leaves(run_of: Runs) -> None:
     run = run_of(2, 2)
     node = run.node("a")
 
@@ -216,7 +229,7 @@ def test_an_interrupted_node_leaves(run_of: Callable[..., MemoryRun]) -> None:
 # --- Ends ---------------------------------------------------------------------------------
 
 
-def test_a_closed_run_takes_nobody(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_closed_run_takes_nobody(run_of: Runs) -> None:
     run = run_of(1, 2)
     a, b = run.node("a"), run.node("b")
     a.next_rendezvous()
@@ -231,7 +244,7 @@ def test_a_closed_run_takes_nobody(run_of: Callable[..., MemoryRun]) -> None:
     eventually(lambda: run.state.empty, "they are gone")
 
 
-def test_a_spare_exits_gracefully(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_spare_exits_gracefully(run_of: Runs) -> None:
     run = run_of(1, 1)
     a = run.node("a")
     a.next_rendezvous()
@@ -242,7 +255,7 @@ def test_a_spare_exits_gracefully(run_of: Callable[..., MemoryRun]) -> None:
         spare.info()
 
 
-def test_a_run_id_can_be_used_again(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_run_id_can_be_used_again(run_of: Runs) -> None:
     run = run_of(2, 2)
     nodes = run.node("a"), run.node("b")
     before = meet(*nodes)
@@ -253,9 +266,7 @@ def test_a_run_id_can_be_used_again(run_of: Callable[..., MemoryRun]) -> None:
     assert not after[0].store.check(["key"])
 
 
-def test_a_run_that_was_closed_by_the_dead_can_be_used_again(
-    run_of: Callable[..., MemoryRun],
-) -> None:
+def test_a_run_that_was_closed_by_the_dead_can_be_used_again(run_of: Runs) -> None:
     run = run_of(1, 1)
     line = Line(run.backend)
     dead = run.node("dead", line)
@@ -268,9 +279,7 @@ def test_a_run_that_was_closed_by_the_dead_can_be_used_again(
         line.open.set()
 
 
-def test_who_does_not_take_part_closes_nothing_by_a_shutdown(
-    run_of: Callable[..., MemoryRun],
-) -> None:
+def test_who_does_not_take_part_closes_nothing_by_a_shutdown(run_of: Runs) -> None:
     run = run_of(1, 1)
     a, other = run.node("a"), run.node("b")
     a.next_rendezvous()
@@ -278,7 +287,7 @@ def test_who_does_not_take_part_closes_nothing_by_a_shutdown(
     assert not run.state.closed
 
 
-def test_shutdown_before_anything_else(run_of: Callable[..., MemoryRun]) -> None:
+def test_shutdown_before_anything_else(run_of: Runs) -> None:
     run = run_of(1, 1)
     node = run.node("a")
     assert node.shutdown()
@@ -290,14 +299,14 @@ def test_shutdown_before_anything_else(run_of: Callable[..., MemoryRun]) -> None
 # --- Failures, each by its name -----------------------------------------------------------
 
 
-def test_too_few_nodes(run_of: Callable[..., MemoryRun]) -> None:
+def test_too_few_nodes(run_of: Runs) -> None:
     run = run_of(2, 2, Timeouts(join=0.3, last_call=0.1))
     with pytest.raises(RendezvousTimeoutError, match="1 of at least 2 nodes came"):
         run.node("a").next_rendezvous()
     eventually(lambda: run.state.empty, "it has left")
 
 
-def test_other_numbers_of_nodes(run_of: Callable[..., MemoryRun]) -> None:
+def test_other_numbers_of_nodes(run_of: Runs) -> None:
     run = run_of(1, 2)
     run.node("a").next_rendezvous()
     run.numbers = 2, 4
@@ -314,7 +323,7 @@ def error_of(ask: Callable[[], object]) -> str:
     return ""
 
 
-def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_state_that_is_spoilt_while_a_round_is_on(run_of: Runs) -> None:
     run = run_of(1, 1)
     node = run.node("a")
     node.next_rendezvous()
@@ -344,7 +353,7 @@ FAULTS = [(cut, "the line is cut"), (hang, "did not answer in time")]
 
 @pytest.mark.parametrize(("fault", "says"), FAULTS)
 def test_a_backend_that_was_never_there(
-    run_of: Callable[..., MemoryRun], fault: Callable[[Line], None], says: str
+    run_of: Runs, fault: Callable[[Line], None], says: str
 ) -> None:
     run = run_of(1, 1, Timeouts(join=0.2, last_call=0.1, close=0.2, heartbeat=0.2, keep_alive=0.2))
     line = Line(run.backend)
@@ -359,7 +368,7 @@ def test_a_backend_that_was_never_there(
 
 @pytest.mark.parametrize(("fault", "says"), FAULTS)
 def test_a_backend_that_is_lost_while_a_round_is_on(
-    run_of: Callable[..., MemoryRun], fault: Callable[[Line], None], says: str
+    run_of: Runs, fault: Callable[[Line], None], says: str
 ) -> None:
     """An answer, even a late one, mends it."""
     run = run_of(1, 1, replace(SHORT, keep_alive=0.1, heartbeat=0.3))
@@ -376,7 +385,7 @@ def test_a_backend_that_is_lost_while_a_round_is_on(
     assert node.next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_keeps_nothing(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_backend_that_keeps_nothing(run_of: Runs) -> None:
     class Forgetful(MemoryBackend):
         def set_state(self, state: bytes, token: Any = None) -> None:
             """Wrong on purpose: stores nothing, and answers None."""
@@ -391,7 +400,7 @@ def test_a_backend_that_keeps_nothing(run_of: Callable[..., MemoryRun]) -> None:
     run.nodes.clear()
 
 
-def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_backend_that_answers_none_although_it_stores(run_of: Runs) -> None:
     class Terse(MemoryBackend):
         def set_state(self, state: bytes, token: Any = None) -> None:
             super().set_state(state, token)
@@ -401,7 +410,7 @@ def test_a_backend_that_answers_none_although_it_stores(run_of: Callable[..., Me
     assert run.node("a").next_rendezvous().world_size == 1
 
 
-def test_a_backend_that_raises_what_it_should_not(run_of: Callable[..., MemoryRun]) -> None:
+def test_a_backend_that_raises_what_it_should_not(run_of: Runs) -> None:
     class Broken(MemoryBackend):
         def get_state(self) -> Any:
             raise ZeroDivisionError("broken")

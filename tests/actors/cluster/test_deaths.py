@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +15,12 @@ from farref import OwnerDiedError, RefActor, RRef, WorkerDiedError
 
 from ...stopping import stop
 from ..handles.test_freed import keep, let_go, use_kept
-from ..helpers import Box, assert_nothing_held, make_box, until
+from ..helpers import Box, assert_nothing_held, hold, make_box, until
+from .witness import witness
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from farref import System
 
 pytestmark = pytest.mark.processes
@@ -32,22 +34,18 @@ def gone(system: System, name: str) -> bool:
     return until(system, lambda: name not in {info.name for info in system.workers()})
 
 
-def test_a_worker_killed_during_a_call(process_system: System) -> None:
+def test_a_worker_killed_during_a_call(process_system: System, gate: Path) -> None:
     process_system.worker("B")
     pid = farref.rpc_sync("B", os.getpid)
     box = Box()
     watch = weakref.ref(box)
-    future = farref.rpc_async("B", _sleep_with, (RRef(box),))
+    future = farref.rpc_async("B", hold, (gate, RRef(box)))
     del box
     os.kill(pid, signal.SIGKILL)
     with pytest.raises(WorkerDiedError, match=r"worker B died before it replied"):
         future.result()
     assert until(process_system, lambda: watch() is None)
     assert_nothing_held(process_system)
-
-
-def _sleep_with(_: object) -> None:
-    time.sleep(30)
 
 
 def test_a_dead_worker_is_named_ever_after(process_system: System) -> None:
@@ -79,11 +77,11 @@ def test_a_new_worker_may_take_the_name_and_is_another(process_system: System) -
         ref.to_here()
 
 
-def test_a_dead_owner(process_system: System) -> None:
+def test_a_dead_owner(process_system: System, gate: Path) -> None:
     process_system.worker("B")
     process_system.worker("C")
     ref = farref.remote("B", make_box)
-    slow = farref.remote("B", time.sleep, (30,))
+    slow = farref.remote("B", hold, (gate,))
     farref.rpc_sync("C", keep, (ref,))
     waiting = slow.future()
     kill("B")
@@ -120,9 +118,10 @@ def test_the_middle_of_a_chain_may_die(process_system: System) -> None:
     ref = farref.remote("B", make_box, (1,))
     farref.rpc_sync("C", _pass_on, ("D", ref))
     del ref
+    freed = witness(process_system, "B", "C")
     kill("C")
     assert gone(process_system, "C")
-    time.sleep(0.5)
+    assert until(process_system, freed)
     assert farref.rpc_sync("D", use_kept).content == 1
     farref.rpc_sync("D", let_go)
     assert_nothing_held(process_system)

@@ -2,59 +2,85 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import select
+import signal
 import time
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 
-from farref import System
-from farref.actors.api.stay import Stay
-
-from ..helpers import hold
+from ...stopping import stopped
+from ...waiting import PATIENCE
+from ..scripts import started
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from subprocess import Popen
 
 SILENCE = 1.0
-ATTACH = f"""
-import sys, time
-from pathlib import Path
-from farref import System
-from farref.actors.api.stay import Stay
-from farref.actors.hosting import versions
+TRIES = 20
+FIRST = f"""
+    import sys
+    from farref import System
 
-def and_tell(self, answer):
-    # The registrar answers in order. If it answers this question, it has taken the join.
-    self.port.post(self._registrar, (versions.ASK, versions.mine()))
-    assert self.port.wait(self.port.versions, 20)
-    Path(sys.argv[2]).touch()
-    return wait(self, answer)
+    with System(name=sys.argv[1], silence={SILENCE}) as system:
+        print("begun", flush=True)
+        system.serve()
+"""
+ATTACHING = f"""
+    import sys
+    from farref import System
+    from farref.testing import until
 
-wait, Stay._await = Stay._await, and_tell
-with System.attach(sys.argv[1]) as system:
-    print(system.endpoint.core.settings.silence)
-    time.sleep(3 * {SILENCE})
-    print(len(system.workers()))
+    with System.attach(sys.argv[1]) as system:
+        print("attached", flush=True)
+        print("given up:", until(system, lambda: len(system.workers()) < 2, 3 * {SILENCE}))
 """
 
 
+def speaks(program: Popen[str], seconds: float = 0.0) -> bool:
+    """Whether *program* has written something, or ended, within *seconds*."""
+    assert program.stdout is not None
+    return bool(select.select([program.stdout], [], [], seconds)[0])
+
+
+def is_answered(program: Popen[str]) -> bool:
+    """Wait until *program* speaks, or waits for an answer. Returns whether it speaks."""
+    process = psutil.Process(program.pid)
+    while not speaks(program):
+        used = process.cpu_times().user
+        idle = not speaks(program, 2 * SILENCE) and process.cpu_times().user - used < 0.1
+        if idle and process.status() == psutil.STATUS_SLEEPING:
+            return False
+    return True
+
+
+def wait_for(entry: Path) -> None:
+    """Wait until *entry* tells the way into its system, without a pause: the program goes on."""
+    end = time.monotonic() + PATIENCE
+    while not entry.exists() or b'"door"' not in entry.read_bytes():
+        assert time.monotonic() < end
+
+
 @pytest.mark.processes
-def test_it_has_the_settings_and_is_not_given_up(
-    monkeypatch: pytest.MonkeyPatch, gate: Path
-) -> None:
-    programs: list[subprocess.Popen[str]] = []
-    enter = System._enter
-
-    def later(self: System, stay: Stay, _: None) -> None:
-        words = [sys.executable, "-c", ATTACH, stay.name, str(gate)]
-        programs.append(subprocess.Popen(words, stdout=subprocess.PIPE, text=True))
-        hold(gate)  # it has asked to join: the directory names the system already
-        time.sleep(2 * SILENCE)
-        enter(self, stay)
-
-    monkeypatch.setattr(System, "_enter", later)
-    with System(silence=SILENCE):
-        said, _ = programs[0].communicate(timeout=60)
-    assert said.split() == [str(SILENCE), "2"]
+@pytest.mark.timeout(300)
+def test_it_has_the_settings_and_is_not_given_up(own_folder: Path, tmp_path: Path) -> None:
+    """The directory names the system already, but its registrar has no settings yet."""
+    for name in map("early-{}".format, range(TRIES)):
+        with started(tmp_path, FIRST, name) as first:
+            wait_for(own_folder / f"{name}.json")
+            with stopped(first.pid):
+                if speaks(first):
+                    continue  # it was quicker than we
+                attaching = started(tmp_path, ATTACHING, name)
+                with attaching as program:
+                    early = not is_answered(program)
+                    if early:
+                        first.send_signal(signal.SIGCONT)
+                        assert program.communicate(timeout=60)[0] == "attached\ngiven up: False\n"
+            first.send_signal(signal.SIGINT)
+            first.communicate(timeout=60)
+            if early:
+                return
+    pytest.fail("no start was stopped in time")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import json
 import os
@@ -21,11 +20,7 @@ import msgspec
 import pytest
 
 from farref import System, SystemDownError, WorkerDiedError, remote, rpc_sync
-from farref.actors.base import keys
-from farref.actors.base.lives import Watched
 from farref.actors.cluster.etcd import EtcdStore
-from farref.actors.cluster.gateway import Gateway, servers
-from farref.actors.hosting.processes import members
 from farref.protocol.succession import (
     Expired,
     Grant,
@@ -42,44 +37,41 @@ from farref.protocol.succession import (
 )
 from farref.testing import assert_nothing_held, until
 
+from ...base.kit import alive
+from ...etcd import Etcd
+from ...keys import key_file
 from ...marks import NAMES
 from ...ports import free_ports
-from ...rendezvous.kit import etcd_server
 from ...stopping import stop, stopped
 from ...waiting import eventually
 from ..scripts import started
+from .ancestry import maker_of, processes_of
+from .test_facts import Bomb
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    import psutil
+
+    Options = Callable[[], dict[str, Any]]
 
 KEY = bytes(range(32))
 
 
 @pytest.fixture(scope="module")
-def spec(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with etcd_server(tmp_path_factory.mktemp("etcd")) as port:
-        yield f"etcd://127.0.0.1:{port}"
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd")) as etcd:
+        yield etcd
 
 
 @pytest.fixture
-def store(spec: str) -> EtcdStore:
-    return EtcdStore(spec, uuid.uuid4().hex, KEY, 5.0)
+def store(etcd: Etcd) -> EtcdStore:
+    return EtcdStore(etcd.spec, uuid.uuid4().hex, KEY, 5.0)
 
 
-def keys_of(spec: str, system: str) -> list[str]:
+def keys_of(etcd: Etcd, system: str) -> list[str]:
     """All keys of *system* in the etcd."""
-    first = f"farref/systems/{system}"
-    ends = {"key": first + "/", "range_end": first + "0"}
-    coded = {name: base64.b64encode(text.encode()).decode() for name, text in ends.items()}
-    rows = Gateway(spec, 5.0).post("/kv/range", coded).get("kvs", ())
-    return [base64.b64decode(row["key"]).decode() for row in rows]
-
-
-def put(spec: str, key: str, value: bytes) -> None:
-    """What any user of the etcd can do."""
-    body = {"key": base64.b64encode(key.encode()), "value": base64.b64encode(value)}
-    Gateway(spec, 5.0).post("/kv/put", {name: data.decode() for name, data in body.items()})
+    return etcd.keys(f"farref/systems/{system}/")
 
 
 def elected(store: EtcdStore, who: str = "one") -> Holder:
@@ -127,9 +119,9 @@ def test_a_write_is_taken_once_and_from_the_holder_only(store: EtcdStore) -> Non
     assert store.read() == ({}, 0)
 
 
-def test_a_server_that_does_not_answer_is_passed_over(spec: str) -> None:
+def test_a_server_that_does_not_answer_is_passed_over(etcd: Etcd) -> None:
     (port,) = free_ports(1)
-    both = f"etcd://127.0.0.1:{port},{spec.removeprefix('etcd://')}"
+    both = f"etcd://127.0.0.1:{port},127.0.0.1:{etcd.port}"
     store = EtcdStore(both, uuid.uuid4().hex, KEY, 5.0)
     assert store.ask(WhoLeads(), "one", b"") == Vacant()
 
@@ -140,10 +132,6 @@ def test_a_server_that_does_not_answer_is_passed_over(spec: str) -> None:
 def test_wrong_addresses_of_an_etcd(spec: str) -> None:
     with pytest.raises(ValueError, match="etcd://host:port"):
         System(registry=spec, host="127.0.0.1", port=19010)
-
-
-def test_addresses_of_an_etcd() -> None:
-    assert servers("etcd://a,b:1") == [("a", 2379), ("b", 1)]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +157,8 @@ def test_no_etcd_answers() -> None:
         pytest.raises(SystemDownError, match="no etcd answers"),
     ):
         System.join(f"etcd://127.0.0.1:{port}/any", host="127.0.0.1", port=19010)
+    with pytest.raises(SystemDownError, match=r"no etcd answers .*//no-such-host.invalid:2379"):
+        System(registry="etcd://no-such-host.invalid", host="127.0.0.1", port=19010)
 
 
 def test_a_system_to_join_needs_its_name() -> None:
@@ -183,19 +173,19 @@ def test_the_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def options(spec: str) -> Callable[[], dict[str, Any]]:
+def options(etcd: Etcd) -> Options:
     """The arguments of hosts of one system."""
-    name = f"elected-{uuid.uuid4().hex[:8]}"
+    shared = {"name": f"elected-{uuid.uuid4().hex[:8]}", "registry": etcd.spec, "silence": 1.0}
 
     def one() -> dict[str, Any]:
         (port,) = free_ports(1)
-        return {"name": name, "registry": spec, "host": "127.0.0.1", "port": port, "silence": 1.0}
+        return {**shared, "host": "127.0.0.1", "port": port}
 
     return one
 
 
 @pytest.mark.processes
-def test_a_host_alone(options: Callable[[], dict[str, Any]]) -> None:
+def test_a_host_alone(options: Options, etcd: Etcd) -> None:
     """Start, work, attach, end, and nothing is left in the etcd; then the name is free."""
     for _ in range(2):
         with System(**options()) as system:
@@ -204,12 +194,11 @@ def test_a_host_alone(options: Callable[[], dict[str, Any]]) -> None:
             attached = System.attach(system.name)
             assert {info.name for info in attached.workers()} >= {"A", "program"}
             attached.shutdown()
-    given = options()
-    assert keys_of(given["registry"], given["name"]) == []
+    assert keys_of(etcd, options()["name"]) == []
 
 
 @pytest.mark.processes
-def test_another_host_joins_and_leaves(options: Callable[[], dict[str, Any]]) -> None:
+def test_another_host_joins_and_leaves(options: Options) -> None:
     with System(**options()) as system:
         system.worker("A")
         spec = f"{options()['registry']}/{system.name}"
@@ -219,16 +208,6 @@ def test_another_host_joins_and_leaves(options: Callable[[], dict[str, Any]]) ->
         assert len(system.hosts()) == 1
 
 
-class Bomb:
-    """Makes the folder *path* where it is unpickled."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Path.mkdir, (self.path,)
-
-
 def folder_of(given: dict[str, Any], key: bytes) -> str:
     return EtcdStore(given["registry"], given["name"], key, 5.0).folder
 
@@ -236,7 +215,7 @@ def folder_of(given: dict[str, Any], key: bytes) -> str:
 @pytest.mark.processes
 @pytest.mark.parametrize("where", ["registrar", "home", "facts/members/1", "facts/hosts/x"])
 def test_a_registry_with_nonsense_ends_the_start(
-    options: Callable[[], dict[str, Any]], where: str, tmp_path: Path
+    options: Options, etcd: Etcd, where: str, tmp_path: Path
 ) -> None:
     """The error comes at once, and names the reason and the way out. No code runs."""
     trap = tmp_path / "exploded"
@@ -244,7 +223,7 @@ def test_a_registry_with_nonsense_ends_the_start(
     bomb = pickle.dumps(Bomb(trap))
     if where == "home":
         where, bomb = "registrar", msgspec.msgpack.encode(("me", bomb))
-    put(given["registry"], folder_of(given, KEY) + where, bomb)
+    etcd.put(folder_of(given, KEY) + where, bomb)
     with pytest.raises(SystemDownError, match=r"the etcd holds nonsense .* delete its folder"):
         System(**given)
     assert not trap.exists()
@@ -252,24 +231,20 @@ def test_a_registry_with_nonsense_ends_the_start(
 
 @NAMES
 @pytest.mark.processes
-def test_nonsense_in_the_registry_of_a_running_system(
-    options: Callable[[], dict[str, Any]],
-) -> None:
+def test_nonsense_in_the_registry_of_a_running_system(options: Options, etcd: Etcd) -> None:
     """The registrar does not read it. The next one does, and then the system ends, and says why."""
     with System(**(given := {**options(), "key": KEY})) as system:
         system.worker("A")
-        put(given["registry"], folder_of(given, KEY) + "facts/members/1", b"nonsense")
+        etcd.put(folder_of(given, KEY) + "facts/members/1", b"nonsense")
         system.worker("B")
         assert rpc_sync("B", pow, (2, 3)) == 8
-        kill_candidate(system)
+        kill_candidate()
         with pytest.raises(SystemDownError, match=r"nothing was heard .* nonsense"):
             system.worker("C")
 
 
 @pytest.mark.processes
-def test_two_systems_of_one_name_in_one_etcd(
-    options: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_two_systems_of_one_name_in_one_etcd(options: Options, etcd: Etcd) -> None:
     """They do not meet: the second is told that it has another key."""
     given = {**options(), "key": KEY}
     with System(**given) as system:
@@ -277,33 +252,33 @@ def test_two_systems_of_one_name_in_one_etcd(
         with pytest.raises(SystemDownError, match="with another key runs in this etcd"):
             System.join(f"{given['registry']}/{system.name}", **other)
         system.worker("A")
-    assert keys_of(given["registry"], given["name"]) == []
+    assert keys_of(etcd, given["name"]) == []
 
 
-def processes_of(system: System) -> dict[str, Watched]:
-    """The processes of this host's part of *system*, by their names of at most 15 bytes."""
-    return {each.name(): each for each in members(system._stay.session)}
-
-
-def kill_candidate(system: System) -> None:
-    (candidate,) = (each for name, each in processes_of(system).items() if "Candida" in name)
+def kill_candidate(worker: str = "A") -> None:
+    """Kill the candidate of the host of *worker*."""
+    (candidate,) = (each for each in processes_of(worker) if "Candida" in each.name())
     candidate.kill()
+
+
+def ended(processes: list[psutil.Process]) -> bool:
+    return not any(alive(each.pid) for each in processes)
 
 
 @NAMES
 @pytest.mark.processes
-def test_the_candidate_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+def test_the_candidate_is_killed(options: Options) -> None:
     """It was the registrar, so its host gets another candidate, which takes over all facts."""
     with System(**options()) as system:
         system.worker("A")
         ref = remote("A", list, ((1,),))
         assert ref.to_here() == [1]
-        kill_candidate(system)
+        kill_candidate()
         assert rpc_sync("A", pow, (2, 3)) == 8
         system.worker("B")
         assert {info.name for info in system.workers()} == {"A", "B", "program"}
         assert ref.to_here() == [1]
-        kill_candidate(system)
+        kill_candidate()
         os.kill(rpc_sync("A", os.getpid), signal.SIGKILL)  # nobody is the registrar meanwhile
         with pytest.raises(WorkerDiedError):
             system.ask("A", "?")
@@ -313,20 +288,18 @@ def test_the_candidate_is_killed(options: Callable[[], dict[str, Any]]) -> None:
 
 @NAMES
 @pytest.mark.processes
-def test_the_registrar_proxy_is_killed(options: Callable[[], dict[str, Any]]) -> None:
+def test_the_registrar_proxy_is_killed(options: Options, etcd: Etcd) -> None:
     """Its host ends, and another program can begin the system anew."""
-    given = options()
-    with System(**given) as system:
+    with System(**options()) as system:
         system.worker("A")
-        (proxy,) = (each for name, each in processes_of(system).items() if "Registr" in name)
-        session = system._stay.session
-        proxy.kill()
+        processes = processes_of("A")
+        maker_of("A").kill()
         with pytest.raises(SystemDownError):
             system.serve()
-    assert members(session) == []
-    with System(**{**given, "port": options()["port"]}) as system:
+    eventually(lambda: ended(processes))
+    with System(**options()) as system:
         system.worker("A")
-    assert keys_of(given["registry"], given["name"]) == []
+    assert keys_of(etcd, system.name) == []
 
 
 DOWN = [sys.executable, "-m", "farref", "down"]
@@ -334,11 +307,10 @@ DOWN = [sys.executable, "-m", "farref", "down"]
 
 @contextlib.contextmanager
 def two_hosts(
-    options: Callable[[], dict[str, Any]], tmp_path: Path, **more: Any
+    options: Options, tmp_path: Path, **more: Any
 ) -> Iterator[tuple[System, subprocess.Popen[str]]]:
     """A system that this program has begun, and a host that has joined and has a worker, B."""
-    key = tmp_path / "key"
-    keys.make(key)
+    key = key_file(tmp_path / "key")
     given = {**options(), "key": str(key), **more}
     join = [sys.executable, "-m", "farref", "join", f"{given['registry']}/{given['name']}"]
     join += ["--key", str(key), "--host", "127.0.0.1", "--port", str(options()["port"])]
@@ -359,49 +331,49 @@ def two_hosts(
 
 
 @pytest.mark.processes
-def test_down_ends_the_system_on_all_hosts(
-    options: Callable[[], dict[str, Any]], spec: str, tmp_path: Path
-) -> None:
+def test_down_ends_the_system_on_all_hosts(options: Options, etcd: Etcd, tmp_path: Path) -> None:
     """Also one that this machine's program has begun, and that would go on without it."""
     with two_hosts(options, tmp_path) as (system, second):
+        system.worker("A")
+        processes = processes_of("A")
         ending = subprocess.run([*DOWN, system.name], capture_output=True, text=True, check=False)
         assert (ending.stdout, ending.stderr) == (f"{system.name} has ended\n", "")
         second.wait(60)
         system.serve()  # it ends in order
         with pytest.raises(SystemDownError, match="it was ended"):
             rpc_sync("B", pow, (2, 3))
-    assert keys_of(spec, system.name) == []
-    assert members(system._stay.session) == []
+    assert keys_of(etcd, system.name) == []
+    eventually(lambda: ended(processes))
 
 
 @pytest.mark.processes
 def test_a_program_that_is_stopped_while_its_system_is_ended_hears_why(
-    options: Callable[[], dict[str, Any]], tmp_path: Path
+    options: Options, tmp_path: Path
 ) -> None:
     """It finds the news, and the end of its host's processes, at the same moment."""
     with two_hosts(options, tmp_path, silence=20.0) as (system, second):
-        proxy = Watched.of(rpc_sync("B", os.getppid))
-        assert proxy is not None
+        proxy = rpc_sync("B", os.getppid)
         with stopped(second.pid):
             ending = subprocess.Popen([*DOWN, system.name], stdout=subprocess.DEVNULL)
-            eventually(lambda: not proxy.alive())
+            eventually(lambda: not alive(proxy))
         assert ending.wait(60) == 0
         system.serve()
 
 
 @pytest.mark.processes
 def test_the_registrars_host_leaves_after_all_others(
-    options: Callable[[], dict[str, Any]], spec: str, tmp_path: Path
+    options: Options, etcd: Etcd, tmp_path: Path
 ) -> None:
     """Its program, which hears of the end before, leaves it the processes that it needs."""
     with two_hosts(options, tmp_path, silence=5.0) as (system, _):
-        proxy, session = rpc_sync("B", os.getppid), system._stay.session
+        system.worker("A")
+        proxy, processes = rpc_sync("B", os.getppid), processes_of("A")
         attached = System.attach(system.name)
         stop(proxy)  # so the other host takes its time
 
         def go_on() -> None:
             with contextlib.suppress(AssertionError):  # as they are not to end before
-                eventually(lambda: not members(session), patience=2.0)
+                eventually(lambda: ended(processes), patience=2.0)
             os.kill(proxy, signal.SIGCONT)
 
         with ThreadPoolExecutor() as threads:
@@ -409,7 +381,7 @@ def test_the_registrars_host_leaves_after_all_others(
             system.serve()
             threads.submit(go_on)
             system.shutdown()
-            left = keys_of(spec, system.name)
+            left = keys_of(etcd, system.name)
             assert ending.result() == []
     assert left == []
 
@@ -430,14 +402,9 @@ SECOND = """
 
 @pytest.mark.processes
 @pytest.mark.parametrize("sharing", ["lend", "fork"])
-def test_the_same_line_on_two_hosts(
-    options: Callable[[], dict[str, Any]],
-    sharing: str,
-    tmp_path: Path,
-) -> None:
+def test_the_same_line_on_two_hosts(options: Options, sharing: str, tmp_path: Path) -> None:
     """It starts the system, or joins it. With other settings it is refused."""
-    key = str(tmp_path / "key")
-    keys.make(Path(key))
+    key = str(key_file(tmp_path / "key"))
     with (
         tempfile.TemporaryDirectory() as home,  # as on another machine
         System(**options(), key=key) as system,
@@ -448,14 +415,12 @@ def test_the_same_line_on_two_hosts(
         if sharing == "lend":
             assert (out, process.returncode) == ("2\n", 0), err
         else:
-            assert f"System.join('{system.endpoint.core.settings.registry}" in err
+            assert f"System.join('{second['registry']}" in err
         assert len(system.hosts()) == 1
 
 
 @pytest.mark.processes
-def test_a_host_that_joins_by_an_address(
-    options: Callable[[], dict[str, Any]], tmp_path: Path
-) -> None:
+def test_a_host_that_joins_by_an_address(options: Options) -> None:
     """It is told the way, at once."""
     given = {**options(), "key": KEY}
     with (

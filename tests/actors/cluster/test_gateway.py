@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from farref import System, SystemDownError, rpc_sync
-from farref.actors.cluster.gateway import Gateway
 
 from ...base.authority import Authority
+from ...etcd import HERE, Etcd, coded
 from ...ports import free_ports
-from ...rendezvous.kit import etcd_server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from farref import TLS
 
 pytestmark = pytest.mark.processes  # an etcd
-HERE = "127.0.0.1"
 KEY = bytes(range(32))
+LOGIN = "farref:farref's: word"
+VARIABLES = ("CACERT", "CERT", "KEY", "USER", "PASSWORD")
 
 
 @pytest.fixture(scope="module")
@@ -31,34 +31,34 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
 
 
 @pytest.fixture(scope="module")
-def closed(authority: Authority, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def tls(authority: Authority) -> TLS:
+    """The certificate of the etcd, and of its clients, without a common name."""
+    return authority.sign("", at=HERE)
+
+
+@pytest.fixture(scope="module")
+def etcd(tls: TLS, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
     """An etcd where the user farref may use the folder of systems, and nobody anything else."""
-    tls = authority.sign("server", at=HERE)
-    with etcd_server(tmp_path_factory.mktemp("etcd"), tls) as port:
-        spec = f"etcds://{HERE}:{port}"
-        with pytest.MonkeyPatch.context() as patch:
-            set_up(patch, tls)
-            post = Gateway(spec, 5.0).post
-        may = {"key": "farref/systems/", "range_end": "farref/systems0"}
-        coded = {name: base64.b64encode(text.encode()).decode() for name, text in may.items()}
+    with Etcd(tmp_path_factory.mktemp("etcd"), tls=tls) as etcd:
         for user, role in (("root", "root"), ("farref", "hosts")):
-            post("/auth/user/add", {"name": user, "password": f"{user}'s: word"})
-            post("/auth/role/add", {"name": role})
-            post("/auth/user/grant", {"user": user, "role": role})
-        post("/auth/role/grant", {"name": "hosts", "perm": {"permType": "READWRITE", **coded}})
-        post("/auth/enable", {})
-        yield spec
+            etcd.post("/auth/user/add", {"name": user, "password": f"{user}'s: word"})
+            etcd.post("/auth/role/add", {"name": role})
+            etcd.post("/auth/user/grant", {"user": user, "role": role})
+        systems = {"key": coded("farref/systems/"), "range_end": coded("farref/systems0")}
+        may = {"permType": "READWRITE", **systems}
+        etcd.post("/auth/role/grant", {"name": "hosts", "perm": may})
+        etcd.post("/auth/enable", {})
+        yield etcd
 
 
-def set_up(patch: pytest.MonkeyPatch, tls: TLS | None, login: str = "") -> None:
-    for name in ("CACERT", "CERT", "KEY", "USER", "PASSWORD"):
+def set_up(patch: pytest.MonkeyPatch, tls: TLS | None = None, **more: str) -> None:
+    """Set the variables of `etcdctl` for *tls* and to *more*, and no others of them."""
+    files = {} if tls is None else {"CACERT": tls.ca, "CERT": tls.cert, "KEY": tls.key}
+    given = {name: os.fspath(path) for name, path in files.items()} | more
+    for name in VARIABLES:
         patch.delenv(f"ETCDCTL_{name}", raising=False)
-    if tls is not None:
-        patch.setenv("ETCDCTL_CACERT", os.fspath(tls.ca))
-        patch.setenv("ETCDCTL_CERT", os.fspath(tls.cert))
-        patch.setenv("ETCDCTL_KEY", os.fspath(tls.key))
-    if login:
-        patch.setenv("ETCDCTL_USER", login)
+    for name, value in given.items():
+        patch.setenv(f"ETCDCTL_{name}", value)
 
 
 def options(spec: str) -> dict[str, Any]:
@@ -67,75 +67,73 @@ def options(spec: str) -> dict[str, Any]:
 
 
 def test_a_system_whose_etcd_wants_all_of_it(
-    closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    etcd: Etcd, tls: TLS, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tls = authority.sign("")
-    set_up(monkeypatch, tls, "farref:farref's: word")
-    with System(**options(closed)) as system:
+    set_up(monkeypatch, tls, USER=LOGIN)
+    with System(**options(etcd.spec)) as system:
         system.worker("A")
-        join = f"{closed}/{system.name}"
+        join = f"{etcd.spec}/{system.name}"
         (port,) = free_ports(1)
         with System.join(join, host=HERE, port=port, key=KEY) as other:
             assert rpc_sync("A", pow, (2, 3)) == 8
             assert len(other.hosts()) == 2
-    set_up(monkeypatch, tls, "root:root's: word")
-    everything = {"key": "AA==", "range_end": "AA==", "count_only": True}
-    assert int(Gateway(closed, 5.0).post("/kv/range", everything).get("count", 0)) == 0
+    root = {"name": "root", "password": "root's: word"}
+    token = etcd.post("/auth/authenticate", root)["token"]
+    assert etcd.keys("", token=token) == []
 
 
-def test_the_login_is_renewed(
-    closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_login_is_renewed(etcd: Etcd, tls: TLS, monkeypatch: pytest.MonkeyPatch) -> None:
     """The etcd forgets a login after some minutes, and at its own start."""
-    set_up(monkeypatch, authority.sign(""), "farref")
-    monkeypatch.setenv("ETCDCTL_PASSWORD", "farref's: word")
-    gateway = Gateway(closed, 5.0)
-    here = {"key": base64.b64encode(b"farref/systems/x").decode()}
-    for _ in range(2):
-        gateway.post("/kv/range", here)
-        (client,) = gateway._clients
-        client.session.headers["Authorization"] = "forgotten.12"
+    set_up(monkeypatch, tls, USER="farref", PASSWORD="farref's: word")
+    with System(**options(etcd.spec)) as system:
+        for name in "AB":
+            system.worker(name)
+            etcd.restart()
+        assert system.worker("C").name == "C"
 
 
 @pytest.mark.parametrize(
     ("login", "said"),
     [
-        ("", "user name is empty"),
-        ("farref:wrong", "authentication failed"),
-        ("nobody:wrong", "authentication failed"),
+        ({}, "user name is empty"),
+        ({"USER": "farref:wrong"}, "authentication failed"),
+        ({"USER": "nobody:wrong"}, "authentication failed"),
     ],
 )
 def test_a_wrong_login(
-    closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch, login: str, said: str
+    etcd: Etcd,
+    tls: TLS,
+    monkeypatch: pytest.MonkeyPatch,
+    login: dict[str, str],
+    said: str,
 ) -> None:
-    set_up(monkeypatch, authority.sign(""), login)
+    set_up(monkeypatch, tls, **login)
     with pytest.raises(SystemDownError, match=said):
-        System(**options(closed))
+        System(**options(etcd.spec))
 
 
 def test_a_certificate_with_a_name(
-    closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch
+    etcd: Etcd, authority: Authority, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A gateway of etcd's refuses it if there is a login, too: so the error says that."""
-    set_up(monkeypatch, authority.sign("client"), "farref:farref's: word")
+    set_up(monkeypatch, authority.sign("client"), USER=LOGIN)
     with pytest.raises(SystemDownError, match="CommonName of client"):
-        System(**options(closed))
+        System(**options(etcd.spec))
 
 
 def test_a_wrong_authority(
-    closed: str, authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    etcd: Etcd, authority: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    set_up(monkeypatch, Authority(tmp_path, "another").sign(""), "farref:farref's: word")
+    set_up(monkeypatch, Authority(tmp_path, "another").sign(""), USER=LOGIN)
     with pytest.raises(SystemDownError, match="CERTIFICATE_VERIFY_FAILED"):
-        System(**options(closed))
-    set_up(monkeypatch, None, "farref:farref's: word")
-    monkeypatch.setenv("ETCDCTL_CACERT", os.fspath(authority.path))
+        System(**options(etcd.spec))
+    set_up(monkeypatch, USER=LOGIN, CACERT=os.fspath(authority.path))
     with pytest.raises(SystemDownError, match="no etcd answers"):  # no certificate of its own
-        System(**options(closed))
+        System(**options(etcd.spec))
     with pytest.raises(SystemDownError, match="no etcd answers"):  # not by TLS
-        System(**options(closed.replace("etcds", "etcd")))
+        System(**options(etcd.spec.replace("etcds", "etcd")))
 
 
-def test_a_password_in_the_address(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_password_in_the_address() -> None:
     with pytest.raises(ValueError, match="ETCDCTL_USER=user:password"):
         System(**options("etcds://farref:word@127.0.0.1"))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
-import threading
 import uuid
 from typing import TYPE_CHECKING
 
@@ -14,8 +14,6 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.base import rundir
-from farref.actors.hosting import directory
 
 from ...bases import PROCESSES
 from ...waiting import eventually
@@ -28,8 +26,8 @@ pytestmark = pytest.mark.processes
 PERMANENT = {"lock", "key"}
 """The files that stay in the folder for the next system."""
 PROGRAM = """
+    import signal
     import sys
-    import time
 
     import farref
 
@@ -37,19 +35,19 @@ PROGRAM = """
     system.worker("B")
     farref.remote("B", bytes, (1_000_000,)).to_here()
     print("ready", flush=True)
-    time.sleep(600)
+    signal.pause()
 """
+PS = [sys.executable, "-m", "farref", "ps"]
 
 
 def left(folder: Path) -> set[str]:
     return {path.name for path in folder.iterdir()} - PERMANENT
 
 
-def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def kill_all(tmp_path: Path, base: str) -> None:
     """Start a program with a system, and kill all its processes at once; none sees another die."""
     mark = uuid.uuid4().hex
-    monkeypatch.setenv("FAMILY", mark)
-    with started(tmp_path, PROGRAM, base) as program:
+    with started(tmp_path, PROGRAM, base, on=("env", f"FAMILY={mark}")) as program:
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         processes = family(mark)
@@ -58,7 +56,6 @@ def kill_all(tmp_path: Path, base: str, monkeypatch: pytest.MonkeyPatch) -> None
         for process in processes:
             process.kill()
     eventually(lambda: all(map(has_ended, processes)))
-    monkeypatch.delenv("FAMILY")
 
 
 def has_ended(process: psutil.Process) -> bool:
@@ -70,13 +67,11 @@ def has_ended(process: psutil.Process) -> bool:
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_the_next_command_sweeps(
-    base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_command_sweeps(base: str, own_folder: Path, tmp_path: Path) -> None:
     with System(name="living") as living:
         living.worker("B")
         before = left(own_folder)
-        kill_all(tmp_path, base, monkeypatch)
+        kill_all(tmp_path, base)
         (own_folder / f".new-{os.getpid()}-draft").touch()
         (own_folder / ".new-4194305-draft").touch()  # no process has this number
         assert "killed.json" in left(own_folder) - before
@@ -92,10 +87,8 @@ def test_the_next_command_sweeps(
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_the_next_start_sweeps_on_either_base(
-    base: str, own_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    kill_all(tmp_path, "farrefBase", monkeypatch)
+def test_the_next_start_sweeps_on_either_base(base: str, own_folder: Path, tmp_path: Path) -> None:
+    kill_all(tmp_path, "farrefBase")
     sockets = {name for name in left(own_folder) if "-" in name}  # their names are random
     assert sockets
     with System(base, name="killed"):  # the name is free
@@ -107,10 +100,12 @@ def test_one_sweeps_at_a_time(own_folder: Path) -> None:
     """Otherwise one program could read a dead entry, and then remove a new system's entry."""
     stale = own_folder / "stale.json"
     stale.write_text('{"pid": 4194305, "started": 0.0, "base": "farrefBase"}')
-    sweeper = threading.Thread(target=directory.sweep)
-    with rundir.claiming(own_folder):
-        sweeper.start()
-        sweeper.join(0.3)
-        assert stale.exists()
-    sweeper.join(60)
+    with (own_folder / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # as a program does while it sweeps
+        with subprocess.Popen(PS, stdout=subprocess.DEVNULL) as sweeper:
+            with pytest.raises(subprocess.TimeoutExpired):
+                sweeper.wait(3)
+            assert stale.exists()
+            fcntl.flock(lock, fcntl.LOCK_UN)
+            assert sweeper.wait(60) == 0
     assert not stale.exists()

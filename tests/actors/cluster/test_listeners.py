@@ -11,10 +11,10 @@ import psutil
 import pytest
 
 from farref import System
-from farref.actors.hosting import processes
 
 from ...base.kit import PATIENCE, connections
 from ...ports import free_port
+from .ancestry import processes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,8 +50,7 @@ def is_listening(descriptor: int) -> bool:
 def test_the_port_is_served(system: System, earlier: set[tuple[Any, Any]]) -> None:
     """One process of the host listens, at one port, and it serves it."""
     here = psutil.Process()
-    members = [psutil.Process(each.pid) for each in processes.members(system._stay.session)]
-    found = {p.pid: ports(p, earlier) for p in (here, *members)}
+    found = {p.pid: ports(p, earlier) for p in (here, *processes_of("A"))}
     assert len(found) >= 4  # the program, admin, registrar and worker
     listening = {pid: places for pid, places in found.items() if places}
     assert here.pid not in listening

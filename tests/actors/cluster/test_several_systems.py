@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).parents[3]
-"""The folder in which other programs find these tests."""
+FINDS = (
+    "env",
+    f"PYTHONPATH={os.pathsep.join(filter(None, (str(ROOT), os.environ.get('PYTHONPATH'))))}",
+)
+"""Begins the command of a program that imports these tests."""
 
 
 @pytest.mark.parametrize("base", BASES)
@@ -60,6 +64,8 @@ PEER = """
     from pathlib import Path
     import farref
     from farref import RRef, System
+    from tests.actors.cluster.test_several_systems import exchange
+    from tests.actors.helpers import hold
 
     class Value:
         def __init__(self): self.calls = 0
@@ -68,7 +74,7 @@ PEER = """
     with System.attach(sys.argv[1], timeout=15) as system:
         me = farref.get_worker_info()
         mine = RRef(Value())
-        theirs = farref.rpc_sync("program", EXCHANGE, (mine, me.name))
+        theirs = farref.rpc_sync("program", exchange, (mine, me.name))
         assert theirs.to_here() == ["theirs"], theirs
         assert theirs.owner_name() == "program"
         assert system.endpoint.core.settings.timeout == 15
@@ -81,15 +87,6 @@ PEER = """
 _came: list[RRef[object]] = []
 
 
-def peer(code: str) -> str:
-    return code.replace("EXCHANGE", "farref_exchange").replace(
-        "    class Value",
-        "    from tests.actors.helpers import hold\n"
-        "    from tests.actors.cluster.test_several_systems import exchange as farref_exchange\n"
-        "    class Value",
-    )
-
-
 def exchange(ref: RRef[object], name: str) -> RRef[list[str]]:
     """Called by another program in this one."""
     assert ref.owner_name() == name
@@ -98,16 +95,13 @@ def exchange(ref: RRef[object], name: str) -> RRef[list[str]]:
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_programs_started_apart_share_references(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Path
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+def test_programs_started_apart_share_references(base: str, tmp_path: Path, gate: Path) -> None:
     name = f"shared-{uuid.uuid4().hex[:8]}"
     box = Box()
     watch = weakref.ref(box)
     with System(base, name=name, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
-        with started(tmp_path, peer(PEER), name, str(gate)) as process:
+        with started(tmp_path, PEER, name, str(gate), on=FINDS) as process:
             assert until(system, lambda: _came or process.poll() is not None), "no peer"
             assert process.poll() is None, process.communicate()[1]
             ref = _came.pop()
@@ -136,14 +130,11 @@ def _box(value: object) -> int:
 
 
 @pytest.mark.parametrize("base", PROCESSES)
-def test_a_killed_program_is_noticed(
-    base: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gate: Path
-) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(ROOT), prepend=os.pathsep)
+def test_a_killed_program_is_noticed(base: str, tmp_path: Path, gate: Path) -> None:
     name = f"killed-{uuid.uuid4().hex[:8]}"
     with System(base, name=name, timeout=20, orphan_grace=GRACE) as system:
         system.worker("B")
-        with started(tmp_path, peer(PEER), name, str(gate)) as process:
+        with started(tmp_path, PEER, name, str(gate), on=FINDS) as process:
             assert process.stdout
             assert process.stdout.readline().startswith("program-")
             ref = _came.pop()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import time
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,7 @@ from farref.protocol.sharing import DISCIPLINES
 
 from ..calls.test_sharing import keep, let_go, read_kept, same
 from ..helpers import Box, assert_nothing_held, hold, until
+from .witness import witness
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,17 +40,23 @@ def system(request: pytest.FixtureRequest) -> Iterator[System]:
         assert_nothing_held(system)
 
 
-def kill(system: System, name: str) -> None:
-    """Kill the worker, and wait until the grace is over everywhere."""
-    os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
-    assert until(system, lambda: name not in {info.name for info in system.workers()})
-    time.sleep(2 * GRACE)
+def kill(system: System, *names: str, owner: str = "program") -> None:
+    """Kill the workers, and wait until *owner* has released what they held there."""
+    freed = [witness(system, owner, name) for name in names]
+    for name in names:
+        os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
+    assert until(system, lambda: not {*names} & {info.name for info in system.workers()})
+    assert all(until(system, each) for each in freed)
 
 
 def lend_and_wait(name: str, function: Any, ref: RRef[Any], gate: Path) -> None:
     """Lend on, and reply only when the gate is open."""
     farref.rpc_sync(name, function, (ref,))
     hold(gate)
+
+
+def lend_on_and_wait(ref: RRef[Any], gate: Path) -> None:
+    farref.rpc_sync("C", lend_and_wait, ("E", keep, ref, gate))
 
 
 def keep_and_wait(ref: RRef[Any], gate: Path) -> None:
@@ -80,7 +86,7 @@ def test_the_lender_dies_while_the_callee_runs(system: System, gate: Path) -> No
     """B made the object on D, lent it to C, and is killed. C's call runs on and keeps it."""
     call = farref.rpc_async("B", _make_and_lend, (gate,))
     assert until(system, lambda: is_kept("C"))
-    kill(system, "B")
+    kill(system, "B", owner="D")
     assert farref.rpc_sync("C", read_kept) == [[7]]
     gate.touch()
     assert call.exception() is not None
@@ -97,7 +103,7 @@ def test_the_callee_replies_to_a_lender_that_died(system: System, gate: Path) ->
     """C kept nothing. Its borrowed reference goes, although its lender cannot be told."""
     call = farref.rpc_async("B", _make_and_lend_for_a_look, (gate,))
     assert until(system, lambda: farref.rpc_sync("C", _looks) == 1)
-    kill(system, "B")
+    kill(system, "B", owner="D")
     gate.touch()
     assert call.exception() is not None
     assert until(system, lambda: farref.rpc_sync("C", _looks) == 2)
@@ -147,23 +153,15 @@ def test_a_callee_dies_after_it_kept_it(system: System) -> None:
 def test_both_above_the_last_borrower_die(system: System, gate: Path) -> None:
     system.worker("E")
     ref = RRef([1])
-    call = farref.rpc_async("B", lend_and_wait, ("C", _lend_on_and_wait, ref, gate))
+    call = farref.rpc_async("B", lend_on_and_wait, (ref, gate))
     del ref
     assert until(system, lambda: is_kept("E"))
-    for name in "BC":
-        os.kill(farref.rpc_sync(name, os.getpid), signal.SIGKILL)
-    assert until(system, lambda: len(system.workers()) == 3)
-    time.sleep(2 * GRACE)
+    kill(system, "B", "C")
     assert call.exception() is not None
     del call
     gc.collect()
     assert farref.rpc_sync("E", read_kept) == [[1]]
     assert farref.rpc_sync("E", let_go) == 1
-
-
-def _lend_on_and_wait(ref: RRef[Any]) -> None:
-    farref.rpc_sync("E", keep, (ref,))
-    time.sleep(30)
 
 
 def test_the_owner_dies_while_its_object_is_lent(system: System, gate: Path) -> None:

@@ -8,15 +8,16 @@ import signal
 import threading
 import time
 import weakref
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-import psutil
 import pytest
 from thespian.actors import ActorAddress
 
 import farref
 from farref import GivenUpError, OwnerDiedError, RefActor, RRef, System, WorkerDiedError
 
+from ...base.kit import alive
 from ...bases import PROCESSES
 from ...stopping import stop as stop_process
 from ..conftest import GRACE
@@ -90,38 +91,11 @@ def kept_here() -> int:
 
 
 def test_who_comes_back_is_told_and_ends(system: System, gate: Path, tmp_path: Path) -> None:
+    """It resurrects nothing: all endpoints ignore its later messages."""
     told = tmp_path / "told"
     never = farref.remote("C", hold, (gate,))
     farref.rpc_async("B", write_what_a_wait_ends_with, (never, told))
     assert until(system, lambda: told.exists() and farref.rpc_sync("B", somebody_waits))
-    pid = stop("B")
-    assert given_up(system, "B")
-    time.sleep(2 * GRACE)
-    os.kill(pid, signal.SIGCONT)
-    assert until(system, lambda: "start it again" in told.read_text())
-    assert "its process was stopped (Ctrl-Z" in told.read_text()
-    assert until(system, lambda: not alive(pid))
-    gate.touch()
-    assert never.to_here() is None
-
-
-def write_what_a_wait_ends_with(ref: RRef[Any], told: Path) -> None:
-    told.touch()
-    try:
-        ref.to_here()
-    except GivenUpError as error:
-        told.write_text(f"GivenUpError: {error}")
-
-
-def alive(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
-
-
-def test_who_comes_back_resurrects_nothing(system: System, tmp_path: Path) -> None:
-    """All endpoints ignore its later messages."""
     box = Box()
     watch = weakref.ref(box)
     farref.rpc_sync("B", keep, (RRef(box),))
@@ -136,17 +110,27 @@ def test_who_comes_back_resurrects_nothing(system: System, tmp_path: Path) -> No
     assert until(system, lambda: watch() is None)
     number = len(heard)
     os.kill(pid, signal.SIGCONT)
+    assert until(system, lambda: "start it again" in told.read_text())
+    assert "its process was stopped (Ctrl-Z" in told.read_text()
     assert until(system, lambda: not alive(pid))
     assert len(heard) == number
+    gate.touch()
+    assert never.to_here() is None
+
+
+def write_what_a_wait_ends_with(ref: RRef[Any], told: Path) -> None:
+    told.touch()
+    try:
+        ref.to_here()
+    except GivenUpError as error:
+        told.write_text(f"GivenUpError: {error}")
 
 
 def start_to_send(listener: RRef[list[str]]) -> None:
-    endpoint_of = farref.get_worker_info()
-
     def send() -> None:
-        while True:
-            listener.rpc_async().append(endpoint_of.name)
-            time.sleep(0.02)
+        with suppress(GivenUpError):
+            while True:
+                listener.rpc_sync().append("B")
 
     threading.Thread(target=send, daemon=True).start()
 
@@ -192,8 +176,7 @@ def test_silence_can_be_left_to_itself(tmp_path: Path) -> None:
         system.worker("B")
         pid = stop("B")
         future = farref.rpc_async("B", pow, (2, 3))
-        time.sleep(4 * SILENCE)
-        assert not future.done()
+        assert not until(system, future.done, 4 * SILENCE)
         os.kill(pid, signal.SIGCONT)
         assert future.result() == 8
 
@@ -211,8 +194,8 @@ def test_a_stopped_peer_holds_up_nobody_else(base: str) -> None:
         system.worker("C")
         stop_process(stopped)
         try:
-            future = farref.rpc_async("B", len, (bytes(20_000_000),), timeout=1)
-            time.sleep(1.5)  # past the first retransmission
+            future = farref.rpc_async("B", len, (bytes(20_000_000),), timeout=3)
+            assert not until(system, future.done, 1.5)  # past the first retransmission
             assert farref.rpc_sync("C", abs, (-1,)) == 1
             with pytest.raises(farref.FetchTimeoutError):
                 future.result()

@@ -5,43 +5,30 @@ Each event is one line from the process that decides it, with the names of `farr
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
+import secrets
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import farref
 from farref import System, SystemDownError
-from farref.actors.hosting.bases import BASES
 from farref.testing import until
 
-from ...bases import PROCESSES
+from ...bases import PROCESSES, about
 from ...marks import NAMES
-from ..scripts import SID
+from ...ports import free_port
+from ...waiting import eventually
 
 if TYPE_CHECKING:
     from farref import RRef
-
-
-import json
-import secrets
-from typing import TYPE_CHECKING, Any
-
-from farref.actors.base import refusals
-from farref.actors.base.addresses import Address
-from farref.actors.core import core
-
-from ...ports import free_port
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.processes
 
@@ -68,10 +55,7 @@ logging.getLogger("farref.actors.x").error("of the program's own")
 
 
 def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
-    """The standard error of a program without any configuration of logging.
-
-    The program ends after *number* lines, or after some time.
-    """
+    """The *number* lines that a program without any configuration of logging has on stderr."""
     program, errors = tmp_path / "program.py", tmp_path / "errors"
     program.write_text(SAYING)
 
@@ -87,9 +71,7 @@ def said(tmp_path: Path, base: str, number: int, **env: str) -> list[str]:
             env={**os.environ, "TMPDIR": str(tmp_path), **env},
         ) as run,
     ):
-        end = time.monotonic() + 30
-        while len(lines()) < number and run.poll() is None and time.monotonic() < end:
-            time.sleep(0.02)
+        eventually(lambda: len(lines()) >= number or run.poll() is not None, errors.read_text)
         run.communicate(timeout=60)
     assert run.returncode == 0, errors.read_text()
     return lines()
@@ -106,7 +88,7 @@ def test_actors_are_heard_from_warning_on_and_thespian_from_error_on(
         "error of farref.actors.x",
         "warning of app",
         "warning of farref.actors.x",
-        *(modules if BASES[base].own else ()),
+        *(modules if about(base).own else ()),
     ]
     assert sorted(said(tmp_path, base, len(expected))) == sorted(expected)
     assert not list(tmp_path.glob("thespian.log*"))
@@ -120,53 +102,46 @@ def test_thespian_writes_no_file_about_an_actor_that_is_told_to_end(own_folder: 
     assert not list(own_folder.glob("thespian.log*"))
 
 
-@pytest.mark.processes
 def test_another_level_by_the_environment(tmp_path: Path) -> None:
     heard = said(tmp_path, "farrefBase", 11, FARREF_LOG="info")
     assert len(heard) == 11
     assert "info of Thespian.Admin" in heard
 
 
-@pytest.mark.processes
 def test_an_unknown_level_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FARREF_LOG", "loud")
     with pytest.raises(SystemDownError, match="FARREF_LOG=LOUD is no logging level"):
         System()
 
 
-KILLING = (
-    SID
-    + """
-import logging, sys, time
+KILLING = """
+import logging, os, sys
 import psutil
 import farref
+from farref.testing import until
 def say(text):
     logging.getLogger("app").warning(text)
-def logger(session):
-    for process in psutil.process_iter(["name"]):
-        if process.info["name"] == "farref: logger" and sid(process.pid) == session:
-            return process
+def logger():
+    admin = psutil.Process(farref.rpc_sync("B", os.getppid)).parent()
+    return next((each for each in admin.children() if each.name() == "farref: logger"), None)
+def seen_again(name):  # the kill may take some with it
+    farref.rpc_sync(name, say, (f"again, of {name}",))
+    return f"again, of {name}" in open(sys.argv[1]).read()
 with farref.System() as system:
     for name in "BC":
         system.worker(name)
     farref.rpc_sync("B", say, ("first",))
     farref.rpc_sync("C", say, ("first",))
-    while logger(system._stay.session) is None:
-        time.sleep(0.01)
-    killed = logger(system._stay.session)
+    assert until(system, logger)
+    killed = logger()
     killed.kill()
     for name in "BCD":
         if name == "D":
             system.worker(name)
-        seen = False
-        while not seen:  # the kill may take some with it
-            farref.rpc_sync(name, say, (f"again, of {name}",))
-            time.sleep(0.05)
-            seen = f"again, of {name}" in open(sys.argv[1]).read()
+        assert until(system, lambda: seen_again(name))
         farref.rpc_sync(name, say, (f"last, of {name}",))
-    print(logger(system._stay.session).pid != killed.pid)
+    print(logger().pid != killed.pid)
 """
-)
 
 
 @NAMES
@@ -199,7 +174,6 @@ def test_every_logger_is_below_farref() -> None:
     assert len(found) > 10
     shared = 'f"{__package__}.registrar"'  # what a registrar logs has one name, elected or not
     assert {name for _, name in found} == {"__name__", shared}
-    assert core.log.name == "farref.actors.core.core"
 
 
 def test_a_program_without_logging_hears_nothing(capfd: pytest.CaptureFixture[str]) -> None:
@@ -238,6 +212,8 @@ import psutil
 import farref
 from farref import System
 from farref.testing import until
+def logged(text):
+    return open(sys.argv[-1]).read().count(text)
 """
 
 DEATHS = """
@@ -306,24 +282,29 @@ with System("farrefBase") as system:
     system._port.post(b.address, Envelope(b.address, b"no packet"))
     system._port.post(system.endpoint.registrar_client.registrar, EndpointJoin(b.id, 1, "there"))
     assert until(system, lambda: system.counters()["B"].refused == 1)
-    time.sleep(0.5)
+    assert until(system, lambda: logged("message.refused") == 2)
 """
 
 STRANGERS = """
-from farref.actors.base import HandshakeError, refusals, tcp
-refusals.PERIOD = 0.0
 port, key = int(sys.argv[1]), sys.argv[2]
+first = f"127.0.0.1:{port}"
 with System(host="127.0.0.1", port=port, key=bytes.fromhex(key)) as system:
-    tcp.knock("127.0.0.1", port, bytes.fromhex(key), 0)  # one of ours: nothing to be told
+    with System.join(first, host="127.0.0.12", key=bytes.fromhex(key)):
+        pass  # one of ours: nothing to be told
     try:
-        tcp.knock("127.0.0.1", port, bytes.fromhex(key[::-1]), 0)
-    except HandshakeError:
+        System.join(first, host="127.0.0.12", key=bytes.fromhex(key[::-1]))
+    except farref.SystemDownError:
         pass
-    with socket.create_connection(("127.0.0.1", port)) as stranger:
-        stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
-        with contextlib.suppress(ConnectionResetError):
-            stranger.recv(1)
-    time.sleep(0.5)
+    assert until(system, lambda: logged("connection.refused"))
+    strangers = 0
+    while logged("connection.refused") < 2:
+        with socket.create_connection(("127.0.0.1", port)) as stranger:
+            stranger.sendall(b"GET / HTTP/1.0\\r\\n\\r\\n")
+            with contextlib.suppress(ConnectionResetError):
+                stranger.recv(1)
+        strangers += 1
+        until(system, lambda: logged("connection.refused") == 2, 0.2)
+    print(strangers)
 """
 
 # At addresses of their own: the pages' hosts listen at port 1900, too, of 127.0.0.2 and so on.
@@ -363,7 +344,7 @@ def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], li
     file.write_text(BEGIN + program)
     with log.open("w") as errors:
         run = subprocess.run(
-            [sys.executable, str(file), *arguments],
+            [sys.executable, str(file), *arguments, str(log)],
             stdout=subprocess.PIPE,
             stderr=errors,
             text=True,
@@ -377,14 +358,14 @@ def played(tmp_path: Path, program: str, *arguments: str) -> tuple[list[str], li
     return run.stdout.splitlines(), [each for each in records if "farref_event" in each]
 
 
-def about(events: list[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:
+def of(events: list[dict[str, Any]], **wanted: str) -> list[dict[str, Any]]:
     told = {f"farref_{key}": each for key, each in wanted.items()}
     return [event for event in events if told.items() <= event.items()]
 
 
 def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     (system, full), events = played(tmp_path, DEATHS)
-    (killed,) = about(events, endpoint="killed")
+    (killed,) = of(events, endpoint="killed")
     assert killed["farref_event"] == "endpoint.died"
     assert killed["farref_endpoint_id"] == full
     assert killed["farref_system"] == system
@@ -392,7 +373,7 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
     assert killed["logger"] == "farref.actors.cluster.registrar"
     assert killed["farref_cause"].startswith("killed by SIGKILL")
     assert killed["message"] == f"killed is gone: {killed['farref_cause']}"
-    (exited,) = about(events, endpoint="told to exit")
+    (exited,) = of(events, endpoint="told to exit")
     assert (exited["farref_event"], exited["level"]) == ("endpoint.died", "INFO")
     # The end of the whole system raises no alarm.
     assert [event["farref_endpoint"] for event in events if event["level"] != "INFO"] == ["killed"]
@@ -401,13 +382,13 @@ def test_each_death_is_told_once_by_the_registrar(tmp_path: Path) -> None:
 def test_a_program_that_has_left_is_not_reported_as_dead(tmp_path: Path) -> None:
     """Its process has ended before the registrar reads the end of its messages."""
     _, events = played(tmp_path, LEAVES)
-    (left,) = about(events, endpoint="leaver")
+    (left,) = of(events, endpoint="leaver")
     assert (left["farref_cause"], left["level"]) == ("it left", "INFO")
 
 
 def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
     _, events = played(tmp_path, SILENCE)
-    given_up, ended = about(events, endpoint="stopped")
+    given_up, ended = of(events, endpoint="stopped")
     assert given_up["farref_event"] == "endpoint.given_up"
     assert given_up["message"] == "stopped is given up for dead: it was silent for 3 s"
     assert (given_up["level"], given_up["logger"]) == ("WARNING", "farref.actors.cluster.registrar")
@@ -418,9 +399,9 @@ def test_a_silent_endpoint_is_given_up_and_ends(tmp_path: Path) -> None:
 
 def test_refusals(tmp_path: Path) -> None:
     (system,), events = played(tmp_path, REFUSALS)
-    refused = about(events, event="message.refused", system=system)
+    refused = of(events, event="message.refused", system=system)
     assert {event["level"] for event in refused} == {"WARNING"}
-    (by_b,) = about(refused, endpoint="B")
+    (by_b,) = of(refused, endpoint="B")
     assert by_b["message"].startswith("B refused Envelope: it is no packet: ")
     (by_registrar,) = [event for event in refused if event is not by_b]
     assert by_registrar["message"].startswith(
@@ -429,49 +410,36 @@ def test_refusals(tmp_path: Path) -> None:
 
 
 def test_strangers_at_the_port_of_a_host(tmp_path: Path) -> None:
-    """The admin serves that port, and has no logging of its own."""
+    """The admin serves that port, and has no logging of its own. A crowd fills no disk."""
     port, key = free_port("127.0.0.1"), secrets.token_hex(32)
-    _, events = played(tmp_path, STRANGERS, str(port), key)
-    refused = about(events, event="connection.refused")  # in any order: two connections
-    for line in refused:
+    (strangers,), events = played(tmp_path, STRANGERS, str(port), key)
+    first, second = of(events, event="connection.refused")
+    for line in first, second:
         assert line["level"] == "WARNING"
         assert line["farref_peer"] == "127.0.0.1"
-        assert line["message"] == (
-            f"127.0.0.1:{port} refused a connection from 127.0.0.1: {line['farref_cause']}"
-        )
-    another_key, no_speech = sorted(
-        (line["farref_cause"] for line in refused), key=lambda cause: "speak" in cause
-    )
-    assert "it has another key" in another_key
-    assert "does not speak this protocol" in no_speech
-
-
-def test_a_crowd_of_strangers_fills_no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock, lines = 0.0, list[str]()
-    monkeypatch.setattr(refusals, "perf_counter", lambda: clock)
-    told = refusals.Refusals(Address("x-mine", ""))
-    told.hand_over = lambda record: lines.append(record.getMessage())
-    for _ in range(1000):
-        told.tell("10.0.0.9", "it is rude")
-    assert len(lines) == 1
-    clock = refusals.PERIOD
-    told.tell("10.0.0.9", "it is rude")
-    assert lines[1] == f"{lines[0]}, and 999 more before"
+        text = f"127.0.0.1:{port} refused a connection from 127.0.0.1: {line['farref_cause']}"
+        assert line["message"].startswith(text)
+    assert first["message"].endswith(first["farref_cause"])
+    assert "it has another key" in first["farref_cause"]
+    assert "does not speak this protocol" in second["farref_cause"]
+    more = re.search(r", and (\d+) more before$", second["message"])
+    assert more is not None
+    assert 0 < int(more[1]) < int(strangers)
 
 
 def test_hosts_that_join_leave_and_are_killed(tmp_path: Path) -> None:
     _, events = played(tmp_path, HOSTS, str(free_port("127.0.0.1")))
     for host in ("127.0.0.12", "127.0.0.13"):
-        (joined,) = about(events, event="host.joined", host=host)
+        (joined,) = of(events, event="host.joined", host=host)
         assert (joined["message"], joined["level"]) == (f"host {host} has joined", "INFO")
-    (left,) = about(events, event="host.left", host="127.0.0.12")
+    (left,) = of(events, event="host.left", host="127.0.0.12")
     assert (left["message"], left["level"]) == ("host 127.0.0.12 is gone: it left", "INFO")
     (gone,) = [
         event
-        for event in about(events, host="127.0.0.13")
+        for event in of(events, host="127.0.0.13")
         if event["farref_event"] in ("host.left", "host.given_up")
     ]
     assert gone["level"] == "WARNING"
-    (there,) = about(events, endpoint="there")
+    (there,) = of(events, endpoint="there")
     assert there["farref_event"] == "endpoint.died"
     assert (there["farref_host"], there["level"]) == ("127.0.0.13", "WARNING")

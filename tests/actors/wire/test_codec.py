@@ -184,26 +184,6 @@ def test_every_message_arrives_alone_and_with_others(
     assert list(map(addresses, packet.messages)) == list(map(addresses, messages))
 
 
-@given(st.lists(MESSAGES, max_size=3), st.data())
-def test_damaged_bytes_raise_nothing_else(messages: list[Message], draw: st.DataObject) -> None:
-    whole, beside = written(Packet(0, tuple(messages), 0), A, B)
-    spoilt = bytearray(whole)
-    for _ in range(draw.draw(st.integers(1, 3))):
-        spoilt[draw.draw(st.integers(0, len(spoilt) - 1))] = draw.draw(st.integers(0, 255))
-    try:
-        codec.read(spoilt, B, {A.incarnation: A}, beside)
-    except ProtocolError:
-        return
-
-
-@given(st.binary())
-def test_any_bytes_raise_nothing_else(data: bytes) -> None:
-    try:
-        codec.read(data, B, {A.incarnation: A})
-    except ProtocolError:
-        return
-
-
 # ---- the parts of the frequent kinds
 
 CALL, RREF, FORK = CallId(A, 5), RRefId(A, 3), ForkId(A, 4)
@@ -611,3 +591,21 @@ def test_messages_of_one_packet_each_open_what_they_share(way: Any) -> None:
         payload.take()
     for payload in payloads:
         assert bytes(payload.buffers[0].buffer()) == b"frozen" * 1000
+
+
+# ---- identities
+
+
+@pytest.mark.parametrize(
+    ("one", "same", "other"),
+    [
+        (WorkerInfo(A, WHERE), WorkerInfo(A, ELSEWHERE), WorkerInfo(B, WHERE)),
+        (Address("a", "/here"), Address("a", "/there"), Address("b", "/here")),
+    ],
+)
+def test_equal_by_the_name(one: Any, same: Any, other: Any) -> None:
+    assert one == same
+    assert not one != same  # noqa: SIM202 - `!=` is a method of its own
+    assert one != other
+    assert not one == other  # noqa: SIM201
+    assert hash(one) == hash(same)

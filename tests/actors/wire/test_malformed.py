@@ -11,6 +11,7 @@ import farref
 from farref import RRef
 from farref.actors.wire.codec import OtherPart, PacketRow
 from farref.actors.wire.messages import Envelope, Found, Joined, Nudge, Spawned, Welcome, WorkerInfo
+from farref.protocol.delivery import Packet
 from farref.protocol.ids import CallId, ForkId, RRefId, WorkerId
 from farref.protocol.messages import (
     Ack,
@@ -26,7 +27,10 @@ from farref.protocol.messages import (
     Reply,
     Tell,
 )
+from farref.serialization.definitions import Exported
+from farref.serialization.payload import Payload
 
+from ...packets import row_of, written
 from ..helpers import make_box, until
 
 if TYPE_CHECKING:
@@ -154,13 +158,17 @@ def _content(ref: RRef[list[int]]) -> list[int]:
 
 
 def test_what_follows_a_malformed_message_in_its_packet_takes_effect(system: System) -> None:
+    """The first one names an index that is empty in the export cache."""
     info = farref.get_worker_info("B")
     evil, there = WorkerId("half evil", 7), farref.get_worker_info("C").address
     before = farref.rpc_sync(info, refused)
     bad: Any = "not an id"
     unpaid = OtherPart(Tell(cargo=Cargo()), 1, ())  # the number of a missing payload
     parts = ForkRequest(rref=bad, fork=bad), None, Ack(rref=bad, fork=bad), "text"
-    batch = (*map(part_of, parts), unpaid)
+    payload = Payload(b"", functions=(Exported(99),))
+    unknown = Call(call=CallId(evil, 1), cargo=Cargo(payload=payload))
+    row = row_of(written(Packet(0, (unknown,), 0), evil, info.id)[0])
+    batch = (*row.parts, *map(part_of, parts), unpaid)
     data = spoiled(evil, info.id, 0, batch, 0)
     system._port.post(info.address, Envelope(there, data, (b"",)))
     assert until(system, lambda: farref.rpc_sync(info, refused) == before + len(batch))
