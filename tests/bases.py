@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
 from farref.actors.hosting import bases
+from farref.protocol.sharing import Sharing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,6 +53,20 @@ STOCK = those(lambda base: base.processes and not base.own)
 """Thespian's own bases with processes."""
 LINKS = those(lambda base: base.own or not base.processes)
 """One with processes and one without, for the layers above the transport."""
+
+SHARINGS = get_args(Sharing)
+"""The disciplines of `System(sharing=...)`."""
+
+
+def default() -> str:
+    """The base of `System()` in this run of the tests."""
+    return bases.DEFAULT
+
+
+def has_processes(base: str) -> bool:
+    """Whether each actor of *base* has a process, which can be killed."""
+    return bases.BASES[base].processes
+
 
 if __name__ == "__main__":  # for the Makefile: Thespian's bases, or those with an ability
     fits = {(): BASES, ("processes",): PROCESSES, ("in-process",): [IN_PROCESS]}

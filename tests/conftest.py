@@ -10,7 +10,6 @@ import re
 import shutil
 import signal
 import tempfile
-import time
 import uuid
 import zlib
 from collections import defaultdict
@@ -26,7 +25,7 @@ from farref.serialization import shared, slots
 
 from .actors.scripts import family
 from .duties import broken, checked_duties
-from .waiting import PATIENCE
+from .waiting import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -194,9 +193,9 @@ def nothing_left_behind() -> Iterator[None]:
     gc.collect()
     gc.freeze()  # thousands of collected tests: many tests collect garbage, and actors inherit it
     yield
-    end = time.monotonic() + PATIENCE
-    while (left := family(run, RUN)) and time.monotonic() < end:
-        time.sleep(0.05)
+    with contextlib.suppress(AssertionError):
+        eventually(lambda: not family(run, RUN))
+    left = family(run, RUN)
     said = [f"process {p.pid}: {' '.join(p.cmdline())[:200]}" for p in left]
     for process in left:
         process.kill()

@@ -25,11 +25,14 @@ def one_thread_works(patched: pytest.MonkeyPatch) -> None:
     more often for each call; and brief leads are neither brief nor close to each other. Processes
     that are forked later inherit this.
     """
-    patched.setattr(brief, "BRIEF", 1.0)
-    patched.setattr(leadership, "PATIENCE", 1.0)
-    patched.setattr(leadership, "LONGEST_PATIENCE", 1.0)
-    patched.setattr(leadership, "BRIEF_GAP", 1.0)
-    patched.setattr(loop, "BRIEF_LEAD", 1.0)
+    for module, seconds in (
+        (brief, "BRIEF"),
+        (leadership, "PATIENCE"),
+        (leadership, "LONGEST_PATIENCE"),
+        (leadership, "BRIEF_GAP"),
+        (loop, "BRIEF_LEAD"),
+    ):
+        patched.setattr(module, seconds, 1.0)
 
 
 def functions(work: Callable[[], object]) -> int:

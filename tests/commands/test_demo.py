@@ -7,19 +7,17 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
 import pytest
 
-from farref.actors.hosting import bases
 from farref.commands.demo import NAMES
 from farref.examples.harness import Demo
-from farref.protocol.sharing import DISCIPLINES, Sharing
 from farref.trace import Recording, Story, read, tell
 from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
-from ..bases import BASES
+from ..bases import BASES, SHARINGS, default, has_processes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +44,7 @@ TIMED = ("elastic", "middle-dies", "owner-dies")
 """Demos that take seconds, and are not about a discipline."""
 OTHERS = [
     each
-    for each in product(NAMES, DISCIPLINES)
+    for each in product(NAMES, SHARINGS)
     if each not in [*OWN.items(), *MORE] and each[0] not in TIMED
 ]
 """Played on one base only."""
@@ -95,7 +93,7 @@ def stories(played: dict[tuple[str, str], Story]) -> dict[str, Story]:
 @pytest.fixture(scope="module")
 def others(tmp_path_factory: pytest.TempPathFactory) -> dict[tuple[str, str], Story]:
     """All demos, in the disciplines that they are not about."""
-    return play(bases.DEFAULT, tmp_path_factory.mktemp("others"), OTHERS)
+    return play(default(), tmp_path_factory.mktemp("others"), OTHERS)
 
 
 def check_end(story: Story, name: str) -> None:
@@ -137,21 +135,17 @@ def test_an_object_is_lost_with_its_owner_where_that_can_be_killed(
     base: str, stories: dict[str, Story]
 ) -> None:
     lost = stories["owner-dies"].summary.lost
-    assert ("A/1, owned by B" in lost) == bases.BASES[base].processes
+    assert ("A/1, owned by B" in lost) == has_processes(base)
 
 
 def test_an_orphan_makes_itself_known_and_goes_on(base: str, stories: dict[str, Story]) -> None:
     story = stories["middle-dies"]
-    assert ("ForkRequest" in story.summary.control) == bases.BASES[base].processes
+    assert ("ForkRequest" in story.summary.control) == has_processes(base)
     assert story.summary.lost == ()
     kinds = [(record.kind, record.message) for record in story.records]
-    if bases.BASES[base].processes:  # C fetches after B's loan has ended
+    if has_processes(base):  # C fetches after B's loan has ended
         buried = max(n for n, (kind, _) in enumerate(kinds) if kind == "buried")
         assert kinds.index(("send", "Fetch")) > buried
-
-
-def test_the_command_offers_every_discipline() -> None:
-    assert set(DISCIPLINES) == set(get_args(Sharing))
 
 
 # ---- the examples of the borrowing note

@@ -5,15 +5,10 @@ No character of them is shown that a terminal, a parser or a reader would obey.
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import pty
-import select
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
@@ -23,9 +18,11 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.recording.encoding import FORMAT
 from farref.testing import assert_nothing_held
 from farref.trace import TraceError, read
+
+from ..trace.recordings import FORMAT
+from .kit import FARREF, PATIENCE, in_a_terminal, piped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,15 +53,14 @@ def named(name: str) -> Any:
     return made
 
 
-def farref_command(*words: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run(
-        [sys.executable, "-m", "farref", *words], capture_output=True, check=False, timeout=100
-    )
+def check_clean(*texts: str, own_lines: bool = False) -> None:
+    """A terminal, and a reader, get the characters that they see.
 
-
-def is_clean(shown: bytes) -> bool:
-    """Whether a terminal, and a reader, get the characters that they see."""
-    return all(each.isprintable() or each == "\n" for each in shown.decode())
+    Without *own_lines* no name begins a line.
+    """
+    for text in texts:
+        assert all(each.isprintable() or each == "\n" for each in text), ascii(text)
+        assert own_lines or "\nforged" not in text
 
 
 @pytest.fixture(scope="module")
@@ -104,11 +100,9 @@ def test_a_command_shows_them_as_text(words: list[str], trace: tuple[System, Pat
     system, folder = trace
     name = NAME.replace("\x00", r"\x00")  # an argument cannot hold it; it is written as it is shown
     known = {"SYSTEM": system.name, "FOLDER": str(folder), "NAME": name}
-    run = farref_command(*(known.get(word, word) for word in words))
+    run = piped(*(known.get(word, word) for word in words))
     assert run.returncode == 0, run.stderr
-    assert is_clean(run.stdout), ascii(run.stdout.decode())
-    assert is_clean(run.stderr), ascii(run.stderr.decode())
-    assert b"\nforged" not in run.stdout
+    check_clean(run.stdout, run.stderr)
     if words[0] in ("refs", "metrics") and "--json" in words:
         assert NAME in every_text(json.loads(run.stdout))  # a program gets it as it is
 
@@ -119,20 +113,9 @@ RAW = [each for each in NAME if not each.isprintable() and each not in "\x1b\n\r
 
 @pytest.mark.processes
 def test_a_picture_in_a_terminal_has_them_as_text(trace: tuple[System, Path]) -> None:
-    pid, terminal = pty.fork()
-    if pid == 0:
-        command = [sys.executable, "-m", "farref", "refs", trace[0].name, "--watch"]
-        os.execve(sys.executable, command, {**os.environ, "TERM": "xterm", "COLUMNS": "300"})
-    written = b""
-    with contextlib.suppress(OSError):  # Linux: the other end is closed
-        while select.select([terminal], [], [], 30)[0] and (chunk := os.read(terminal, 65536)):
-            if b"pwned" in chunk and b"pwned" not in written:
-                os.write(terminal, b"\x03")
-            written += chunk
-    os.kill(pid, signal.SIGKILL)
-    os.close(terminal)
-    os.waitpid(pid, 0)
-    text = written.decode()
+    watching = ("refs", trace[0].name, "--watch")
+    code, text = in_a_terminal(*watching, width=300, interrupt_at="pwned")
+    assert code == 0
     assert "pwned" in text
     assert not [each for each in RAW if each in text], ascii(text)
     assert "\x1b]0;" not in text
@@ -140,19 +123,23 @@ def test_a_picture_in_a_terminal_has_them_as_text(trace: tuple[System, Path]) ->
 
 @pytest.mark.processes
 def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
-    words = [sys.executable, "-m", "farref", "trace", trace[0].name, "--seconds", "2"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as watcher:
+    words = [*FARREF, "trace", trace[0].name, "--seconds", "4"]
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as watcher:
         assert watcher.stderr is not None
-        assert b"watching" in watcher.stderr.readline()
-        while watcher.poll() is None:
+        assert "watching" in watcher.stderr.readline()
+        while True:
             farref.rpc_sync(NAME, named(f"f{NAME}"), (1,))
             farref.remote(NAME, named(f"f{NAME}"), (1,)).to_here()
-            time.sleep(0.1)
-        shown, said = watcher.communicate(timeout=60)
+            try:
+                shown, said = watcher.communicate(timeout=0.1)
+            except subprocess.TimeoutExpired:
+                continue
+            break
     assert watcher.returncode == 0, said
-    assert b"pwned" in shown
-    assert is_clean(shown), ascii(shown.decode())
-    assert b"\nforged" not in shown
+    assert "pwned" in shown
+    check_clean(shown)
 
 
 @pytest.mark.sampled(3)
@@ -174,22 +161,18 @@ def test_a_live_trace_shows_them_as_text(trace: tuple[System, Path]) -> None:
 )
 def test_a_wrong_argument_is_shown_as_text(words: list[str]) -> None:
     name = NAME.replace("\x00", "")  # an argument cannot hold it
-    run = farref_command(*(word.replace("NAME", name) for word in words))
+    run = piped(*(word.replace("NAME", name) for word in words))
     assert run.returncode != 0
     assert run.stderr
-    assert is_clean(run.stdout), ascii(run.stdout.decode())
-    assert is_clean(run.stderr), ascii(run.stderr.decode())
-    assert b"\nforged" not in run.stderr
+    check_clean(run.stdout, run.stderr)
 
 
 @pytest.mark.processes
 def test_the_report_of_the_plug_in_shows_them_as_text(trace: tuple[System, Path]) -> None:
     with pytest.raises(AssertionError) as report:
         assert_nothing_held(trace[0], 0.1)
-    text = str(report.value)
-    assert "pwned" in text
-    assert is_clean(text.encode()), ascii(text)
-    assert "\nforged" not in text
+    assert "pwned" in str(report.value)
+    check_clean(str(report.value))
 
 
 def every_text(value: Any) -> list[str]:
@@ -210,9 +193,9 @@ def test_saved_traces_can_be_parsed_and_read_again(
 ) -> None:
     story = read(trace[1])
     for name in ("a.svg", "a.html", "a.jsonl"):
-        run = farref_command("trace", str(trace[1]), "--save", str(tmp_path / name))
+        run = piped("trace", str(trace[1]), "--save", str(tmp_path / name))
         assert run.returncode == 0, run.stderr
-        assert is_clean((tmp_path / name).read_bytes())
+        check_clean((tmp_path / name).read_bytes().decode())
     minidom.parse(str(tmp_path / "a.svg"))
     page = (tmp_path / "a.html").read_text(encoding="utf-8")
     assert page.count("</script>") == page.count("<script")
@@ -237,12 +220,13 @@ with farref.System() as system:
     farref.remote("B", fail, ({NAME!r},))
 """
     run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, check=False, timeout=100
+        [sys.executable, "-c", program], capture_output=True, check=False, timeout=PATIENCE
     )
-    assert run.returncode == 0, run.stderr
-    assert b"it is W\\x1b]0;pwned" in run.stderr
-    assert b"nobody" in run.stderr
-    assert is_clean(run.stderr), ascii(run.stderr.decode())
+    said = run.stderr.decode()
+    assert run.returncode == 0, said
+    assert "it is W\\x1b]0;pwned" in said
+    assert "nobody" in said
+    check_clean(said, own_lines=True)  # a log message may have several
 
 
 @pytest.mark.processes
@@ -280,7 +264,7 @@ def serving() -> Iterator[str]:
     with System(silence=None) as system:
         words = ["metrics", system.name, "--serve", "0", "--host", "Metrics.example"]
         with subprocess.Popen(
-            [sys.executable, "-X", "faulthandler", "-m", "farref", *words],
+            [sys.executable, "-X", "faulthandler", *FARREF[1:], *words],
             stderr=subprocess.PIPE,
             text=True,
         ) as server:

@@ -8,7 +8,6 @@ import re
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import urllib.error
 import urllib.request
@@ -19,19 +18,18 @@ from thespian.actors import ActorExitRequest
 
 import farref
 from farref import Counters, RefActor, RRef, System, WorkerDiedError
-from farref.actors.inspect.metrics import METRICS, text
 from farref.testing import until
 
 from ..actors.helpers import hold
+from ..docs.pages import text_of
 from ..stopping import stopped
+from .kit import FARREF, piped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from prometheus_client.metrics_core import Metric
-
-COMMAND = [sys.executable, "-m", "farref", "metrics"]
 
 
 def parsed(told: str) -> dict[str, Metric]:
@@ -53,9 +51,7 @@ def value(told: str, name: str, **labels: str) -> float:
 
 
 def asked(*arguments: str) -> str:
-    run = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    run = piped("metrics", *arguments)
     assert run.returncode == 0, run.stderr
     return run.stdout
 
@@ -78,42 +74,26 @@ def unhurried() -> Iterator[System]:
 # ---- the text
 
 
-def test_every_metric_has_its_help_and_type_and_prometheus_conventions() -> None:
-    told = text("s", {"B": Counters(control={"Ack": 1})}, {})
-    families = parsed(told)
-    assert {*families} == {"farref_up", *(f"farref_{metric.name}" for metric in METRICS)}
-    for metric in METRICS:
-        family = families[f"farref_{metric.name}"]
-        assert family.documentation == metric.help
-        assert family.type == ("counter" if metric.grows else "gauge")
-        assert re.fullmatch(r"[a-z_]+", metric.prometheus)
-        assert metric.prometheus.endswith("_total") == metric.grows
-        assert family.samples, metric.name
+@pytest.mark.processes
+def test_the_text_has_the_metrics_of_the_page_in_prometheus_conventions(system: System) -> None:
+    names = set()
+    for name, family in parsed(asked(system.name)).items():
+        assert family.documentation.endswith(".")
+        assert family.type in ("counter", "gauge")
+        names.add(f"{name}_total" if family.type == "counter" else name)
+        assert {sample.name for sample in family.samples} <= names
+        assert all(each.labels["system"] == system.name for each in family.samples)
+        assert {each.labels["endpoint"] for each in family.samples} <= {"B", "program"}
+    table = re.search(r"(?:^\| `farref_.*\n)+", text_of("docs/observability.md"), re.MULTILINE)
+    assert table is not None
+    assert names == set(re.findall(r"`(farref_[a-z_]+)(?:\{\w+\})?`", table[0]))
 
 
-def test_labels_may_be_any_text() -> None:
+@pytest.mark.processes
+def test_labels_may_be_any_text(system: System) -> None:
     name = 'quote " back\\name line\nend'
-    assert (
-        value(
-            text(name, {name: Counters(deaths=7)}, {}),
-            "farref_deaths_total",
-            endpoint=name,
-            system=name,
-        )
-        == 7
-    )
-
-
-def test_who_did_not_answer_is_down() -> None:
-    told = text("s", {"B": Counters()}, {"C": "no answer in 3 s"})
-    assert value(told, "farref_up", endpoint="B") == 1
-    assert value(told, "farref_up", endpoint="C") == 0
-    assert not [
-        sample
-        for name, family in parsed(told).items()
-        for sample in family.samples
-        if name != "farref_up" and sample.labels["endpoint"] == "C"
-    ]
+    system.worker(name)
+    assert value(asked(system.name), "farref_up", endpoint=name, system=system.name) == 1
 
 
 # ---- the counts
@@ -192,7 +172,11 @@ def test_a_process_that_stopped_has_a_backlog(unhurried: System) -> None:
     with stopped(pid):
         future = farref.rpc_async("B", pow, (2, 3))
         assert system.counters(timeout=0.2)["program"].backlog >= 1
-        assert value(asked(system.name, "--timeout", "0.2"), "farref_up", endpoint="B") == 0
+        told = asked(system.name, "--timeout", "0.2")
+    assert value(told, "farref_up", endpoint="B") == 0
+    families = parsed(told).values()
+    of_b = [s.name for each in families for s in each.samples if s.labels["endpoint"] == "B"]
+    assert of_b == ["farref_up"]
     assert future.result() == 8
     assert until(system, lambda: now(system)["program"].backlog == 0)
 
@@ -226,7 +210,7 @@ def test_once(system: System) -> None:
 @pytest.mark.processes
 def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
     with subprocess.Popen(
-        [*COMMAND, system.name, "--serve", "0"], stderr=subprocess.PIPE, text=True
+        [*FARREF, "metrics", system.name, "--serve", "0"], stderr=subprocess.PIPE, text=True
     ) as serving:
         try:
             assert serving.stderr is not None
@@ -264,9 +248,7 @@ def test_by_http_on_loopback_until_the_system_ends(system: System) -> None:
     ],
 )
 def test_what_is_wrong(arguments: list[str], code: int, message: str) -> None:
-    run = subprocess.run(
-        [*COMMAND, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+    run = piped("metrics", *arguments)
     assert run.returncode == code
     assert message in run.stderr
 
@@ -275,9 +257,7 @@ def test_what_is_wrong(arguments: list[str], code: int, message: str) -> None:
 def test_a_port_that_is_taken(system: System) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        run = subprocess.run(
-            [*COMMAND, "--serve", port], capture_output=True, text=True, check=False, timeout=60
-        )
+        run = piped("metrics", "--serve", port)
     assert run.returncode == 1
     assert "farref metrics: " in run.stderr
     assert f"cannot serve at 127.0.0.1:{port}: Address already in use" in run.stderr

@@ -8,23 +8,19 @@ import re
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import tempfile
+from pathlib import Path
 
 import psutil
 import pytest
 
 import farref
 from farref import System, SystemDownError, WorkerDiedError
-from farref.actors.base import lives
-from farref.actors.hosting import directory
 
 from ..actors.scripts import started
 from ..ports import free_port
-from .test_cli import FARREF, Finished, piped
-from .test_cli import farref as run
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from .kit import FARREF, Finished, piped
+from .kit import farref as run
 
 pytestmark = pytest.mark.processes
 
@@ -32,7 +28,9 @@ PROGRAM = """
     import sys, time
     import farref
 
-    with farref.System(name=sys.argv[1], host="127.0.0.2", port=int(sys.argv[2])) as system:
+    name, port, *key = sys.argv[1:]
+    more = {"key": key[0]} if key else {}
+    with farref.System(name=name, host="127.0.0.2", port=int(port), **more) as system:
         system.worker("B")
         print("ready", flush=True)
         try:
@@ -106,7 +104,7 @@ ALONE = """
             try:
                 farref.rpc_sync("B", time.sleep, (100,))
             except farref.WorkerDiedError:
-                time.sleep(0.01)  # B has ended before the rest
+                pass  # B has ended before the rest
             except farref.SystemDownError as error:
                 print(error)
                 break
@@ -179,21 +177,37 @@ def test_a_program_ends_a_system_that_another_has_started(own_folder: Path) -> N
             farref.rpc_sync("B", pow, (2, 2))
 
 
-def test_a_system_that_this_machine_has_only_joined_is_not_ended_here(own_folder: Path) -> None:
-    entry = {"system": "train", "first": "10.0.0.1:1900", "pid": os.getpid()}
-    note = directory.add_host({**entry, "started": lives.started(os.getpid())})
-    refused = run("down", "train")
-    note.unlink()
-    assert refused.returncode == 1
-    assert "this machine has joined train at 10.0.0.1:1900: end it by" in refused.stderr
-    assert f"stop process {os.getpid()}" in refused.stderr
-
-
-def test_the_entry_of_a_killed_host_goes_with_the_next_system(own_folder: Path) -> None:
-    with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(100)"]) as process:
-        entry = directory.add_host({"pid": process.pid, "started": lives.started(process.pid)})
-        with System("simpleSystemBase"):
-            assert entry.exists()
-        process.kill()
-    with System("simpleSystemBase"):
-        assert not entry.exists()
+def test_a_system_that_this_machine_has_only_joined_is_not_ended_here(
+    own_folder: Path, tmp_path: Path
+) -> None:
+    """The host that joins has a folder of its own, as on a machine of its own."""
+    port, there = str(free_port("127.0.0.2")), str(free_port("127.0.0.3"))
+    key = str(tmp_path / "key")
+    run("key", key)
+    with (
+        tempfile.TemporaryDirectory(
+            prefix="farref-joined-", dir="/tmp", ignore_cleanup_errors=True
+        ) as folder,
+        started(tmp_path, PROGRAM, "train", port, key) as program,
+    ):
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        where = ["--key", key, "--host", "127.0.0.3", "--port", there]
+        with subprocess.Popen(
+            [*FARREF, "join", f"127.0.0.2:{port}", *where],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "XDG_RUNTIME_DIR": folder},
+        ) as join:
+            assert join.stdout is not None
+            assert "is a host of train" in join.stdout.readline()
+            refused = piped("down", "train", XDG_RUNTIME_DIR=folder)
+            join.kill()
+        assert refused.returncode == 1
+        assert f"this machine has joined train at 127.0.0.2:{port}: end it by" in refused.stderr
+        assert f"stop process {join.pid}" in refused.stderr
+        left = piped("ps", XDG_RUNTIME_DIR=folder)
+        assert left.stdout == "no system of yours runs on this machine\n"
+        assert list(Path(folder).rglob("*.host")) == []
+        assert run("down").stdout == "train has ended\n"
+        program.communicate(timeout=60)

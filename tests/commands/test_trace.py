@@ -7,46 +7,38 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import time
 from collections import Counter
-from collections.abc import Iterator
-from itertools import chain
-from pathlib import Path
-from typing import Any
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import pytest
-from typer.testing import CliRunner
 
 import farref
 from farref import System
-from farref.actors.api.viewing import Watching
-from farref.actors.core.current import frame, running_in
-from farref.actors.core.threads import Threads
-from farref.actors.inspect.watching import KEPT, Stream
-from farref.actors.recording.encoding import FORMAT
-from farref.actors.recording.recorded import Recorded
-from farref.actors.wire.messages import Traced, WorkerInfo
-from farref.cli import app
-from farref.protocol.ids import WorkerId
-from farref.trace.records import group, parse
+from farref.actors.core.current import frame
+from farref.trace import read
 from farref.trace.replay import Player
 from farref.trace.show import NAMED
-from farref.trace.story import tell
 from farref.tracetest.files import differences
 
-from ..trace.recordings import rows, user_to_user
+from ..actors.helpers import hold
+from ..trace.recordings import FORMAT, rows, user_to_user
 from ..waiting import eventually
+from .kit import FARREF, PATIENCE
+from .kit import farref as command
 
-PATIENCE = 60.0  # seconds; `farref` alone takes several to start on a busy machine
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
 SHOP = f"shop-{os.getpid()}"
 
 
-def run(*arguments: object, code: int = 0) -> str:
+def run(*arguments: object, code: int = 0, columns: int = 80) -> str:
     """The command's output on both streams, or its exit message."""
-    result = CliRunner().invoke(app, ["trace", *map(str, arguments)])
-    assert result.exit_code == code, result.output
-    return result.output
+    done = command("trace", *arguments, columns=columns)
+    assert done.returncode == code, done
+    return done.stdout + done.stderr
 
 
 @pytest.fixture
@@ -62,9 +54,8 @@ def saved(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("width", [80, 120, 200])
-def test_a_part_of_it_fits_every_width(saved: Path, width: int, monkeypatch: Any) -> None:
-    monkeypatch.setenv("COLUMNS", str(width))
-    text = run(saved, "--ref", "A/1", "--worker", "C")
+def test_a_part_of_it_fits_every_width(saved: Path, width: int) -> None:
+    text = run(saved, "--ref", "A/1", "--worker", "C", columns=width)
     assert "[only A/1 at C]" in text
     assert "fork" in text
     assert "add()" not in text
@@ -169,13 +160,24 @@ def test_of_much_that_is_left_some_is_named(tmp_path: Path) -> None:
 
 def is_recorded() -> bool:
     """Whether this process's endpoint records."""
-    endpoint = frame().core
-    return endpoint.tracer is not None or isinstance(endpoint.context, Recorded)
+    return frame().core.tracer is not None
+
+
+def recorded() -> list[bool]:
+    """Of each endpoint of the shop."""
+    return [is_recorded(), *(farref.rpc_sync(name, is_recorded) for name in "BC")]
 
 
 def work() -> None:
     ref = farref.remote("B", str)
     farref.rpc_sync("C", id, args=(ref,))
+
+
+def lengthy() -> None:
+    pass
+
+
+lengthy.__name__ = "f" * 100_000  # it is the label of each call
 
 
 @pytest.fixture
@@ -185,127 +187,89 @@ def shop(own_folder: Path) -> Iterator[System]:
         yield system
 
 
-def recorded_anywhere() -> bool:
-    return is_recorded() or any(farref.rpc_sync(name, is_recorded) for name in "BC")
-
-
-def of_kind(watching: Watching, lines: list[str], kind: str) -> int:
-    """The number of *lines*, and of those that came since, that are of *kind*."""
-    lines += watching.lines(0.1)
-    return sum(step.kind == kind for line in lines for step in parse(line))
-
-
-def until(path: str) -> None:
-    while not os.path.exists(path):
-        time.sleep(0.01)
+@contextmanager
+def viewing(*options: str) -> Iterator[subprocess.Popen[str]]:
+    """A viewer of the shop, which records."""
+    with subprocess.Popen(
+        [*FARREF, "trace", SHOP, *options],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as viewer:
+        try:
+            eventually(lambda: all(recorded()) or viewer.poll() is not None, patience=PATIENCE)
+            yield viewer
+        finally:
+            viewer.kill()
 
 
 @pytest.mark.processes
-def test_a_system_is_recorded_only_while_it_is_watched(shop: System, tmp_path: Path) -> None:
+@pytest.mark.usefixtures("shop")
+def test_a_system_is_recorded_while_it_is_watched_and_an_incident_becomes_a_test(
+    tmp_path: Path,
+) -> None:
+    file, page, end = tmp_path / "live.jsonl", tmp_path / "live.txt", tmp_path / "end"
     held = farref.remote("B", str)  # it has tables before anybody watches
     held.to_here()
-    end = tmp_path / "end"
-    call = farref.rpc_async("B", until, (str(end),))  # and a call is under way
-    assert not recorded_anywhere()
-    lines: list[str] = []
-    with Watching(System.attach(SHOP)) as watching:
-        eventually(lambda: of_kind(watching, lines, "join") == 3)
+    with viewing("--json"):
+        pass
+    eventually(lambda: not any(recorded()))  # the viewer is known to be dead
+    call = farref.rpc_async("B", hold, (end,))  # and a call is under way
+    with viewing("--seconds", "4", "--save", str(file)) as viewer:
         end.touch()
         call.result()
-        with running_in(shop.endpoint.core):  # and not the viewer's
-            assert is_recorded()
-            assert farref.rpc_sync("B", is_recorded)
+        while True:  # as long as it watches
             work()
-        eventually(lambda: of_kind(watching, lines, "free") >= 1)
-    farref.rpc_sync("B", int)
-    eventually(lambda: not recorded_anywhere())
-    story = tell(group(chain.from_iterable(map(parse, lines))))
-    player = Player()
+            try:
+                out, err = viewer.communicate(timeout=0.2)
+            except subprocess.TimeoutExpired:
+                continue
+            break
+    assert viewer.returncode == 0, err
+    assert f"watching {SHOP}" in err
+    assert f"{SHOP}, while it was watched." in out
+    assert "frees program/" in out
+    eventually(lambda: not any(recorded()))
+    story, player = read(file), Player()
     for record in story.records:
         player.take(record)
     assert player.broken == {}
     tables = " ".join(line for lane in story.lanes for line in player.tables(lane))
     assert f"B owns {held.id}: resolved" in tables
+    run(file, "--export", "test", "--to", page)
+    assert differences(page) == ""
+    text = page.read_text(encoding="utf-8")
+    assert "\ngiven program {" in text
+    assert '"dead":["Dead",["_lasts",["list",' in text
     del held
 
 
 @pytest.mark.processes
-def test_the_command_watches_and_an_incident_becomes_a_test(shop: System, tmp_path: Path) -> None:
-    file, page = tmp_path / "live.jsonl", tmp_path / "live.txt"
-    with subprocess.Popen(
-        [sys.executable, "-m", "farref", "trace", "--seconds", "4", "--save", str(file)],
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    ) as viewer:  # fmt: skip
-        try:
-            eventually(recorded_anywhere)
-            while viewer.poll() is None:  # as long as it watches
-                work()
-                time.sleep(0.2)
-            out, err = viewer.communicate(timeout=60)
-        finally:
-            viewer.kill()
-    assert viewer.returncode == 0, err
-    assert f"watching {SHOP}" in err
-    assert f"{SHOP}, while it was watched." in out
-    assert "frees program/" in out
-    eventually(lambda: not recorded_anywhere())
-    run(file, "--export", "test", "--to", page)
-    assert differences(page) == ""
-    assert "\ngiven program {" in page.read_text(encoding="utf-8")
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_stays_on_when_the_viewer_dies(how: signal.Signals) -> None:
+    with viewing("--json") as viewer:
+        assert viewer.stdout is not None
+        assert json.loads(viewer.stdout.readline())["kind"] == "join"
+        viewer.send_signal(how)
+        viewer.communicate(timeout=PATIENCE)
+    eventually(lambda: not any(recorded()))
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_stays_on_when_the_viewer_dies(shop: System, how: signal.Signals) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-m", "farref", "trace", SHOP, "--json"],
-        stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    ) as viewer:  # fmt: skip
-        try:
-            assert viewer.stdout is not None
-            first = json.loads(viewer.stdout.readline())
-            assert first["kind"] == "join"
-            assert recorded_anywhere()
-            viewer.send_signal(how)
-            viewer.communicate(timeout=PATIENCE)
-        finally:
-            viewer.kill()
-    eventually(lambda: not recorded_anywhere())
-
-
-class FakePort:
-    def __init__(self) -> None:
-        self.posted: list[Traced] = []
-
-    def post(self, _: object, message: Traced) -> None:
-        self.posted.append(message)
-
-
-class FakeEndpoint:
-    """The parts of an endpoint that a `Stream` needs."""
-
-    def __init__(self) -> None:
-        self.me = WorkerId("A", 1)
-        self.port = FakePort()
-        self.threads = Threads()
-
-
+@pytest.mark.usefixtures("shop")
 def test_a_viewer_that_takes_nothing_costs_a_buffer_and_no_more() -> None:
-    endpoint: Any = FakeEndpoint()
-    stream = Stream(endpoint, WorkerInfo(endpoint.me, endpoint.me))
-    line = b"x" * 1023 + b"\n"
-    stream.store(line)
-    eventually(lambda: endpoint.port.posted)
-    for _ in range(2 * KEPT // len(line)):
-        stream.store(line)
-    assert [each.number for each in endpoint.port.posted] == [1]
-    assert stream._size <= KEPT
-    assert stream.full
-    assert not stream.begin_anew(), "what came before the gap goes first"
-    for number in range(1, 1000):
-        stream.taken(number)
-    assert sum(len(each.lines) for each in endpoint.port.posted) <= KEPT + len(line)
-    assert stream.begin_anew()
-    stream.store(b"after\n")
-    eventually(lambda: endpoint.port.posted[-1].lines == "after\n")
-    stream.close()
+    """What comes when the buffer is full is dropped, and then the trace begins anew."""
+    calls = 400
+    with viewing("--json") as viewer:
+        for _ in range(calls):  # meanwhile the viewer waits until somebody reads its output
+            farref.rpc_sync("B", lengthy)
+        assert viewer.stdout is not None
+        kinds: Counter[str] = Counter()
+        for line in viewer.stdout:
+            step = json.loads(line)
+            kinds[step["kind"]] += step["at"].startswith("program@")
+            if kinds["join"] == 2 or kinds["send"] == calls:
+                break
+    assert kinds["join"] == 2
+    assert 0 < kinds["send"] < calls

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-
-import farref
-import farref.actors.base
-import farref.elastic
-import farref.testing
 
 from .drawing import SHOWN
 from .pages import ROOT
@@ -59,18 +55,17 @@ def test_nothing_is_fetched_from_elsewhere(site: Path) -> None:
 @pytest.mark.parametrize(
     ("module", "page"),
     [
-        (farref, ""),
-        (farref.testing, "testing"),
-        (farref.elastic, "rendezvous"),
-        (farref.actors.base, "base"),
+        ("farref", ""),
+        ("farref.testing", "testing"),
+        ("farref.elastic", "rendezvous"),
+        ("farref.actors.base", "base"),
     ],
-    ids=["farref", "testing", "elastic", "base"],
 )
-def test_everything_public_is_in_the_reference(site: Path, module: Any, page: str) -> None:
+def test_everything_public_is_in_the_reference(site: Path, module: str, page: str) -> None:
     pages = sorted((site / "reference").glob(f"{page or '*'}.html"))
     html = "".join(path.read_text(encoding="utf-8") for path in pages)
     headings = set(re.findall(r'<h\d id="farref\.(?:[\w.]+\.)?(\w+)"', html))
-    missing = set(module.__all__) - headings
+    missing = set(importlib.import_module(module).__all__) - headings
     assert not missing, "docs/reference/ lacks them"
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from farref.commands.demo import NAMES
 from farref.examples import wordcount
-from farref.examples.harness import InputError, run
+from farref.examples.harness import InputError
 
 from ..bases import those
 
@@ -67,13 +67,15 @@ def test_wordcount_counts_real_text(base: str) -> None:
 
 
 @pytest.mark.processes
-def test_wordcount_fails_if_the_results_differ(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(wordcount, "add_up", lambda _parts: Counter(wrong=1))
-    paths = [EXAMPLES / "wordcount.py"]
-    assert run(wordcount.WordCount(paths), 2, as_json=True, base="simpleSystemBase") is False
-    assert json.loads(capsys.readouterr().out)["same"] is False
+def test_wordcount_fails_if_the_results_differ(tmp_path: Path) -> None:
+    text = (EXAMPLES / "wordcount.py").read_text(encoding="utf-8")
+    right, wrong = "return sum(farref.get(parts), Counter())", "return Counter(wrong=1)"
+    assert text.count(right) == 1
+    file = tmp_path / "wordcount.py"
+    file.write_text(text.replace(right, wrong), encoding="utf-8")
+    run = python(str(file), str(file), "--json", "--workers", "2", "--base", "simpleSystemBase")
+    assert run.returncode == 1
+    assert json.loads(run.stdout)["same"] is False
 
 
 def test_wordcount_finds_the_standard_library() -> None:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from farref.launch.children import GRACE
 
+from ..commands.kit import FARREF
 from ..ports import free_port
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FIRST = "127.0.0.2"
-FARREF = [sys.executable, "-m", "farref"]
 PATIENCE = 60.0
 """Seconds; a busy machine takes some for each Python."""
 
@@ -68,17 +68,24 @@ def commands(
     ]
 
 
-@contextlib.contextmanager
 def nodes(
     folder: Path, program: str, *args: str, size: int = 2, options: tuple[str, ...] = ()
-) -> Iterator[list[Node]]:
+) -> contextlib.AbstractContextManager[list[Node]]:
     """*size* nodes that run *program*; afterwards none is left."""
+    return running(folder, commands(folder, program, *args, size=size, options=options))
+
+
+@contextlib.contextmanager
+def running(
+    folder: Path, commands: Iterable[list[str]], env: dict[str, str] | None = None
+) -> Iterator[list[Node]]:
+    """A node for each of *commands*; afterwards none is left."""
     with contextlib.ExitStack() as stack:
-        running = []
-        for command in commands(folder, program, *args, size=size, options=options):
-            running.append(Node(folder, command, {}))
-            stack.callback(reap, running[-1].process)
-        yield running
+        found = []
+        for command in commands:
+            found.append(Node(folder, command, env or {}))
+            stack.callback(reap, found[-1].process)
+        yield found
 
 
 def reap(process: subprocess.Popen[str]) -> None:

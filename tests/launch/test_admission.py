@@ -3,48 +3,76 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
-from farref.actors.base.system import shared_key
-from farref.actors.hosting import versions
-from farref.launch.connections import Line, dial
+from farref.launch.connections import Line, answer, dial
 
+from ..commands.kit import FARREF
 from ..ports import free_port
-from .kit import FARREF, FIRST, Node, reap
+from ..waiting import eventually
+from .kit import FIRST, PATIENCE, Node, reap
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.processes
 
-HELLO = {"rank": 1, "nnodes": 3, "run": "", "versions": versions.mine()}
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("key") / "farref.key"
+    subprocess.run([*FARREF, "key", str(file)], check=True, stdout=subprocess.DEVNULL)
+    return file
 
 
-async def greet(port: int, **hello: Any) -> tuple[Line, dict[str, Any]]:
-    """The answer to a node that says *hello*. It comes until the agent is there."""
-    key = shared_key(None, FIRST)
-    for _ in range(1000):
+def agent(key: Path, rank: int, port: int) -> Node:
+    """An agent of a run of three nodes. The program exits with 4."""
+    where = ["--node-rank", str(rank), "--first", f"{FIRST}:{port}", "--key", str(key)]
+    words = ["--nnodes", "3", *where, "--", "bash", "-c", "exit 4"]
+    return Node(key.parent, [*FARREF, "run", *words], {})
+
+
+@pytest.fixture(scope="module")
+def hello(key: Path) -> dict[str, Any]:
+    """The first frame of a real agent, of node 1."""
+    secret = bytes.fromhex(key.read_text())
+
+    async def listen() -> dict[str, Any]:
+        came: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+
+        async def take(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            _, said = await answer(reader, writer, secret)
+            came.set_result(said)
+            writer.close()
+
+        server = await asyncio.start_server(take, FIRST, 0)
+        node = agent(key, 1, server.sockets[0].getsockname()[1])
         try:
-            line = await dial(FIRST, port, key)
-        except ConnectionRefusedError:
-            await asyncio.sleep(0.02)
-        else:
-            await line.send(**{**HELLO, **hello})
-            return line, await line.receive()
-    raise AssertionError("the agent did not begin")
+            return await asyncio.wait_for(came, PATIENCE)
+        finally:
+            server.close()
+            reap(node.process)
+
+    return asyncio.run(listen())
 
 
-def test_a_node_of_another_run_may_come_again_and_does_not_harm(tmp_path: Path) -> None:
+def test_a_node_of_another_run_may_come_again_and_does_not_harm(
+    key: Path, hello: dict[str, Any]
+) -> None:
     """After a restart: the nodes of the new run may be faster than the end of the old one."""
-    seen = asyncio.run(scene(tmp_path, [{"run": "another"}, {"rank": 1}, {"rank": 2}]))
-    assert seen[0] == {"refused": "this is another run", "again": True}
-    assert seen[1:] == [{"welcome": 1}, {"welcome": 2}, {"exit": 4, "why": ""}]
+    hellos = [hello | {"run": "another"}, hello, hello | {"rank": 2}]
+    assert answers(key, hellos, code=4) == [
+        *({"refused": "this is another run", "again": True}, {"welcome": 1}, {"welcome": 2}),
+        {"exit": 4, "why": ""},
+    ]
 
 
 @pytest.mark.parametrize(
-    ("hellos", "why"),
+    ("wrong", "why"),
     [
         ([{}, {}], "two nodes have the number 1, at 127.0.0.1 and 127.0.0.1"),
         ([{"versions": {"Python": "2.7"}}], "node 1 at 127.0.0.1 runs on Python 2.7"),
@@ -52,29 +80,42 @@ def test_a_node_of_another_run_may_come_again_and_does_not_harm(tmp_path: Path) 
     ],
 )
 def test_nodes_that_do_not_fit_end_the_run(
-    tmp_path: Path, hellos: list[dict[str, Any]], why: str
+    key: Path, hello: dict[str, Any], wrong: list[dict[str, Any]], why: str
 ) -> None:
-    *_, refused = asyncio.run(scene(tmp_path, hellos, code=1))
+    *_, refused = answers(key, [hello | each for each in wrong], code=1)
     assert refused["refused"].startswith(why)
     assert refused["again"] is False
 
 
-async def scene(folder: Path, hellos: list[dict[str, Any]], code: int = 4) -> list[dict[str, Any]]:
-    """The answers to *hellos*; and after three nodes are there, the news of the end."""
-    port = free_port(FIRST)
-    options = ["--nnodes", "3", "--node-rank", "0", "--first", f"{FIRST}:{port}"]
-    agent = Node(folder, [*FARREF, "run", *options, "--", "bash", "-c", "exit 4"], {})
-    try:
-        lines, seen = [], []
+def answers(key: Path, hellos: list[dict[str, Any]], code: int) -> list[dict[str, Any]]:
+    """The first agent's answers to *hellos*; and if three nodes are there, the news of the end.
+
+    It exits with *code*.
+    """
+    port, secret = free_port(FIRST), bytes.fromhex(key.read_text())
+    first = agent(key, 0, port)
+
+    def listens() -> bool:
+        ports = psutil.Process(first.process.pid).net_connections(kind="tcp")
+        return any(each.laddr.port == port for each in ports)
+
+    async def greet() -> list[dict[str, Any]]:
+        lines: list[Line] = []
+        seen = []
         for hello in hellos:
-            line, answer = await greet(port, **hello)
-            lines.append(line)
-            seen.append(answer)
+            lines.append(await dial(FIRST, port, secret))
+            await lines[-1].send(**hello)
+            seen.append(await lines[-1].receive())
         if seen[-1].get("welcome") == 2:
             seen.append(await lines[-1].receive())
         for line in lines:
             await line.close()
-        assert await asyncio.to_thread(agent.end) == code, agent.err
+        return seen
+
+    try:
+        eventually(listens, patience=PATIENCE)
+        seen = asyncio.run(greet())
+        assert first.end() == code, first.err
         return seen
     finally:
-        reap(agent.process)
+        reap(first.process)

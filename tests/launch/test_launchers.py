@@ -116,12 +116,12 @@ def test_several_tasks_on_a_node_are_refused(env: dict[str, str], option: str) -
 @pytest.mark.parametrize("name", ["run-nodes-0-1", "job-1"])
 def test_the_pods_of_a_job(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A JobSet's, and an indexed Job's own. Its headless service gives them a domain."""
-    monkeypatch.setattr(socket, "getfqdn", lambda: f"{name}.run.default.svc.cluster.local")
+    names = iter([f"{name}.run.default.svc.cluster.local", name])
+    monkeypatch.setattr(socket, "getfqdn", lambda: next(names))
     launch = find({"JOB_COMPLETION_INDEX": "1"}).with_options(4, None, None)
     assert who(launch) == (4, 1, f"{name[:-1]}0.run.default.svc.cluster.local")
     assert launch.port == PORT
-    monkeypatch.setattr(socket, "getfqdn", lambda: name)
-    assert find({"JOB_COMPLETION_INDEX": "1"}).first == ""
+    assert find({"JOB_COMPLETION_INDEX": "1"}).first == "", "without the service"
 
 
 def test_by_hand_and_beside_a_launcher() -> None:

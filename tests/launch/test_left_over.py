@@ -19,8 +19,9 @@ import psutil
 import pytest
 
 from ..actors.scripts import family
+from ..commands.kit import FARREF
 from ..waiting import eventually
-from .kit import FARREF, PATIENCE, Node, commands, reap
+from .kit import PATIENCE, commands, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -31,14 +32,14 @@ MARK = "FARREF_TEST_LEFT"
 STAYS = {"key", "lock"}
 """The files of farref's folder that are made once for all programs."""
 PROGRAM = """
-import time
+import signal
 import farref
 
 if __name__ == "__main__":
     with farref.System(silence=2) as system:
         system.worker("far", on={"farref node": 1})
         print("ready", flush=True)
-        time.sleep(300)
+        signal.pause()
 """
 
 
@@ -79,16 +80,14 @@ def test_nothing_is_left_of(victim: str, place: Path) -> None:
     env = {"TMPDIR": str(place), "XDG_RUNTIME_DIR": "", MARK: mine}
     work = place / "work"
     work.mkdir()
-    first, other = running = [Node(work, command, env) for command in commands(work, PROGRAM)]
     try:
-        first.until("ready")
-        target = next(filter(VICTIMS[victim], family(mine, MARK)))
-        target.send_signal(signal.SIGKILL)
-        first.end(), other.end()
-        eventually(lambda: not family(mine, MARK), patience=PATIENCE)
+        with running(work, commands(work, PROGRAM), env) as (first, other):
+            first.until("ready")
+            target = next(filter(VICTIMS[victim], family(mine, MARK)))
+            target.send_signal(signal.SIGKILL)
+            first.end(), other.end()
+            eventually(lambda: not family(mine, MARK), patience=PATIENCE)
     finally:
-        for node in running:
-            reap(node.process)
         for process in family(mine, MARK):
             process.kill()
     looking = subprocess.run([*FARREF, "ps"], env={**os.environ, **env}, check=False)

@@ -13,7 +13,7 @@ import pytest
 
 from ..ports import free_port
 from . import recipes
-from .kit import FIRST, PATIENCE, Node, reap
+from .kit import FIRST, PATIENCE, running
 
 SRUN = """
 import os, subprocess, sys
@@ -124,10 +124,7 @@ def test_the_command_of_the_pods(number: int, tmp_path: Path) -> None:
         **recipes.path(),
     }
     command = [sys.executable, "-m", *words]
-    nodes = [Node(tmp_path, command, {**env, "JOB_COMPLETION_INDEX": str(n)}) for n in range(2)]
-    try:
+    commands = (["env", f"JOB_COMPLETION_INDEX={n}", *command] for n in range(2))
+    with running(tmp_path, commands, env) as nodes:
         assert [node.end() for node in nodes] == [0, 0], nodes[0].err + nodes[1].err
         assert [node.out for node in nodes] == [recipes.ANSWER, ""]
-    finally:
-        for node in nodes:
-            reap(node.process)

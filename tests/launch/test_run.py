@@ -8,19 +8,20 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from textwrap import dedent
 
 import psutil
 import pytest
 
-from farref.actors.base import keys
 from farref.launch import notes
 from farref.launch.launchers import find
 
 from ..actors.scripts import family
+from ..commands.kit import FARREF
 from ..conftest import RUN
 from ..ports import free_port
 from ..waiting import eventually
-from .kit import FARREF, FIRST, PATIENCE, Node, commands, nodes
+from .kit import FIRST, PATIENCE, Node, commands, nodes
 
 pytestmark = pytest.mark.processes
 
@@ -59,14 +60,10 @@ WORK = """
 """
 
 
-def unindented(text: str) -> str:
-    return "\n".join(line.removeprefix("    ") for line in text.splitlines())
-
-
 def test_the_program_has_all_nodes_and_all_end_with_its_exit_code(tmp_path: Path) -> None:
     """Its own modules can be imported on each; its input and output are untouched."""
     (tmp_path / "beside.py").write_text("def double(x):\n    return 2 * x\n")
-    with nodes(tmp_path, unindented(WORK), "--nnodes", "a b", size=3) as running:
+    with nodes(tmp_path, dedent(WORK), "--nnodes", "a b", size=3) as running:
         first, *others = running
         assert first.end("some text") == 7, first.err
         assert first.err == ""
@@ -83,8 +80,8 @@ def test_the_program_has_all_nodes_and_all_end_with_its_exit_code(tmp_path: Path
     assert left() == set()
 
 
-SLEEPER = unindented("""
-    import sys, time
+SLEEPER = dedent("""
+    import signal
     import farref
 
     class Kept:
@@ -96,7 +93,7 @@ SLEEPER = unindented("""
             ref = farref.remote("far", Kept)
             ref.to_here()
             print("ready", flush=True)
-            time.sleep(100)
+            signal.pause()
 """)
 
 
@@ -144,16 +141,15 @@ def test_the_loss_of_the_first_node_ends_the_others(tmp_path: Path) -> None:
     eventually(lambda: not left(), patience=PATIENCE)
 
 
-SURVIVOR = unindented("""
-    import sys, time
+SURVIVOR = dedent("""
     import farref
+    from farref.testing import until
 
     if __name__ == "__main__":
         with farref.System(timeout=30) as system:
             system.worker("far", on={"farref node": 1})
             print("ready", flush=True)
-            while len(system.hosts()) > 1:
-                time.sleep(0.05)
+            assert until(system, lambda: len(system.hosts()) == 1, 60)
             print("alone", flush=True)
             system.worker("again", on={"farref node": 1})
             print(farref.rpc_sync("again", pow, args=(2, 10)), flush=True)
@@ -265,23 +261,22 @@ def test_the_nodes_of_a_job_of_slurm_share_the_working_folder(tmp_path: Path) ->
     )
     found = notes.read(note)
     assert found is not None, first.end()
-    assert len(keys.checked(found.key)) == 32
+    assert len(found.key) == 32
     first.process.terminate()
     assert first.end() == 128 + signal.SIGTERM
     assert first.err == "farref run: node 0 got SIGTERM\n"
     assert not note.exists()
 
 
-CAREFUL = unindented("""
-    import signal, sys, time
+CAREFUL = dedent("""
+    import signal, sys
 
-    came = []
-    signal.signal(signal.SIGTERM, lambda *_: came.append(1))
+    number = {signal.SIGTERM}
+    signal.pthread_sigmask(signal.SIG_BLOCK, number)
     print("ready", flush=True)
-    while not came:
-        time.sleep(0.02)
-    time.sleep(0.5)  # its own end in order
-    print(len(came), flush=True)
+    signal.sigwait(number)
+    again = signal.sigtimedwait(number, 0.5)  # its own end in order takes a while
+    print("once" if again is None else "again", flush=True)
     sys.exit(5)
 """)
 
@@ -294,16 +289,16 @@ def test_a_signal_to_all_nodes_comes_once(tmp_path: Path) -> None:
         for node in running:
             os.killpg(node.process.pid, signal.SIGTERM)
         assert (first.end(), other.end()) == (5, 5), first.err
-        assert first.out == "ready\n1\n"
+        assert first.out == "ready\nonce\n"
 
 
 @pytest.mark.long
 def test_the_second_signal_of_the_first_node_kills(tmp_path: Path) -> None:
-    with nodes(tmp_path, CAREFUL.replace("sys.exit(5)", "time.sleep(100)")) as running:
+    with nodes(tmp_path, CAREFUL.replace("sys.exit(5)", "signal.pause()")) as running:
         first, other = running
         first.until("ready")
         first.process.terminate()
-        first.until("1")
+        first.until("once")
         first.process.terminate()
         assert (first.end(), other.end()) == (128 + signal.SIGKILL, 128 + signal.SIGKILL)
 
@@ -311,7 +306,7 @@ def test_the_second_signal_of_the_first_node_kills(tmp_path: Path) -> None:
 @pytest.mark.long
 def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> None:
     wrapped = f"import os; os.execvp('bash', ['bash', '-c', '{sys.executable} inner.py; exit 9'])"
-    (tmp_path / "inner.py").write_text("print('ready', flush=True)\nimport time; time.sleep(100)")
+    (tmp_path / "inner.py").write_text("import signal; print('ready', flush=True); signal.pause()")
     with nodes(tmp_path, wrapped) as running:
         first, other = running
         first.until("ready")
@@ -320,16 +315,14 @@ def test_a_script_around_the_program_gets_the_signal_with_it(tmp_path: Path) -> 
     assert left() == set()
 
 
-TYPED = unindented("""
-    import signal, sys, time
+TYPED = dedent("""
+    import signal, sys
 
-    came = []
-    signal.signal(signal.SIGINT, lambda *_: came.append(1))
+    number = {signal.SIGINT}
+    signal.pthread_sigmask(signal.SIG_BLOCK, number)
     print(input(), flush=True)
-    while not came:
-        time.sleep(0.02)
-    time.sleep(0.5)
-    print("times", len(came), flush=True)
+    signal.sigwait(number)
+    print("once" if signal.sigtimedwait(number, 0.5) is None else "again", flush=True)
     sys.exit(5)
 """)
 
@@ -347,6 +340,6 @@ def test_at_a_terminal_the_program_reads_it_and_ctrl_c_comes_once(tmp_path: Path
         assert b"hello" in screen.readline()  # the terminal's echo
         assert screen.readline().strip() == b"hello"
         screen.write(b"\x03")
-        assert b"times 1" in screen.readline()
+        assert b"once" in screen.readline()
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 5
         assert (other.end(), other.err) == (5, "")

@@ -10,7 +10,7 @@ import pytest
 
 from ..ports import free_port
 from . import recipes
-from .kit import Node, reap
+from .kit import running
 
 pytestmark = [
     pytest.mark.long,
@@ -28,16 +28,12 @@ def test_torchrun_runs_a_program_on_two_nodes(tmp_path: Path) -> None:
     line = recipes.command("torchrun").replace("10.0.0.1:29400", where)
     line = line.replace("torchrun ", f"{sys.executable} -m torch.distributed.run ", 1)
     line = line.replace("--key farref.key ", "")
-    running = []
-    for address in ("127.0.0.2", "127.0.0.3"):
-        here = line.replace("--no-python", f"--local-addr={address} --no-python")
-        running.append(
-            Node(tmp_path, ["bash", "-c", here], {"OMP_NUM_THREADS": "1", **recipes.path()})
-        )
-    try:
-        codes = [node.end() for node in running]
-        assert codes == [0, 0], "\n".join(node.err for node in running)
-        assert sorted(node.out for node in running) == ["", recipes.ANSWER]
-    finally:
-        for node in running:
-            reap(node.process)
+    lines = [
+        line.replace("--no-python", f"--local-addr={address} --no-python")
+        for address in ("127.0.0.2", "127.0.0.3")
+    ]
+    env = {"OMP_NUM_THREADS": "1", **recipes.path()}
+    with running(tmp_path, (["bash", "-c", each] for each in lines), env) as nodes:
+        codes = [node.end() for node in nodes]
+        assert codes == [0, 0], "\n".join(node.err for node in nodes)
+        assert sorted(node.out for node in nodes) == ["", recipes.ANSWER]

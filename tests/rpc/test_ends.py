@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.processes
 
 BEGIN = """
-import os, sys, threading, time
+import os, signal, sys, time
 import farref.rpc as rpc
 
 def begin(rank):
@@ -53,8 +53,7 @@ def test_a_timeout_ends_it_with_a_short_text(tmp_path: Path) -> None:
     """Rank 1 does not end before rank 0 has."""
     program = """
 if rank:
-    sys.stdin.read()  # rank 0 has its error before anybody kills this one
-    time.sleep(100)
+    signal.pause()  # rank 0 has its error before anybody kills this one
 calls = [rpc.rpc_async(1, time.sleep, args=(100,)) for _ in range(300)]
 try:
     rpc.shutdown(timeout=0.5)
@@ -72,7 +71,7 @@ def test_control_c_ends_it(tmp_path: Path, rank: int, monkeypatch: pytest.Monkey
     monkeypatch.setenv("FAMILY", str(tmp_path))
     program = f"""
 if rank != {rank}:
-    time.sleep(100)
+    signal.pause()
 try:
     print("ready", flush=True)
     rpc.shutdown()

@@ -16,19 +16,13 @@ pytestmark = pytest.mark.processes
 
 MIXED = "RPC group mixes statically and dynamically initialized members which is not supported"
 PROGRAM = """
-import os, sys, time
+import os, sys, threading
 import farref.rpc as rpc
 
 def begin(name, rank, **size):
     method = "file://" + os.path.dirname(sys.argv[0]) + "/meet"
     options = rpc.TensorPipeRpcBackendOptions(init_method=method, rpc_timeout=30)
     rpc.init_rpc(name, rank=rank, rpc_backend_options=options, **size)
-
-def until(what):
-    end = time.monotonic() + 30
-    while not what():
-        assert time.monotonic() < end
-        time.sleep(0.01)
 
 def there():
     found = []
@@ -39,27 +33,31 @@ def there():
             found.append(None)
     return found
 
-events = []
+events, came = [], threading.Condition()
 
 def tell(what):
-    events.append(what)
+    with came:
+        events.append(what)
+        came.notify_all()
 
-def said(what):
-    return what in events
+def wait_for(what):
+    with came:
+        assert came.wait_for(lambda: what in events, 30), what
 
 if sys.argv[1] == "first":
     begin("first", 0)
-    until(lambda: said("second is here"))
+    wait_for("second is here")
     print(there(), rpc.get_worker_info("second").id, rpc.rpc_sync("second", abs, args=(-1,)))
     tell("second may leave")
-    until(lambda: said("third is here"))
+    wait_for("third is here")
     print(there())
+    tell("first leaves")
     rpc.shutdown()  # waits until the others have left
     print(events[-1])
     sys.exit()
 begin("second", 3)
 rpc.rpc_sync(0, tell, args=("second is here",))
-until(lambda: rpc.rpc_sync("first", said, args=("second may leave",)))
+rpc.rpc_sync("first", wait_for, args=("second may leave",))
 rpc.shutdown()
 for name, rank, size in (("other", 1, {"world_size": 2}), ("first", 1, {})):
     try:
@@ -68,7 +66,9 @@ for name, rank, size in (("other", 1, {"world_size": 2}), ("first", 1, {})):
         print(str(error).partition(". ")[0])
 begin("third", 3)
 rpc.rpc_sync(0, tell, args=("third is here",))
-time.sleep(1)
+rpc.rpc_sync(0, wait_for, args=("first leaves",))
+for number in range(200):  # if the first one did not wait, it would be gone before the last of them
+    assert rpc.rpc_sync(0, abs, args=(-number,)) == number
 rpc.rpc_sync(0, tell, args=("third leaves",))
 rpc.shutdown()
 print("done")

@@ -31,35 +31,34 @@ def test_the_end_waits_for_calls_that_nobody_waits_for() -> None:
     assert [out.strip() for _, out, _ in ended] == ["2", "1", "0"]  # the last of each
 
 
-def test_one_rank_is_a_world() -> None:
-    assert [code for code, _, _ in launch(RANKS, 1, "none")] == [0]
+TWICE = "name 'same' is not unique: ranks 0 and 1 have it"
+GONE, ABSENT = "rank 1: 'worker1' is gone", "of 3 ranks 1 did not come"
 
 
-def test_two_ranks_with_one_name() -> None:
-    for code, _, errors in launch(RANKS, 2, "same names"):
-        assert code == 1
-        assert "name 'same' is not unique: ranks 0 and 1 have it" in errors, errors
-
-
-def test_a_rank_that_does_not_come() -> None:
-    [(code, _, errors)] = launch(RANKS, 2, "none", "10", only=(0,))
-    assert code == 1
-    assert "of 2 ranks 1 did not come to 127.0.0.1:" in errors
-
-
-def test_rank_0_does_not_come() -> None:
-    [(code, _, errors)] = launch(RANKS, 2, "none", "10", only=(1,))
-    assert code == 1
-    assert "rank 0 did not start at 127.0.0.1:" in errors
-
-
-@pytest.mark.parametrize("when", ["die", "die early"])
-def test_a_rank_that_dies(when: str) -> None:
-    ended = launch(RANKS, 3, when, "10")
-    assert [code for code, _, _ in ended] == [1, 3, 1], ended
-    for rank in (0, 2):
-        said = "rank 1: 'worker1' is gone" if when == "die" else "of 3 ranks 1 did not come"
-        assert said in ended[rank][2], ended
+@pytest.mark.parametrize(
+    ("part", "size", "only", "codes", "said"),
+    [
+        (("none",), 1, None, [0], [""]),
+        (("at once",), 3, None, [0, 0, 0], ["", "", ""]),
+        (("same names",), 2, None, [1, 1], [TWICE, TWICE]),
+        (("none", "10"), 2, (0,), [1], ["of 2 ranks 1 did not come to 127.0.0.1:"]),
+        (("none", "10"), 2, (1,), [1], ["rank 0 did not start at 127.0.0.1:"]),
+        (("die", "10"), 3, None, [1, 3, 1], [GONE, "", GONE]),
+        (("die early", "10"), 3, None, [1, 3, 1], [ABSENT, "", ABSENT]),
+    ],
+    ids=["alone", "leave at once", "same names", "no rank 1", "no rank 0", "dies", "dies early"],
+)
+def test_how_ranks_end(
+    part: tuple[str, ...],
+    size: int,
+    only: tuple[int, ...] | None,
+    codes: list[int],
+    said: list[str],
+) -> None:
+    ended = launch(RANKS, size, *part, only=only)
+    assert [code for code, _, _ in ended] == codes, ended
+    for (_, _, errors), each in zip(ended, said, strict=True):
+        assert each in errors, ended
 
 
 @pytest.mark.parametrize("failing", [0, 1])
@@ -72,9 +71,4 @@ def test_a_rank_that_fails_ends_first(failing: int) -> None:
             assert f"rank {failing} fails" in errors
         else:
             assert f"rank {failing}: 'worker{failing}' is gone" in errors, ended
-            assert out.strip() == "False", "its process lives on"
-
-
-def test_leaving_at_once() -> None:
-    for code, _, errors in launch(RANKS, 3, "at once"):
-        assert code == 0, errors
+            assert out.strip() == "ended"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from farref.actors.recording.encoding import encode
+from farref.actors.recording.encoding import FORMAT, encode
 from farref.actors.recording.tracing import worker_of
 from farref.protocol.ids import RRefId
 from farref.trace.inputs import message_of
 from farref.trace.records import Record, Recording, group, parse
+
+__all__ = ["FORMAT", "Tape", "crowd", "forwarding", "rows", "user_to_user", "written"]
 
 
 class Tape:

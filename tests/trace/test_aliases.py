@@ -5,28 +5,26 @@ from __future__ import annotations
 import random
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref.protocol.sharing import DISCIPLINES
 from farref.trace import load, tell
 from farref.trace.story import Arrow, ArrowPart, Mark
 from farref.trace.view import Stage
 
+from ..bases import SHARINGS
 from ..protocol.counting import World
 from .recordings import Tape
 from .test_show import shown
 
 if TYPE_CHECKING:
-    from farref.protocol.ids import RRefId
-    from farref.protocol.sharing import Sharing
     from farref.trace import Story
 
 A, B, C = "A@1", "B@2", "C@3"
 
 
-def chain(world: World) -> RRefId:
+def chain(world: World) -> Any:
     """The note's example: A calls h on B, h calls g on C, g calls f on D; f has not run yet."""
     h = world.remote("A", "B")
     g = world.remote("B", "C")
@@ -160,8 +158,8 @@ def test_a_request_that_is_passed_on_says_so() -> None:
 # ---- leftovers
 
 
-@pytest.mark.parametrize("sharing", DISCIPLINES)
-def test_after_any_forest_of_aliases_nothing_is_left(sharing: Sharing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_after_any_forest_of_aliases_nothing_is_left(sharing: Any, tmp_path: Path) -> None:
     """Objects in random trees of aliases, used and dropped in random order."""
     for seed in range(30):
         dice, folder = random.Random(seed), tmp_path / str(seed)

@@ -14,15 +14,11 @@ import pytest
 
 import farref
 from farref import System
-from farref.actors.recording.tables_json import tables_of
-from farref.protocol.context import Context
-from farref.protocol.ids import WorkerId
 from farref.testing import Faults, drop
 from farref.trace import Only, Story, TraceError, read, save, tell
 from farref.trace.export.page import page
 from farref.trace.export.perfetto import perfetto
 from farref.trace.export.tracetest import trace_test
-from farref.trace.records import group
 from farref.trace.story import Arrow
 from farref.tracetest.files import differences
 
@@ -68,17 +64,18 @@ def test_exports_name_the_owner_of_an_object_that_another_created(
     assert "call func(A/1)" not in text
 
 
-def test_a_page_says_how_long_a_table_is_that_it_does_not_show(
-    recorded: Story, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert "a page of fewer steps shows them" not in page(recorded)
-    monkeypatch.setattr("farref.trace.export.page.SHORT", 1)
-    monkeypatch.setattr("farref.trace.export.page.MOST", len(recorded.rows))
-    assert "(2 lines; a page of fewer steps shows them: --ref, --worker)" in page(recorded)
-    part = tell(group(recorded.records), only=Only(workers=("C",)))
-    monkeypatch.setattr("farref.trace.export.page.MOST", 2 * len(part.rows))
-    assert "a page of fewer steps shows them" in page(recorded)
-    assert "a page of fewer steps shows them" not in page(part)
+def test_a_page_says_how_long_a_table_is_that_it_does_not_show() -> None:
+    tape = Tape()
+    tape.note("A@1", "join", sharing="lend")
+    for number in range(400):
+        tape.note("A@1", "do", do="own", serial=number % 2)
+    tape.note("A@1", "do", do="drop", rref="A@1/1")
+    tape.note("A@1", "free", rref="A@1/1")
+    for _ in range(4_000):
+        tape.note("A@1", "run", peer="A@1", label="f")
+    says = "lines; a page of fewer steps shows them: --ref, --worker)"
+    assert says in page(tell(tape.recording()))
+    assert says not in page(tell(tape.recording(), only=Only(refs=("A/1",))))
 
 
 @pytest.mark.parametrize("export", [page, perfetto, trace_test])
@@ -257,21 +254,6 @@ def test_a_lost_message_is_lost_in_the_test_too(tmp_path: Path) -> None:
     end = test.read_text(encoding="utf-8").rpartition("\ninflight\n")[2]
     assert f"C -> B  ForkRequest(rref=program/{number}, fork=program/" in end
     assert f"program uses program/{number} of B:" in end, "pinned: its child is not confirmed"
-
-
-def test_who_died_before_the_trace_began_is_in_its_tables_and_in_the_test(tmp_path: Path) -> None:
-    """For example one that had looked at the system before: no step of the trace is about it."""
-    tape, context = Tape(), Context(WorkerId("A", 1), "lend")
-    context.died(WorkerId("program-77", 0xABC))
-    tape.note("A@1", "join", sharing="lend", tables=tables_of(context))
-    tape.note("A@1", "do", do="own")
-    tape.note("A@1", "do", do="drop", rref="A@1/1")
-    tape.note("A@1", "free", rref="A@1/1")
-    test = tmp_path / "incident.txt"
-    test.write_text(trace_test(tell(tape.recording())), encoding="utf-8")
-    assert differences(test) == ""
-    spans = f'["Dead",["_lasts",["list",{0xABC}]],["firsts",["list",{0xABC}]]]'  # it has no name
-    assert f'"dead":{spans}' in test.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(

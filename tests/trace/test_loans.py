@@ -6,20 +6,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from farref.protocol.sharing import DISCIPLINES
 from farref.trace import read, save, tell
 from farref.trace.notes import of_discipline, parsed
 from farref.trace.view import Stage
 
+from ..bases import SHARINGS
 from ..protocol.counting import World, random_program
 from .recordings import Tape, forwarding
 
 if TYPE_CHECKING:
-    from farref.protocol.sharing import Sharing
     from farref.trace import Story
 
 A, B, C, D = "A@1", "B@2", "C@3", "D@4"
@@ -39,8 +38,8 @@ def labels(story: Story, message: str) -> list[str]:
 # ---- whatever the machines do is read right
 
 
-@pytest.mark.parametrize("sharing", DISCIPLINES)
-def test_after_any_program_nothing_is_left(sharing: Sharing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_after_any_program_nothing_is_left(sharing: Any, tmp_path: Path) -> None:
     for seed in range(60):
         folder = tmp_path / str(seed)
         folder.mkdir()
@@ -49,8 +48,8 @@ def test_after_any_program_nothing_is_left(sharing: Sharing, tmp_path: Path) -> 
         assert story.summary.freed == story.summary.objects
 
 
-@pytest.mark.parametrize("sharing", DISCIPLINES)
-def test_a_leak_is_seen(sharing: Sharing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_a_leak_is_seen(sharing: Any, tmp_path: Path) -> None:
     """C keeps the reference that it was lent, and never drops it."""
     world = World(sharing, trace=str(tmp_path))
     x = world.made("A", "B")
@@ -71,7 +70,7 @@ def test_a_leak_is_seen(sharing: Sharing, tmp_path: Path) -> None:
         ("fork", "fork A/2 of A/1, held by C, is known to the owner still"),
     ],
 )
-def test_a_call_that_never_returns_is_seen(sharing: Sharing, says: str, tmp_path: Path) -> None:
+def test_a_call_that_never_returns_is_seen(sharing: Any, says: str, tmp_path: Path) -> None:
     world = World(sharing, trace=str(tmp_path))
     world.call("A", "C", world.made("A", "B"))
     assert says in world.read().summary.left
@@ -211,7 +210,7 @@ def test_a_dead_lender_is_replaced_by_what_its_borrower_announces() -> None:
 
 
 CRASH = """
-import os, sys, time
+import os, sys
 from pathlib import Path
 from farref import RRef, System, WorkerDiedError, rpc_async, rpc_sync
 from farref.testing import until
@@ -221,14 +220,11 @@ TRACE, GATES = Path(sys.argv[2]), Path(sys.argv[3])
 
 
 def opens(gate):
-    (GATES / gate).touch()
+    (GATES / gate).write_text("")  # a FIFO: both ends wait for each other
 
 
 def hold(gate):
-    end = time.monotonic() + 30
-    while not (GATES / gate).exists():
-        assert time.monotonic() < end, gate
-        time.sleep(0.005)
+    (GATES / gate).read_text()
 
 
 def on_d(x):
@@ -261,6 +257,8 @@ def are_buried():
     return {at[0] for at in steps if any(step.kind == "buried" for step in steps[at])} >= set("BCD")
 
 
+for gate in "D has it", "A is buried", "C has ended":
+    os.mkfifo(GATES / gate)
 with System(sharing=sys.argv[1], orphan_grace=0.3, trace=str(TRACE)) as system:
     for name in "ABCD":
         system.worker(name)
@@ -275,8 +273,8 @@ with System(sharing=sys.argv[1], orphan_grace=0.3, trace=str(TRACE)) as system:
 
 
 @pytest.mark.processes
-@pytest.mark.parametrize("sharing", DISCIPLINES)
-def test_the_death_of_a_lender_of_real_actors(sharing: Sharing, tmp_path: Path) -> None:
+@pytest.mark.parametrize("sharing", SHARINGS)
+def test_the_death_of_a_lender_of_real_actors(sharing: Any, tmp_path: Path) -> None:
     """B lends to A, A to C, C to D; A dies, is buried, C ends, and D still gets the value."""
     program, folder = tmp_path / "program.py", tmp_path / "trace"
     program.write_text(CRASH)
@@ -343,7 +341,7 @@ def test_a_step_says_by_what_it_is_known() -> None:
 
 def test_what_is_recorded_is_plain(tmp_path: Path) -> None:
     """No value of Python's own, such as the name of a class, is in any line."""
-    for sharing in DISCIPLINES:
+    for sharing in SHARINGS:
         folder = tmp_path / sharing
         folder.mkdir()
         random_program(World(sharing, trace=str(folder)), 1).read()

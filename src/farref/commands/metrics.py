@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 LOOPBACK = "127.0.0.1"
 SLOW = 10.0
-"""Seconds that a client has for its request."""
+"""Seconds that a client has to send its request."""
 
 
 def metrics(
@@ -133,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not all(map(self._is_ours, self.headers.get_all("Host", ()))):
-            # A page of another site, whose name its owner lets lead here, would read the answer.
+            # Else a page of another site, whose name resolves to this address, could read them.
             self.send_error(
                 HTTPStatus.MISDIRECTED_REQUEST,
                 "ask by the address of this server, or give farref metrics the --host in your URL",

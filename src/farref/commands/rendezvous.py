@@ -21,7 +21,7 @@ from .failing import failing
 
 PORT = 29400
 FIRST = 60.0
-"""The least seconds that the first agent has to come, if the service ends by itself."""
+"""If the service ends by itself, it waits at least so many seconds for the first agent."""
 LOOK = 0.5
 """Seconds between two looks at the agents."""
 
@@ -54,7 +54,7 @@ def rendezvous(
         host, port = addresses.split(address, PORT)
         name = f"rendezvous-{port}-{secrets.token_hex(4)}"
         with System(name=name, host=host, port=port, key=key or launched.key()) as system:
-            # The reader of this line may be gone later, so it is the only one.
+            # The only output: later, its reader may have ended.
             echo(f"agents meet at farref://{addresses.at(host, port)}; Ctrl-C ends it")
             _serve(system, idle)
 

@@ -1,4 +1,4 @@
-"""One node's attendance at one run: the thread that looks, beats, and stores.
+"""One node's attendance at one run: a thread polls the state, sends heartbeats, stores changes.
 
 The state is shared by compare-and-set. An `Attendant` decides the next state; this module does its
 input and output. One thread alone calls the backend, and each caller waits for that thread with its
@@ -7,11 +7,11 @@ that ignores signals) costs its caller only the timeout and a named error. All t
 machine's monotonic clock.
 
     caller                    thread                          backend
-    join() ----------------> begin, look, store, look ... --> get_state, set_state
+    join() ----------------> begin, poll, store, poll ... --> get_state, set_state
       waits <---- outcome -- the round is formed
-    view() <---------------- the state, as of the last look (at most a second ago)
+    view() <---------------- the state, as of the last poll (at most a second ago)
 
-A node that waits for a round looks often; a node in a round looks once a second. A node leaves when
+A node that waits for a round polls often; a node in a round polls once a second. A node leaves when
 its program ends, also by a signal that Python turns into an exception.
 """
 
@@ -41,10 +41,10 @@ T = TypeVar("T")
 log = logger(__name__)
 
 LOOK = 1.0
-"""Seconds between two looks of a node that is in a round."""
+"""Seconds between two polls by a node that is in a round."""
 
 REFUSED = 20
-"""Answers in a row that nothing is stored, to a node that wants to store the first state."""
+"""A node gives up storing the first state after so many answers in a row that nothing is stored."""
 
 Change = Callable[["State | None"], "State | None"]
 """Returns the state to store, given the stored one; None to leave it unchanged."""
@@ -76,13 +76,13 @@ class Attendance:
         self._joining: Future[Membership] | None = None
         """The request that the thread has taken."""
         self._seen: State | None = None
-        """The stored state, as of the last look."""
+        """The stored state, as of the last poll."""
         self._heard = 0.0
-        """The time of that look."""
+        """The time of that poll."""
         self._failing: tuple[float, type[RendezvousError], str] | None = None
-        """The time of the first failed look, and the last error as text (an error holds frames)."""
+        """The time of the first failed poll, and the last error as text (an error holds frames)."""
         self._present = False
-        """Whether to look and to beat; else the thread only serves requests."""
+        """Whether to poll and to send heartbeats; else the thread only serves requests."""
         self._thread: threading.Thread | None = None
 
     # ---- for callers
@@ -115,7 +115,7 @@ class Attendance:
         """
         with self._wake:
             if self._present and self._thread is not None and self._seen is not None:
-                # After a pause of this whole process there has just been no time for a look.
+                # After a pause of this whole process there has just been no time for a poll.
                 if self._failing is None and not self._wake.wait_for(
                     self._is_informed, self._timeouts.heartbeat
                 ):
@@ -269,7 +269,7 @@ class Attendance:
             self._resolve(outcome)
 
     def _failed(self, error: Exception) -> Exception | None:
-        """The outcome of a failed look: None for some time if the backend may recover.
+        """The outcome of a failed poll: None for some time if the backend may recover.
 
         `view` raises the error after the time that a node may be silent, or else at once.
         """
@@ -308,7 +308,7 @@ class Attendance:
             return min(LOOK, self._timeouts.keep_alive)
         if not self._attendant.joining:
             return min(pause, LOOK, self._timeouts.keep_alive)
-        # All nodes together look a few hundred times a second, however many there are.
+        # All nodes together poll a few hundred times a second, however many there are.
         here = 1 if self._seen is None else len(self._seen.seats())
         return min(pause, LOOK, 0.05 + 0.003 * here) * random.uniform(0.7, 1.0)  # noqa: S311 - it only spreads load
 

@@ -96,7 +96,7 @@ class EtcdRendezvousBackend(RendezvousBackend):
                 f"the server at {where} is not etcd 3: {type(error).__name__}: {error}"
             ) from error
         except Exception as error:
-            # etcd3gw's exceptions have what happened beside their text.
+            # etcd3gw's exceptions keep the reason in a field, and not in their text.
             said = getattr(error, "detail_text", None) or error
             raise RendezvousConnectionError(
                 f"etcd at {where} cannot be reached: {type(error).__name__}: {said}"

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 def is_here(host: str) -> bool:
-    """Whether *host* is this machine: one of its addresses can be listened at."""
+    """Whether *host* is this machine, that is, whether one of its addresses can be bound."""
     try:
         found = socket.getaddrinfo(host, 0, type=socket.SOCK_STREAM)
     except OSError:

@@ -4,10 +4,10 @@ Each node runs an *agent*, the process of `farref run`. The agent of the *first*
 starts the user's program. The agents of the others start a *member*: a process that joins the
 program's system as one more host.
 
-`launchers`   reads who this node is, from the environment of SLURM, MPI, torchrun or Kubernetes
-`notes`       the file in a shared folder in which the first node says where it is, and the key
-`lines`       connections between agents: both ends prove that they know the key
-`children`    the program, or the member: gets the agent's signals, and ends with the agent
+`launchers`   reads this node's number from the variables of SLURM, MPI, torchrun or Kubernetes
+`notes`       the file in a shared folder that has the address of the first node, and the key
+`connections` between agents; both ends prove that they know the key
+`children`    the program, or the member: it gets the agent's signals, and ends with the agent
 `first`       the agent of the first node
 `others`      the agent of another node
 `member`      the process that joins

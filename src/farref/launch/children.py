@@ -1,8 +1,8 @@
-"""The process of an agent: the program, or the member. It ends with the agent, however that ends.
+"""The process that an agent starts: the program, or the member. It ends when the agent ends.
 
-An agent in front of a terminal shares its process group with the process: so that may read the
-terminal, whose Ctrl-C reaches both. Otherwise the process has a group of its own, and the agent
-passes signals on to this group. So no signal comes twice, whether the launcher sends it to one
+If the agent is in the foreground of a terminal, the process stays in the agent's process group: it
+can then read from the terminal, and Ctrl-C reaches both. Otherwise it has a group of its own, to
+which the agent passes signals on. So no signal arrives twice, whether the launcher sends it to one
 process or to a whole group.
 """
 

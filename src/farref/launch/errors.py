@@ -3,7 +3,7 @@
 from typing import Final
 
 FAILED: Final = 1
-"""The exit code of all agents, if not the program but the run fails."""
+"""The exit code of all agents if the run fails, and not the program."""
 
 
 class LaunchError(Exception):

@@ -19,9 +19,9 @@ LONGEST = 4096
 
 
 class ErrorPipe:
-    """The way of a member's error to the process that starts it: a pipe.
+    """A pipe that takes a member's error to the process that started the member.
 
-    So nothing of it is left, whoever is killed.
+    Unlike a file, it leaves nothing behind if one of them is killed.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Who is this node? The launchers tell it in the environment, each in its own way.
+"""Finds this node's number, and the number of nodes, in the variables that launchers set.
 
 `farref run` is started once on each node, so a launcher's *task* is a node here. If a launcher
 starts several tasks on a node, that is an error, which names the launcher's option.

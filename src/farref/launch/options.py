@@ -1,4 +1,4 @@
-"""The choices of one agent, complete and checked."""
+"""The options of one agent, after they have been checked and completed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Options:
     note: Path | None
     """The file in a shared folder, if the launcher does not tell all that is needed."""
     bind: str
-    """The address at which the first agent listens; empty: at all."""
+    """The address at which the first agent listens; empty for all addresses."""
     host: str | None
     """The address of this node for the others."""
     port: int | None
@@ -58,6 +58,6 @@ class Options:
 
 
 def say(text: str) -> None:
-    """Tell the user; the standard output is the program's."""
+    """Write *text* to standard error. Standard output belongs to the program."""
     sys.stderr.write(f"farref run: {printable(text)}\n")
     sys.stderr.flush()

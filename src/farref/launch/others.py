@@ -1,4 +1,7 @@
-"""The agent of another node than the first: it has its node join, until the first says the end."""
+"""The agent of each node but the first: it makes the node a host of the program's system.
+
+It ends when the first agent tells it the exit code, or is lost.
+"""
 
 from __future__ import annotations
 

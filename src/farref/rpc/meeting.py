@@ -30,7 +30,7 @@ KEY = launched.KEY
 class Meeting:
     """The point where *size* ranks meet; this process is one of them, *rank*.
 
-    A size of 0: as many as there are at the moment. They come and leave each for itself.
+    A size of 0 means that the number is not fixed: each rank comes and leaves when it likes.
     """
 
     point: str

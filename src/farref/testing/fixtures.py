@@ -1,6 +1,7 @@
-"""The fixtures of `pytest_farref`, for a pytest that loads no plug-ins automatically.
+"""Loads the fixtures of `pytest_farref` if pytest does not load plug-ins by itself.
 
-In a ``conftest.py``: ``pytest_plugins = ["farref.testing.fixtures"]``. It does no harm elsewhere.
+Write ``pytest_plugins = ["farref.testing.fixtures"]`` in ``conftest.py``. If pytest has loaded the
+plug-in already, this changes nothing.
 """
 
 from __future__ import annotations

@@ -49,9 +49,9 @@ def until(system: System, condition: Callable[[], object], seconds: float = PATI
 
 
 def references_everywhere(system: System) -> dict[str, list[ReferenceInfo]]:
-    """The tables of every living endpoint (see `farref.references`), the empty ones left out.
+    """The tables of every living endpoint (see `farref.references`), by name, without empty ones.
 
-    So is an endpoint that dies, or a program that leaves, while it is asked.
+    An endpoint that dies while it is asked is left out, too, and so is a program that leaves.
     """
     futures = {
         info.name: rpc_async(info, list_references, timeout=PATIENCE) for info in system.workers()

@@ -18,7 +18,7 @@ from farref.protocol.effects import Weigh
 from farref.protocol.ids import RRefId, WorkerId
 from farref.testing import until
 
-from ...commands.test_cli import farref as command
+from ...commands.kit import farref as command
 from ...waiting import eventually
 from ..helpers import PATIENCE, come_to_rest
 from .test_collecting import (

@@ -1,0 +1,115 @@
+"""Runs of the command `farref`: in this process, in one of its own, and in a terminal."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer.testing import CliRunner
+
+from farref.cli import app
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FARREF = [sys.executable, "-m", "farref"]
+PATIENCE = 100.0
+"""Seconds for a command; `farref` alone takes several to start on a busy machine."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def farref(*arguments: object, columns: int = 100) -> Finished:
+    """Run the command in this process; every exception except an exit is raised."""
+    words, env = [str(each) for each in arguments], {"COLUMNS": str(columns)}
+    result = CliRunner().invoke(app, words, env=env, prog_name="farref")
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Finished(result.exit_code, result.stdout, result.stderr)
+
+
+def piped(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
+    """Run it as a program of its own, with its output into a pipe."""
+    return subprocess.run(
+        [*FARREF, *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+        timeout=PATIENCE,
+        env={**os.environ, "COLUMNS": "100", **env},
+    )
+
+
+def in_a_terminal(
+    *arguments: str, width: int, interrupt_at: str = "", **env: str
+) -> tuple[int, str]:
+    """Run it in a pseudo-terminal of *width* columns; returns its exit code and output.
+
+    Ctrl-C is typed once the output has *interrupt_at*.
+    """
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable,
+            [*FARREF, *arguments],
+            {**os.environ, "TERM": "xterm-256color", "COLUMNS": str(width), **env},
+        )
+    written, waiting = b"", interrupt_at.encode()
+    try:
+        for chunk in _chunks(terminal):
+            written += chunk
+            if waiting and waiting in written:
+                os.write(terminal, b"\x03")
+                waiting = b""
+    finally:
+        os.close(terminal)  # a command that still runs gets SIGHUP
+        status = os.waitpid(pid, 0)[1]
+    return os.waitstatus_to_exitcode(status), written.decode()
+
+
+def _chunks(terminal: int) -> Iterator[bytes]:
+    end = time.monotonic() + PATIENCE
+    while select.select([terminal], [], [], max(0.0, end - time.monotonic()))[0]:
+        try:
+            chunk = os.read(terminal, 65536)
+        except OSError:  # Linux: the other end is closed
+            return
+        if not chunk:
+            return
+        yield chunk
+    raise AssertionError("the command did not end")
+
+
+def completed(words: str) -> list[str]:
+    """What the shell's tab key offers after *words*."""
+    env = {
+        "_FARREF_COMPLETE": "complete_bash",
+        "COMP_WORDS": words,
+        "COMP_CWORD": str(len(words.split(" ")) - 1),
+    }
+    run = subprocess.run(
+        [str(Path(sys.executable).with_name("farref"))],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, **env},
+    )
+    return run.stdout.split()
+
+
+def without_colours(text: str) -> list[str]:
+    """The lines of *text* without the codes that colour them."""
+    return re.sub(r"\x1b\[[0-9;]*m", "", text).splitlines()
