@@ -5,10 +5,10 @@ the parts of each value that lead to a wanted handle. Then it compares their num
 
 A first look reads the numbers of `SLICE` parts at a time, and takes no lock for that. It finds
 nearly everything that is alive, but may miss a variable that comes or goes meanwhile. A second look
-is exact, and takes only what may be garbage. In one call of C code it reads both numbers of all
-parts that *hang together*; during that no other thread can run, and no garbage collection. It does
-so under the endpoint's lock, and has the protocol count the handles at the same moment. All else
-happens later, a slice at a time, so that the endpoint's messages go on.
+is exact, and takes only what may be garbage. It reads both numbers of all parts that *hang
+together* in one call of C code, during which no other thread and no garbage collection can run. It
+does so under the endpoint's lock, and has the protocol count the handles at the same moment. All
+else happens later, a slice at a time, so that the endpoint's messages go on.
 
 Parts hang together if they are parts of one value, or of values with handles of one object, or if
 one value has a handle of the object of the other. Other parts are read at another moment, so the
@@ -51,8 +51,8 @@ SLICE = 2_000
 OBJECTS = 2_000_000
 """The most objects that a search through values meets; further ones count as live."""
 AGE = 2.0
-"""The list of the values with handles is made anew after this many seconds, or later: after 20
-times the processor time that it took to make it."""
+"""Seconds for which the list of values with handles is used, or 20 times the processor time that it
+took to make it, if that is more."""
 
 
 class Prepared:
@@ -301,7 +301,7 @@ class Scanner(Internal):
         return self._stand_for([handle._id for handle in handles])
 
     def _stand_for(self, rrefs: list[RRefId]) -> list[RRefId]:
-        """The objects that *rrefs* stand for. Takes the endpoint's lock for a short time, often."""
+        """The objects that *rrefs* stand for. Takes the endpoint's lock often, for a short time."""
         found: list[RRefId] = []
         for first in range(0, len(rrefs), SOME):
             with self._core.lock:
