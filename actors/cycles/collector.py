@@ -19,8 +19,8 @@ import msgspec
 
 from ...printable import logger
 from ...protocol.effects import Looked, Scan, Weigh
+from ...protocol.holders import SOME
 from ...protocol.search import spread
-from ...protocol.survey import SOME
 from ..base.interrupts import Condition
 from ..core.core import Internal
 from .exact import is_exact

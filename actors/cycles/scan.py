@@ -24,7 +24,7 @@ from collections import Counter, defaultdict
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ...protocol.survey import SOME
+from ...protocol.holders import SOME
 from ...serialization.contains import namespaces
 from ..core.core import Internal
 from ..handles.rref import RRef
@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from ...protocol.effects import Effect, Scan
+    from ...protocol.holders import HolderReport
     from ...protocol.ids import RRefId
     from ...protocol.messages import Grip
     from ...protocol.owner import Owner
-    from ...protocol.survey import Survey
     from ...protocol.user import User
     from ..core.core import Core
     from ..core.discards import Hold
@@ -58,10 +58,10 @@ took to make it, if that is more."""
 class Prepared:
     """The parts to compare, for a look at some objects."""
 
-    __slots__ = ("entries", "groups", "handles", "parts", "roots", "survey", "twins")
+    __slots__ = ("entries", "groups", "handles", "parts", "report", "roots", "twins")
 
-    def __init__(self, survey: Survey) -> None:
-        self.survey = survey
+    def __init__(self, report: HolderReport) -> None:
+        self.report = report
         self.entries: dict[RRefId, Owner | User] = {}
         """The entries of the objects."""
         self.parts: list[object] = []
@@ -134,11 +134,11 @@ class Scanner(Internal):
             found = self._compare(made) if is_exact() or not scan.exact else None
             if found is None:  # this Python cannot tell
                 return ()
-            survey, surveys = made.survey, self._core.context.surveys
-            survey.see(found)
-            while some := survey.due():
-                survey.add(self._in_a_step(surveys.grip, survey, some))
-            return survey.grips()
+            report, reports = made.report, self._core.context.holder_reports
+            report.see(found)
+            while some := report.due():
+                report.add(self._in_a_step(reports.grip, report, some))
+            return report.grips()
 
     def step(self, move: Callable[[], list[Effect]]) -> None:
         """Make a step of a search, and note how long it takes."""
@@ -170,7 +170,7 @@ class Scanner(Internal):
         """
         exact = scan.exact
         with self._core.lock:
-            made = Prepared(self._core.context.surveys.begin(scan.rrefs, exact=exact))
+            made = Prepared(self._core.context.holder_reports.begin(scan.rrefs, exact=exact))
         walks, named = self._walks(scan.rrefs, made)
         mine = [(holder, each) for holder, walk in walks.items() for each in self._handles(walk)]
         whereabouts = self._whereabouts([walks[holder].met[each] for holder, each in mine])
@@ -198,13 +198,13 @@ class Scanner(Internal):
                 made.handles[place] = leads[number]
         if exact:
             for rref in list(named):
-                aliases = made.survey.standing.get(rref, ())
+                aliases = made.report.standing.get(rref, ())
                 named.update(aliases)
                 groups.join(rref, *aliases)
-            rrefs = list(named)
+            rrefs, reports = list(named), self._core.context.holder_reports
             for first in range(0, len(rrefs), SOME):
                 some = rrefs[first : first + SOME]
-                made.entries.update(self._in_a_step(self._core.context.surveys.entries_of, some))
+                made.entries.update(self._in_a_step(reports.entries_of, some))
             made.groups = groups.of(parts, made.entries)
         return made
 
@@ -241,14 +241,14 @@ class Scanner(Internal):
         if not is_exact():
             return self._held(made, set())
         roots = set(map(id, made.parts)) & set(made.roots.values())
-        if made.survey.exact:
+        if made.report.exact:
             found: set[int] = set()
             for places, rrefs in _together(made.groups):
                 if len(places) > PARTS:
                     found.update(id(made.parts[place]) for place in places)
                 else:
                     entries = {rref: made.entries[rref] for rref in rrefs}
-                    moment = partial(self._at_a_moment, made.survey, entries)
+                    moment = partial(self._at_a_moment, made.report, entries)
                     found |= reached(made.parts, roots, [places], moment, made.twins)
         else:
             everything = range(len(made.parts))
@@ -257,12 +257,12 @@ class Scanner(Internal):
         return self._held(made, found)
 
     def _at_a_moment(
-        self, survey: Survey, entries: dict[RRefId, Owner | User], read: Callable[[], None]
+        self, report: HolderReport, entries: dict[RRefId, Owner | User], read: Callable[[], None]
     ) -> None:
         """Read the numbers of some parts, and count the handles of the objects with these parts."""
 
         def both() -> None:
-            self._core.context.surveys.count(survey, entries)
+            self._core.context.holder_reports.count(report, entries)
             read()
 
         self._in_a_step(both)

@@ -10,7 +10,7 @@ import pytest
 from farref import System
 from farref.actors.core import discards
 from farref.actors.cycles import collector, scan
-from farref.protocol import cycles, search, survey
+from farref.protocol import cycles, holders, search
 
 from ..conftest import GRACE
 from .rings import NAMES
@@ -18,7 +18,7 @@ from .rings import NAMES
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MODULES = (collector, scan, cycles, search, survey, discards)
+MODULES = (collector, scan, cycles, holders, search, discards)
 
 
 @pytest.fixture(scope="module")

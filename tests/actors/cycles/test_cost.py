@@ -33,7 +33,7 @@ def is_of_searches(file: str) -> bool:
     """Whether *file* has code of searches for rings."""
     here, _, name = file.removesuffix(".py").rpartition("/")
     return here.endswith("/farref/actors/cycles") or (
-        here.endswith("/farref/protocol") and name in ("cycles", "search", "survey")
+        here.endswith("/farref/protocol") and name in ("cycles", "search", "holders")
     )
 
 
